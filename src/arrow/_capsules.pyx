@@ -1,4 +1,4 @@
-"""PyCapsules of the Arrow C data interface: schemas, and streams whose arrays Python hands over."""
+"""PyCapsules of the Arrow C data interface: schemas, and streams whose arrays come from Python."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_SetInterrupt
@@ -33,7 +33,7 @@ cdef bytes encode_metadata(object pairs):
 
 
 cdef int fill_schema(ArrowSchema* node, object field) except -1:
-    # On failure the node is releasable as far as it got.
+    # On failure the node holds what was filled so far, and can be released.
     cdef int64_t i
     children = field.children
     if not init_schema(node, len(children)):
@@ -67,7 +67,7 @@ def schema_capsule(field):
     Parameters
     ----------
     field : ArrowField
-        For a schema the struct of its fields (format "+s").
+        For a schema, the struct of its fields (format "+s").
 
     Returns
     -------
@@ -93,17 +93,17 @@ cdef class _StreamSource:
         self.arrays = arrays
 
 
-# Where an error came whose text could not be made: it must not look like the end of the stream.
+# The fallback when an error's text cannot be made: the failure must not look like the end of the stream.
 cdef bytes NO_TEXT = b"the stream broke off, and the error's text cannot be made"
 
 
 cdef int note(_StreamSource source, object error) noexcept:
-    # The consumer gets the message; the C interface has no place for more. Nothing may leave this function:
-    # it would then return 0, which is success.
+    # The consumer gets the message; the C interface has no place for more. No exception may leave this function:
+    # it would then return 0, which means success.
     source.error = NO_TEXT
     try:
         if isinstance(error, KeyboardInterrupt):
-            PyErr_SetInterrupt()        # comes again, as itself, when the consumer is back in Python
+            PyErr_SetInterrupt()        # raised again, as KeyboardInterrupt, when the consumer is back in Python
         source.error = f"{type(error).__name__}: {error}".encode("utf-8", "replace").replace(b"\0", b"?")
     except KeyboardInterrupt:
         PyErr_SetInterrupt()
@@ -171,9 +171,9 @@ def stream_capsule(field, arrays):
     Parameters
     ----------
     field : ArrowField
-        The struct ("+s") that every array has.
+        The struct ("+s") that describes every array.
     arrays : iterator of PyCapsule
-        Each named "arrow_array", and moved out of its capsule when the consumer asks for it.
+        Capsules named "arrow_array"; each array is moved out of its capsule when the consumer asks for it.
 
     Returns
     -------

@@ -1,6 +1,6 @@
-"""Structured array to Arrow-layout column buffers, handed out through the Arrow C data interface.
+"""From a structured array to column buffers in Arrow's layout, exported through the Arrow C data interface.
 
-No Arrow library takes part. Everything exported lies in an arena that its nodes hold, so it
+No Arrow library is used. Everything exported lies in an arena that its nodes keep alive, so it
 outlives the batch that it was made from.
 """
 
@@ -51,7 +51,7 @@ cdef bint wide = binlog_has_wide()
 
 
 def use_wide(bint on):
-    """Whether loops for wide vectors are used, where the processor has them; what it was before. For tests."""
+    """Switch the loops for wide vectors on or off, where the processor has them; return the old setting. For tests."""
     global wide
     before = wide
     wide = on and binlog_has_wide()
@@ -64,7 +64,7 @@ cdef pool_t column_pool                 # blocks of columns that their users hav
 
 
 def hold_pool(bint on):
-    """Hold the lock of the columns' blocks, as another thread might; or let go. For tests."""
+    """Take the lock of the columns' blocks, as another thread might, or release it. For tests."""
     if on:
         lock_pool(&column_pool)
     else:
@@ -77,11 +77,11 @@ include "arrow/layout.pxi"
 
 
 cdef class _Columns:
-    # The C side of a batch: where its records are, and one column_t per column.
+    # A batch as C sees it: where its records are, and one column_t per column.
     cdef Layout layout
     cdef column_t* items
     cdef int count
-    cdef arena_t* arena               # what comes out
+    cdef arena_t* arena               # the memory of the result
     cdef const uint8_t* base          # of the first record
     cdef int64_t stride
     cdef int64_t rows                 # of the result
@@ -91,8 +91,8 @@ cdef class _Columns:
     cdef uint32_t bitmap_len
     cdef uint32_t null_bitmap
     cdef uint32_t absent_bitmap
-    cdef uint8_t* copies              # a tile's records, where they do not lie in a row; else NULL
-    cdef uint8_t* nulls               # of a tile: NULL_BYTES for each column, and as many for those without
+    cdef uint8_t* copies              # a tile's records, where they are not contiguous; else NULL
+    cdef uint8_t* nulls               # of a tile: NULL_BYTES for each column, and as many for columns without NULLs
     cdef uint8_t* seen                # a tile's NULL bitmaps, ORed, and its absent bitmaps; then both of them
     cdef Py_buffer buffer
     cdef bint has_buffer
@@ -150,7 +150,7 @@ cdef class _Columns:
         return 0
 
     cdef int refer_to(self, object transactions) except -1:
-        # What numbers of transactions mean in this batch
+        # The transactions that this batch's transaction numbers refer to
         cdef int k
         cdef column_t* c
         for k in range(self.count):
@@ -182,7 +182,7 @@ cdef class _Columns:
         c.status = GATHER_OK
 
     cdef void begin_tile(self, tile_t* tile, int64_t first, int begin, int end) noexcept nogil:
-        # The records of a tile, and the nulls of columns begin to end in it
+        # The records of a tile, and where columns begin to end are NULL in it
         cdef int i, k
         cdef uint32_t b
         cdef int64_t known = -1
@@ -220,7 +220,7 @@ cdef class _Columns:
                 )
 
     cdef inline void prefetch_records(self, int64_t first) noexcept nogil:
-        # Of the next tile, while this one is worked on
+        # Prefetch the next tile's records while this one is processed
         cdef int64_t size = min(<int64_t> TILE, self.rows - first) * self.stride
         cdef int64_t at = 0
         while at < size:
@@ -231,7 +231,7 @@ cdef class _Columns:
         return self.selected[row] if self.selected != NULL else row
 
     cdef inline int64_t preimage_of(self, int64_t row) noexcept nogil:
-        # The record before it, where both belong to one update; else -1
+        # The record before it if both belong to one update, else -1
         cdef int64_t i = self.index(row)
         cdef const uint8_t* record = self.base + i * self.stride
         if i and record[0] == OP_UPDATE_POSTIMAGE and (record - self.stride)[0] == OP_UPDATE_PREIMAGE:
@@ -239,7 +239,7 @@ cdef class _Columns:
         return -1
 
     cdef void fill(self, uint8_t* record, int64_t row, int begin, int end) noexcept nogil:
-        # What a postimage lacks, from the preimage: the values, and whether they are null.
+        # Copy what a postimage lacks from its preimage: the values, and whether they are null.
         cdef int64_t i = self.preimage_of(row)
         cdef const uint8_t* preimage = self.base + i * self.stride
         cdef uint8_t* absent
@@ -258,13 +258,13 @@ cdef class _Columns:
                 absent[0] = (absent[0] & ~c.mask) | (preimage[self.absent_bitmap + c.bitmap_byte] & c.mask)
 
     cdef void begin_column(self, const column_t* c, tile_t* tile) noexcept nogil:
-        # Which of the tile's values are there
+        # Find out which of the tile's values are not null
         cdef size_t place = 8 * <size_t> c.bitmap_byte + c.bit if c.mask else 8 * <size_t> self.bitmap_len
         tile.has_nulls = self.seen[c.bitmap_byte] & c.mask != 0
         tile.nulls = self.nulls + place * NULL_BYTES
 
     cdef void fill_columns(self, int begin, int end) noexcept nogil:
-        # Take columns begin to end out of all records; what fails is noted in its column.
+        # Gather columns begin to end from all records; each column notes its own failure.
         cdef tile_t tile
         cdef int64_t first
         cdef size_t size = 0
@@ -274,7 +274,7 @@ cdef class _Columns:
         for k in range(begin, end):
             size += fixed_size(&self.items[k], self.rows)
         if not EXACT and self.arena.blocks == NULL:
-            add_block(self.arena, size)     # where it fails, so will what needs it
+            add_block(self.arena, size)     # if it fails, so does the allocation that needs it
         for k in range(begin, end):
             c = &self.items[k]
             if (not allocate_slots(self.arena, c, self.rows)
@@ -295,8 +295,8 @@ cdef class _Columns:
         release(&tile.text)
 
     cdef int fill_object(self, int k, object convert, object given) except -1:
-        # Take column k out value by value: convert(bytes) gives UTF-8 or None for null;
-        # given[record] is used instead if it exists.
+        # Gather column k value by value: convert(bytes) gives UTF-8, or None for null;
+        # given[record] is used instead where it exists.
         cdef tile_t tile
         cdef int64_t first = 0
         cdef int i
@@ -356,10 +356,10 @@ cdef class _Columns:
             first += tile.count
         return 0
 
-# --- What Python calls -------------------------------------------------------------------------------
+# --- Called from Python ------------------------------------------------------------------------------
 
 cdef object no_memory(_Columns gathered, str name):
-    # The error where the arena gave nothing for a column
+    # The error for a column that the arena had no memory for
     if not gathered.arena.full:
         return MemoryError()
     record = gathered.index(0)
@@ -371,7 +371,7 @@ cdef object no_memory(_Columns gathered, str name):
 
 
 cdef object failure(_Columns gathered, int k, object column):
-    # The error of column k, told with the place in the file where its row was logged.
+    # The error of column k, with the position in the file where its row was logged.
     cdef column_t* c = &gathered.items[k]
     cdef int64_t record
     if c.status == GATHER_NO_MEMORY:
@@ -382,9 +382,9 @@ cdef object failure(_Columns gathered, int k, object column):
     message = {
         GATHER_BAD_SPAN: f"record {record}: the value's span reaches outside the batch's buffer",
         GATHER_BAD_TEXT: f"record {record}: invalid {charset} text; "
-        "text_errors='replace' or 'binary' lets it pass",
+        "text_errors='replace' or 'binary' accepts it",
         GATHER_BAD_JSON: f"record {record}: a binary JSON document that is not valid; "
-        "text_errors='binary' lets it pass",
+        "text_errors='binary' accepts it",
         GATHER_BAD_LENGTH: f"record {record}: a value of a length that {name} cannot have",
         GATHER_BAD_NUMBER: f"record {record}: a number that {name} cannot have",
         GATHER_TOO_LARGE: f"more than {INT32_MAX} bytes of values in one batch; read in smaller groups",
@@ -399,7 +399,7 @@ cdef object failure(_Columns gathered, int k, object column):
 
 
 cdef object take_out(_Columns gathered, object fields, object text_errors, object documents):
-    # Fill every column. The fields: those given, unless text_errors="binary" made bytes of text.
+    # Fill every column. Returns the fields given, except that text_errors="binary" may have turned text into bytes.
     cdef int k, count = gathered.count
     cdef column_t* c
     if documents:
@@ -427,7 +427,7 @@ cdef object take_out(_Columns gathered, object fields, object text_errors, objec
             fields = (*fields[:k], fields[k].as_binary(), *fields[k + 1:])
             gathered.fill_columns(k, k + 1)
         elif c.status == GATHER_BAD_TEXT:
-            # Again, value by value: to replace what is invalid, or to find the row it is in.
+            # Once more, value by value: to replace what is invalid, or to find its row.
             c.layout = LAYOUT_OBJECT
             gathered.fill_object(k, transcoding.converter(column, text_errors), {})
         if c.status != GATHER_OK:
@@ -470,10 +470,10 @@ def export_batch(
     Parameters
     ----------
     layout : Layout
-        Of the dtype of `records`.
+        The layout for the dtype of `records`.
     records : ndarray, shape (n,)
     buffer : bytes-like
-        What the spans of the records refer to.
+        The bytes that the spans of the records refer to.
     rows : ndarray of int64, shape (m,), or None
         The records to export, in this order; None: all.
     fill_absent : bool
@@ -485,9 +485,9 @@ def export_batch(
     extras : sequence of ChangeColumn
         Columns to append, of m (or n) values each.
     transactions : ndarray of TRANSACTION_DTYPE, or None
-        What the records' transaction numbers refer to, where the layout needs it.
+        The transactions that the records' transaction numbers refer to, where the layout needs them.
     most : int
-        Bytes that all columns together may take.
+        The most bytes that all columns together may take.
 
     Returns
     -------
@@ -498,8 +498,8 @@ def export_batch(
     Raises
     ------
     DecodeError
-        A span reaches outside the buffer, text is invalid, a value cannot be of its type, or the columns are larger
-        than `most`. It tells neither table nor file.
+        A span reaches outside the buffer, text is invalid, a value is not possible for its type, or the columns
+        are larger than `most`. The error names neither table nor file.
     """
     if text_errors not in ("raise", "replace", "binary"):
         raise ValueError(f"text_errors={text_errors!r}: expected raise, replace or binary")
@@ -511,17 +511,17 @@ def export_batch(
 
 
 def export_columns(Layout layout not None, capsule not None, *, extras=()):
-    """As :func:`export_batch`, of a batch whose rows are columns of the layout already (`Records.take_columns`).
+    """Like :func:`export_batch`, for a batch that was decoded into columns of the layout (`Records.take_columns`).
 
     Parameters
     ----------
     capsule : PyCapsule
-        The columns, which are gone then.
+        The columns; the call uses them up.
 
     Returns
     -------
     PyCapsule or None
-        The array; None: not with so little memory.
+        The array; None if the memory limit is too low for it.
     """
     cdef made_t* made = <made_t*> PyCapsule_GetPointer(capsule, "binlog_columns")
     cdef int64_t k
@@ -544,7 +544,7 @@ def export_columns(Layout layout not None, capsule not None, *, extras=()):
 
 
 def array_address(capsule):
-    """Where the ArrowArray of a capsule named "arrow_array" is, as a number; who moves it out marks it released."""
+    """Address of the ArrowArray in a capsule named "arrow_array"; whoever moves it out marks it as released."""
     return <uintptr_t> PyCapsule_GetPointer(capsule, "arrow_array")
 
 
@@ -558,7 +558,7 @@ def span_values(
     records, buffer, text_errors, documents, most
         As in :func:`export_batch`.
     column : Column
-        With a span in the records.
+        A column that is a span in the records.
     field : ArrowField
         A string ("u") gives str, binary ("z") bytes.
 

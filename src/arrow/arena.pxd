@@ -1,5 +1,5 @@
-# A batch's memory in Arrow's layout: a few blocks that all of its buffers and nodes are cut from. The nodes hold it,
-# and with the last of them that is released the blocks go back to their pool, in whatever thread that is.
+# A batch's memory in Arrow's layout: a few blocks that all of its buffers and nodes are cut from. The nodes keep it
+# alive; when the last of them is released, in whatever thread, the blocks go back to their pool.
 # Header-only: used by _columns.pyx.
 # Source: Apache Arrow documentation, "The Arrow C data interface".
 
@@ -25,11 +25,11 @@ cdef extern from *:
     #endif
     """
     int drop_one "BINLOG_DROP"(int* count) noexcept nogil
-    # Under the sanitizer each buffer is a block of just its size: what is written after it is seen.
+    # Under the sanitizer each buffer is a block of exactly its size, so a write past its end is detected.
     const bint EXACT "BINLOG_EXACT"
 
 cdef enum:
-    ALIGNED = 64                # what Arrow recommends, and a line of the cache
+    ALIGNED = 64                # what Arrow recommends; also a cache line
 
 
 cdef struct block_t:            # at the beginning of its memory
@@ -44,12 +44,12 @@ cdef struct arena_t:
     uint8_t* free               # what is left of the newest
     size_t left
     size_t total
-    size_t most                 # that total may be
-    bint full                   # more was asked for
+    size_t most                 # the limit of `total`
+    bint full                   # an allocation was refused: it would have exceeded `most`
 
 
 cdef inline arena_t* new_arena(pool_t* pool, size_t most) noexcept nogil:
-    # With one holder, the caller; NULL: no memory
+    # The caller is its first holder; NULL: no memory
     cdef arena_t* arena = <arena_t*> calloc(1, sizeof(arena_t))
     if arena != NULL:
         arena.pool = pool
@@ -83,7 +83,7 @@ cdef inline bint add_block(arena_t* arena, size_t least) noexcept nogil:
             return False
         arena.left = least
     else:
-        # Large enough for what else comes, so that there are few; none of many times the size, which would be kept.
+        # Large enough for later requests, so that blocks are few; but not many times the size, since it would be kept.
         least = max(least + 2 * <size_t> ALIGNED, arena.total // 2)
         if ((least < POOLED or not take_block(arena.pool, least, 4 * least, &memory))
                 and not fresh_block(least, &memory)):
@@ -100,7 +100,7 @@ cdef inline bint add_block(arena_t* arena, size_t least) noexcept nogil:
 
 
 cdef inline void* allot(arena_t* arena, size_t size) noexcept nogil:
-    # This many bytes of any content, aligned; NULL: no memory, or more than the arena may have
+    # This many uninitialized bytes, aligned; NULL: no memory, or more than the arena may have
     cdef uint8_t* place
     if not EXACT:
         size = (size + ALIGNED - 1) // ALIGNED * ALIGNED
@@ -128,7 +128,7 @@ cdef inline void release_node(ArrowArray* array) noexcept nogil:
 
 
 cdef inline ArrowArray* add_dictionary(arena_t* arena, ArrowArray* array) noexcept nogil:
-    # To be made by init_array
+    # init_array fills it in
     array.dictionary = <ArrowArray*> allot(arena, sizeof(ArrowArray))
     if array.dictionary != NULL:
         array.dictionary.release = NULL
@@ -138,8 +138,8 @@ cdef inline ArrowArray* add_dictionary(arena_t* arena, ArrowArray* array) noexce
 cdef inline bint init_array(
     arena_t* arena, ArrowArray* array, int64_t length, int64_t n_buffers, int64_t n_children
 ) noexcept nogil:
-    # An empty node, with children that are to be made alike; its buffers are NULL until blocks of the arena are
-    # given to it. False: no memory, nothing to release.
+    # An empty node, with children for init_array to fill in; its buffers are NULL until it gets memory of the arena.
+    # False: no memory, nothing to release.
     cdef size_t pointers = <size_t> (n_buffers + n_children) * sizeof(void*)
     cdef uint8_t* place = <uint8_t*> allot(arena, pointers + <size_t> n_children * sizeof(ArrowArray))
     cdef int64_t i
@@ -156,5 +156,5 @@ cdef inline bint init_array(
         array.children[i] = <ArrowArray*> (place + pointers) + i
     array.private_data = arena
     array.release = release_node
-    arena.holders += 1          # by plain addition, since nobody else knows the arena yet
+    arena.holders += 1          # no atomic addition: no other thread knows the arena yet
     return True

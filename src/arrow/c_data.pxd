@@ -1,5 +1,5 @@
-# The Arrow C data interface: its structs, and nodes of schemas, which own malloc'ed memory; those of arrays are in
-# _arena.pxd. A node's release frees all it owns, so exported data outlives every Python object here.
+# The Arrow C data interface: its structs, and the nodes of schemas, which own malloc'ed memory; the nodes of arrays
+# are in arena.pxd. A node's release frees all that it owns, so exported data outlives every Python object here.
 # Header-only: used by _columns.pyx and _capsules.pyx.
 # Source: Apache Arrow documentation, "The Arrow C data interface" and "The Arrow C stream interface".
 
@@ -44,7 +44,7 @@ cdef struct ArrowArrayStream:
 cdef inline void release_schema(ArrowSchema* schema) noexcept nogil:
     cdef int64_t i
     for i in range(schema.n_children):
-        # A consumer may have moved a child out: its release is NULL then, its struct still ours.
+        # A consumer may have moved a child out: its release is then NULL, but its struct is still ours.
         if schema.children[i] != NULL:
             if schema.children[i].release != NULL:
                 schema.children[i].release(schema.children[i])
@@ -61,7 +61,7 @@ cdef inline void release_schema(ArrowSchema* schema) noexcept nogil:
 
 
 cdef inline bint init_schema(ArrowSchema* schema, int64_t n_children) noexcept nogil:
-    # An empty node with room for its children; False when memory is short, still releasable.
+    # An empty node with room for its children. False: no memory, but the node can be released.
     cdef int64_t i
     memset(schema, 0, sizeof(ArrowSchema))
     schema.release = release_schema

@@ -1,5 +1,5 @@
-# Which loop takes a column out of the records, and what that loop needs. Header-only: used by _columns.pyx.
-# What must outlive the loops goes into the list `keep`.
+# Which loop gathers a column from the records, and what that loop needs. Header-only: used by _columns.pyx.
+# Objects that must outlive the loops go into the list `keep`.
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t, uint32_t
@@ -18,7 +18,7 @@ from wire.codes cimport (
 
 
 cdef inline bint is_stored_so(const column_t* c) noexcept nogil:
-    # Whether a field of c.stored bytes is what the loop of its layout reads
+    # Whether the loop of its layout reads a field of c.stored bytes
     if c.layout == LAYOUT_COPY:
         return c.width == c.stored and c.stored in (1, 2, 4, 8, 16, 32)
     if c.layout == LAYOUT_LABEL:
@@ -40,7 +40,7 @@ cdef inline object kept(list keep, object array):
 
 
 cdef inline int plan_members(column_t* c, object field, list keep) except -1:
-    # The dictionary of an ENUM or SET, and its numbers' places in it
+    # The dictionary of an ENUM or SET, and the place of each number in it
     import numpy as np
 
     cdef const uint32_t[::1] words = kept(keep, np.array(field.codes, np.uint32))
@@ -106,7 +106,7 @@ cdef inline int plan_span(column_t* c, object column, object field, list keep) e
 
 
 cdef inline int plan_column(column_t* c, object column, object field, uint32_t itemsize, list keep) except -1:
-    # A column of the table's
+    # A column of the table
     cdef int kind = column.kind
     c.width = itemsize
     c.layout = LAYOUT_COPY
@@ -145,7 +145,7 @@ cdef inline int plan_column(column_t* c, object column, object field, uint32_t i
 
 
 cdef inline bytes label_slots(object labels):
-    # As LAYOUT_LABEL reads them
+    # The texts in the form that LAYOUT_LABEL reads
     texts = [label.encode() for label in labels]
     if max(map(len, texts)) >= LABEL:
         raise ValueError(f"labels of {max(map(len, texts))} bytes: at most {LABEL - 1}")
@@ -153,7 +153,7 @@ cdef inline bytes label_slots(object labels):
 
 
 cdef inline int plan_change(column_t* c, object change, list keep) except -1:
-    # An ImageColumn; a batch has transactions of its own
+    # An ImageColumn. Each batch brings its own transactions.
     cdef bytes slots
     c.width = c.stored
     c.layout = LAYOUT_COPY

@@ -1,8 +1,8 @@
-/* Values of variable length out of a tile of records, laid one after the other; and whether bytes are ASCII.
+/* Copies values of variable length from a tile of records, one after the other; and tells whether bytes are ASCII.
  *
  * Header-only, no state. The loops are written once, in plain C with copies of a fixed 64 bytes, and compiled twice on
- * x86-64: for every processor (two moves of 16 bytes at a time), and for those with AVX2 (32 bytes). Elsewhere the
- * compiler has one kind of vector, and there is one.
+ * x86-64: for every processor (two moves of 16 bytes at a time), and for those with AVX2 (32 bytes). Elsewhere they
+ * are compiled once.
  */
 #ifndef BINLOG_COPY_SPANS_H
 #define BINLOG_COPY_SPANS_H
@@ -14,27 +14,27 @@
 #include "types/ascii.h"
 
 enum {
-    BINLOG_STEP = 64,      /* bytes of a copy: so many may be read and written after a value */
-    BINLOG_SHORT = 256,    /* bytes up to which calling memcpy is dearer than such steps */
-    BINLOG_AHEAD = 24      /* values that are asked of the memory before they are copied */
+    BINLOG_STEP = 64,      /* bytes of one copy: this many may be read and written after a value */
+    BINLOG_SHORT = 256,    /* up to this many bytes, calling memcpy costs more than such steps */
+    BINLOG_AHEAD = 24      /* values that are prefetched before they are copied */
 };
 
 typedef struct {
     const uint8_t* span;        /* of the first record: offset in 8 bytes, length in 4 */
     ptrdiff_t stride;
     int count;
-    const uint8_t* nulls;       /* a bit per record, set: none; NULL: there is none */
-    const uint8_t* buffer;      /* that offsets count from */
+    const uint8_t* nulls;       /* a bit per record, set if it is null; NULL: no record is */
+    const uint8_t* buffer;      /* where offsets count from */
     uint64_t buffer_len;
-    uint8_t* data;              /* where they go, */
-    size_t room;                /* bytes there, BINLOG_STEP of them to be left free, */
-    size_t at;                  /* and how many are used */
+    uint8_t* data;              /* the destination, */
+    size_t room;                /* its bytes, of which BINLOG_STEP stay free, */
+    size_t at;                  /* and how many of them are used */
     int32_t* offsets;           /* where each value ends */
 } binlog_spans_t;
 
 #if defined(__GNUC__)
 #define BINLOG_ASK(p) __builtin_prefetch((p), 0, 3)
-/* As memcpy of 32 bytes, which gcc does not make one move of. */
+/* Like memcpy of 32 bytes, for which gcc does not generate a single move. */
 typedef uint64_t binlog_32_t __attribute__((vector_size(32), aligned(1), may_alias));
 #define BINLOG_MOVE_32(to, from) (*(binlog_32_t*) (to) = *(const binlog_32_t*) (from))
 #else
@@ -53,13 +53,14 @@ BINLOG_INLINE void binlog_step(uint8_t* to, const uint8_t* from) {
     BINLOG_MOVE_32(to + 32, from + 32);
 }
 
-/* The number up to which values are copied, from number i on: all, or one that the room or the buffer does not hold. */
+/* Copies values from number i on, and returns where it stopped: at the end, or at a value that does not fit the room
+ * or the buffer. */
 BINLOG_INLINE int binlog_copy_spans_loop(binlog_spans_t* s, int i, int with_nulls) {
     const uint8_t* span = s->span + i * s->stride;
     const uint8_t* buffer = s->buffer;
     const uint8_t* value;
     const ptrdiff_t stride = s->stride;
-    /* Here a value of BINLOG_SHORT bytes and the step over its end are inside the buffer. */
+    /* Offsets up to here: a value of BINLOG_SHORT bytes and the step past its end are inside the buffer. */
     const uint64_t fast = BINLOG_SHORT + BINLOG_STEP <= s->buffer_len
         ? s->buffer_len - BINLOG_SHORT - BINLOG_STEP + 1 : 0;
     uint8_t* out = s->data + s->at;
@@ -72,12 +73,12 @@ BINLOG_INLINE int binlog_copy_spans_loop(binlog_spans_t* s, int i, int with_null
     for (; i < count; i++, span += stride) {
         if (i < asked) {
             const uint8_t* next = span + BINLOG_AHEAD * stride;
-            /* Only asked for: a wrong offset harms nothing. */
+            /* Only a prefetch: a wrong offset does no harm. */
             BINLOG_ASK((const uint8_t*) ((uintptr_t) buffer + (uintptr_t) binlog_span_offset(next)));
         }
         offset = binlog_span_offset(span);
         memcpy(&length, span + 8, 4);
-        if (with_nulls) {       /* no branch: nobody could predict it */
+        if (with_nulls) {       /* no branch: it could not be predicted */
             keep = (uint32_t) (s->nulls[i >> 3] >> (i & 7) & 1) - 1;
             length &= keep;
             offset &= (uint64_t) (int64_t) (int32_t) keep;
@@ -101,11 +102,11 @@ BINLOG_INLINE int binlog_copy_spans_loop(binlog_spans_t* s, int i, int with_null
     return i;
 }
 
-/* Values that stand where their lengths do, on the wire. */
+/* Values that follow their lengths, as on the wire. */
 typedef struct {
-    const uint8_t* const* at;   /* for each row a place, */
-    uint32_t offset;            /* and how far behind it the length stands, */
-    uint32_t width;             /* which has this many bytes, 1 to 4 */
+    const uint8_t* const* at;   /* a place in each row, */
+    uint32_t offset;            /* how far after it the length lies, */
+    uint32_t width;             /* and the bytes of that length, 1 to 4 */
     int count;
     uint8_t* data;              /* as in binlog_spans_t */
     size_t room;
@@ -122,11 +123,11 @@ BINLOG_INLINE uint32_t binlog_length_at(const uint8_t* p, uint32_t width) {
         memcpy(&two, p, 2);
         return two;
     }
-    memcpy(&length, p, 4);      /* of three bytes the fourth is there, too: the room after a row */
+    memcpy(&length, p, 4);      /* with three bytes, the fourth is readable too: it is in the room after a row */
     return width == 3 ? length & 0xFFFFFF : length;
 }
 
-/* As binlog_copy_spans_loop. The values lie in their rows, and BINLOG_STEP bytes are readable after each row. */
+/* Like binlog_copy_spans_loop. The values lie in their rows, and BINLOG_STEP bytes are readable after each row. */
 BINLOG_INLINE int binlog_copy_values_loop(binlog_values_t* s, int i, uint32_t width) {
     const uint8_t* const* at = s->at;
     const uint32_t offset = s->offset;

@@ -1,5 +1,5 @@
 # Values of variable length, copied out of a tile of records. Header-only, like all of src/*.pxd.
-# binlog_has_wide() is asked once; the loops are told what it said.
+# Callers ask binlog_has_wide() once and pass the answer to the loops.
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t

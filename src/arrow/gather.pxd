@@ -35,7 +35,7 @@ ctypedef fused slot_t:
 
 
 cdef inline void copy_slots(slot_t* out, const uint8_t* value, ptrdiff_t stride, int count) noexcept nogil:
-    # A loop for each width, four values a turn: the copy is one load and one store.
+    # Each width has its own loop of four values a turn, in which a copy is one load and one store.
     cdef int i = 0
     while i + 4 <= count:
         memcpy(out + i, value, sizeof(slot_t))
@@ -132,7 +132,7 @@ cdef inline gather_status_t gather_seconds(column_t* c, const tile_t* tile) noex
 
 
 cdef inline gather_status_t gather_commit_time(column_t* c, const tile_t* tile) noexcept nogil:
-    # Of the commit where the log has it, else of the transaction's first event
+    # The commit's time where the log has it, else the time of the transaction's first event
     cdef int i, count = tile.count
     cdef ptrdiff_t stride = tile.stride
     cdef uint64_t number, last = <uint64_t> -1
@@ -195,7 +195,7 @@ cdef inline gather_status_t gather_set(column_t* c, const tile_t* tile) noexcept
             return bad_row(c, tile, i, GATHER_BAD_NUMBER)
         code = c.codes
         while bits:
-            # Without a branch on the bit, which nobody could predict: written always, kept if set.
+            # No branch on the bit, which could not be predicted: always written, kept only if the bit is set.
             c.data[c.data_len] = <uint8_t> code[0]
             c.data_len += bits & 1
             bits >>= 1

@@ -21,13 +21,13 @@ from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
 from wire.cursor cimport load_le, load_u32, load_u64, prefetch
 
 cdef enum:
-    SHORT = 256           # bytes up to which calling memcpy is dearer than a loop; a multiple of SLACK
+    SHORT = 256           # up to this many bytes, calling memcpy costs more than a loop; a multiple of SLACK
 
 
 cdef inline gather_status_t locate_spans_of(
     column_t* c, tile_t* tile, bint has_nulls, uint64_t* total
 ) noexcept nogil:
-    # has_nulls is known where this is called, so that there is a loop for either.
+    # has_nulls is a constant at each call, so the compiler makes a loop for either.
     cdef int i, count = tile.count
     cdef ptrdiff_t stride = tile.stride
     cdef const uint8_t* buffer = tile.buffer
@@ -38,13 +38,13 @@ cdef inline gather_status_t locate_spans_of(
         offset = load_u64(span)
         length = load_u32(span + 8)
         if has_nulls:
-            keep = <uint64_t> (tile.nulls[i >> 3] >> (i & 7) & 1) - 1     # no branch: nobody could predict it
+            keep = <uint64_t> (tile.nulls[i >> 3] >> (i & 7) & 1) - 1     # no branch: it could not be predicted
             offset &= keep
             length &= <uint32_t> keep
         if length > buffer_len or offset > buffer_len - length:
             if length:
                 return bad_row(c, tile, i, GATHER_BAD_SPAN)
-            offset = 0      # nothing to read, wherever it may stand
+            offset = 0      # an empty value reads nothing, so its offset may be anything
         prefetch(buffer + offset)
         tile.starts[i] = buffer + offset
         tile.lengths[i] = length
@@ -55,7 +55,7 @@ cdef inline gather_status_t locate_spans_of(
 
 
 cdef inline gather_status_t locate_spans(column_t* c, tile_t* tile, uint64_t* total) noexcept nogil:
-    # The tile's spans, checked against the buffer; total: the sum of their lengths. Null is empty.
+    # The tile's spans, checked against the buffer; total: the sum of their lengths. A null has length 0.
     if tile.has_nulls:
         return locate_spans_of(c, tile, True, total)
     return locate_spans_of(c, tile, False, total)
@@ -64,8 +64,8 @@ cdef inline gather_status_t locate_spans(column_t* c, tile_t* tile, uint64_t* to
 cdef inline uint8_t* put_bytes(
     uint8_t* out, const uint8_t* start, uint32_t length, const uint8_t* end
 ) noexcept nogil:
-    # Room is reserved, and SLACK more. Most values are short: copies of fixed size, where the buffer continues
-    # that far. One is made in any case, which saves a branch.
+    # The caller has reserved the room and SLACK more. Most values are short: they take copies of a fixed size, where
+    # the buffer continues that far. The first copy is unconditional, which saves a branch.
     cdef uint32_t at = SLACK
     if length <= SHORT and end - start >= SHORT:
         memcpy(out, start, SLACK)
@@ -87,7 +87,7 @@ cdef inline void append_bytes(
 cdef inline gather_status_t begin_values(
     column_t* c, tile_t* tile, uint64_t growth, uint64_t more
 ) noexcept nogil:
-    # The tile's spans, and room for this many bytes for each of theirs, and more.
+    # The tile's spans, with room for `growth` bytes for each byte of theirs, and for `more`.
     cdef uint64_t total
     cdef gather_status_t status = locate_spans(c, tile, &total)
     if status != GATHER_OK:
@@ -98,7 +98,7 @@ cdef inline gather_status_t begin_values(
 
 
 cdef inline gather_status_t pad_bytes(column_t* c, tile_t* tile) noexcept nogil:
-    # BINARY(n): shorter values end in zero bytes, which the log leaves out.
+    # BINARY(n): the log leaves out the zero bytes at the end of a value.
     cdef int i
     cdef gather_status_t status = begin_values(c, tile, 1, c.pad * <uint64_t> tile.count)
     cdef const uint8_t* end = tile.buffer + tile.buffer_len
@@ -116,7 +116,7 @@ cdef inline gather_status_t pad_bytes(column_t* c, tile_t* tile) noexcept nogil:
 
 
 cdef inline gather_status_t make_room(column_t* c, tile_t* tile, int i) noexcept nogil:
-    # For the values from number i on, as far as they lie in the buffer
+    # Room for the values from number i on, up to the first that does not lie in the buffer
     cdef const uint8_t* span = tile.records + i * tile.stride + c.field
     cdef uint64_t offset, length, total = 0
     cdef int k = i
@@ -162,7 +162,7 @@ cdef inline gather_status_t copy_bytes(column_t* c, tile_t* tile) noexcept nogil
 cdef inline gather_status_t copy_values(
     column_t* c, tile_t* tile, const uint8_t** at, uint32_t offset, uint32_t width
 ) noexcept nogil:
-    # From the wire, where lengths of `width` bytes stand `offset` behind `at`; none of them is NULL
+    # From the wire, where lengths of `width` bytes lie `offset` bytes after `at`; no value is NULL
     cdef int i = 0
     cdef int k
     cdef uint64_t more
@@ -196,14 +196,14 @@ cdef inline gather_status_t gather_utf8(column_t* c, tile_t* tile) noexcept nogi
 
 
 cdef inline gather_status_t check_utf8(column_t* c, const tile_t* tile, size_t begin) noexcept nogil:
-    # The tile's values, which begin there in the column's data
+    # Whether the tile's values, which begin at `begin` in the column's data, are valid
     cdef int i
     cdef const int32_t* offsets = c.offsets + tile.first
     if binlog_are_ascii(tile.wide, c.data + begin, c.data_len - begin):
         return GATHER_OK
     if not is_utf8(c.data + begin, c.data_len - begin):
         return GATHER_BAD_TEXT
-    # Valid as a whole, yet a character could be cut between two values.
+    # The whole is valid, but a character could be split between two values.
     for i in range(tile.count):
         if offsets[i] < offsets[i + 1] and c.data[offsets[i]] & 0xC0 == 0x80:
             return GATHER_BAD_TEXT
@@ -229,7 +229,7 @@ cdef inline bint labels_agree(const column_t* c, const tile_t* tile) noexcept no
 
 
 cdef inline void repeat_label(const uint8_t* label, int length, int count, uint8_t* out) noexcept nogil:
-    # Eight at a time, up to seven too many, and SLACK bytes of anything
+    # Writes eight at a time: up to seven too many, and SLACK bytes of anything
     cdef uint8_t[9 * LABEL + SLACK] eight
     cdef int i, _eights, at, size = 8 * length
     for i in range(8):
@@ -243,7 +243,7 @@ cdef inline void repeat_label(const uint8_t* label, int length, int count, uint8
 
 
 cdef inline gather_status_t gather_label(column_t* c, tile_t* tile) noexcept nogil:
-    # Texts shorter than LABEL, copied with the room after them
+    # Texts shorter than LABEL: each copy takes the room after the text along
     cdef int i, count = tile.count
     cdef ptrdiff_t stride = tile.stride
     cdef const uint8_t* value = tile.records + c.field
@@ -338,7 +338,7 @@ cdef inline gather_status_t gather_decimal_text(column_t* c, tile_t* tile) noexc
 
 
 cdef inline gather_status_t gather_fixed_bytes(column_t* c, tile_t* tile) noexcept nogil:
-    # pad: shorter values are filled up with zero bytes (UUID), else they must have the width.
+    # pad: shorter values are filled up with zero bytes (UUID); otherwise each must have the full width.
     cdef int i
     cdef uint64_t total
     cdef uint8_t* out = c.slots + tile.first * c.width
@@ -356,7 +356,7 @@ cdef inline gather_status_t gather_fixed_bytes(column_t* c, tile_t* tile) noexce
 
 
 cdef inline gather_status_t gather_geometry(column_t* c, tile_t* tile) noexcept nogil:
-    # SRID, then WKB. A lenient server can hold '' in a geometry column: SRID 0, empty WKB.
+    # SRID, then WKB. A lenient server can store '' in a geometry column: SRID 0, empty WKB.
     cdef int i
     cdef gather_status_t status = begin_values(c, tile, 1, 0)
     cdef const uint8_t* end = tile.buffer + tile.buffer_len
@@ -374,7 +374,7 @@ cdef inline gather_status_t gather_geometry(column_t* c, tile_t* tile) noexcept 
 
 
 cdef inline gather_status_t gather_ewkb(column_t* c, tile_t* tile) noexcept nogil:
-    # PostGIS's form: the SRID stands within the WKB, told by a bit of the type; SRID 0 is left out.
+    # PostGIS's form: the SRID lies inside the WKB, announced by a bit of the type; SRID 0 is left out.
     cdef int i
     cdef gather_status_t status = begin_values(c, tile, 1, 0)
     cdef const uint8_t* end = tile.buffer + tile.buffer_len
@@ -406,7 +406,7 @@ cdef inline gather_status_t gather_ewkb(column_t* c, tile_t* tile) noexcept nogi
 
 
 cdef inline gather_status_t gather_vector(column_t* c, tile_t* tile) noexcept nogil:
-    # Offsets count floats.
+    # Offsets count floats, not bytes.
     cdef int i
     cdef gather_status_t status = begin_values(c, tile, 1, 0)
     cdef const uint8_t* end = tile.buffer + tile.buffer_len

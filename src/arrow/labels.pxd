@@ -14,7 +14,7 @@ from arrow.tile cimport SLACK
 cdef inline int fill_labels(
     arena_t* arena, ArrowArray* node, object texts, const uint32_t* codes, int64_t count
 ) except -1:
-    # An array of text: texts[codes[i]] for each i. 0: the arena gave no memory
+    # An array of text: texts[codes[i]] for each i. 0: no memory in the arena
     cdef int32_t* offsets
     cdef uint8_t* data
     cdef const char** starts
@@ -24,7 +24,7 @@ cdef inline int fill_labels(
     cdef uint32_t code
     cdef list labels = [text.encode("utf-8", "replace") for text in texts]
     cdef Py_ssize_t k, label_count = len(labels)
-    # Each with room after it, so that most are copied as one block of fixed size.
+    # Each has room after it, so that most are copied as one block of fixed size.
     cdef list padded = [label + bytes(SLACK) for label in labels]
     if not init_array(arena, node, count, 3, 0):
         return 0

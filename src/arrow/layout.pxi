@@ -9,14 +9,13 @@ cdef class Layout:
     Parameters
     ----------
     dtype : numpy.dtype
-        Of the records: ``record_dtype(…, …)``.
+        The dtype of the records: ``record_dtype(…, …)``.
     columns : sequence of Column
-        The columns to export; each is a field of ``records["row"]``, or one that the records do not have,
-        which is exported as nulls.
+        The columns to export: fields of ``records["row"]``. One that the records do not have is exported as nulls.
     fields : sequence of ArrowField
         One for each column, from ``arrow_field``.
     changes : sequence of ImageColumn
-        Columns to follow those.
+        Columns about the changes, which follow the table's.
     """
 
     cdef column_t* items
@@ -25,9 +24,9 @@ cdef class Layout:
     cdef uint32_t bitmap_len
     cdef uint32_t null_bitmap         # where in a record
     cdef uint32_t absent_bitmap
-    cdef readonly int table_columns   # so many of the columns are the table's
+    cdef readonly int table_columns   # how many of the columns are the table's
     cdef readonly object dtype
-    cdef readonly tuple columns       # those of changes after the table's
+    cdef readonly tuple columns       # the table's, then those about the changes
     cdef readonly tuple fields
     cdef list keep
 
@@ -57,11 +56,11 @@ cdef class Layout:
 
     @property
     def address(self):
-        """Where its column_t are, as a number."""
+        """Address of its array of column_t."""
         return <uintptr_t> self.items
 
     cdef int add(self, object column, object field, object places, uint32_t row_offset) except -1:
-        # A column of the table's
+        # A column of the table
         cdef column_t* c = &self.items[self.count]
         c.missing = column.name not in places
         if c.missing:
@@ -78,7 +77,7 @@ cdef class Layout:
         c.stored = dtype.itemsize
         if not is_stored_so(c):
             raise ValueError(f"column {column.name!r}: {dtype} is not what {column.kind!r} is stored as")
-        if column.index >= 0:       # else no column of the table (RAW_COLUMN): no bit is its own
+        if column.index >= 0:       # below 0 it is not a column of the table (RAW_COLUMN) and has no bit
             c.bitmap_byte = column.index // 8
             c.bit = column.index % 8
             c.mask = 1 << c.bit
@@ -86,7 +85,7 @@ cdef class Layout:
         return 0
 
     cdef int add_change(self, object change, object places, uint32_t offset) except -1:
-        # A column made of what stands before the row
+        # A column made of the fields before the row
         cdef column_t* c = &self.items[self.count]
         dtype, place = places[change.source][:2]
         c.field = offset + place

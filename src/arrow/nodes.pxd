@@ -1,4 +1,4 @@
-# A column's buffers as node of an Arrow array. Header-only: used by _columns.pyx.
+# A column's buffers as a node of an Arrow array. Header-only: used by _columns.pyx.
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
@@ -26,7 +26,7 @@ cdef inline bint fill_dictionary(arena_t* arena, ArrowArray* node, const column_
 
 
 cdef inline bint fill_node(arena_t* arena, ArrowArray* node, const column_t* c, int64_t rows) noexcept nogil:
-    # Tell the column's buffers, which are the arena's, to its node. False: no memory.
+    # Point the column's node at its buffers, which belong to the arena. False: no memory.
     cdef ArrowArray* child
     if c.layout == LAYOUT_NULL:
         if not init_array(arena, node, rows, 0, 0):

@@ -1,5 +1,5 @@
-# A sink of columns: what rows are decoded into where nobody asks for records. The columns of a batch grow in an arena
-# of their own; what is located on the wire, and not decoded yet, waits until there is a tile of it.
+# A sink of columns: rows are decoded into it when only columns are wanted, not records. The columns of a batch grow in
+# an arena of their own. Values that are located on the wire, but not decoded yet, wait until there is a tile of them.
 
 from libc.stdint cimport UINT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
@@ -11,13 +11,13 @@ from memory.memory cimport pool_t, release
 from wire.cursor cimport load_u64
 
 cdef enum:
-    ROWS = 128                          # located at once, at most
+    ROWS = 128                          # at most this many rows are located at once
     ROW_BYTES = ROWS // 8
-    LANE = ROWS + 8                     # not a power of two: the lanes of a row would meet in the cache
+    LANE = ROWS + 8                     # not a power of two, or the lanes of a row would collide in the cache
     WIDEST = 32                         # bytes of a decoded value
 
 
-# The columns of a batch, once they are made.
+# The finished columns of a batch.
 cdef struct made_t:
     arena_t* arena
     column_t* items
@@ -28,15 +28,15 @@ cdef struct made_t:
 cdef struct sink_t:
     made_t made
     int64_t capacity                    # rows that the columns have room for
-    int pending                         # rows of the tile
-    bint by_row                         # they are decoded, except for what the lanes hold; else they are located only
-    int null_rows                       # of those, with NULLs
-    size_t dates                        # that were none before the tile
-    void* aims                          # see decode/row_columns.pxd; NULL: no row had a NULL yet
+    int pending                         # rows of the tile so far
+    bint by_row                         # they are decoded, except for what the lanes hold; else only located
+    int null_rows                       # how many of them have NULLs
+    size_t dates                        # invalid dates before the tile
+    void* aims                          # see decode/row_columns.pxd; NULL: no row has had a NULL so far
     const uint8_t** places              # LANE for each segment
     const uint8_t* nulls_at[ROWS]       # the NULL bitmap of each row
     uint8_t* nulls                      # ROW_BYTES for each column
-    uint8_t values[ROWS * WIDEST]       # of one column, on the way
+    uint8_t values[ROWS * WIDEST]       # one column's decoded values, on their way to the arena
     uint8_t no_nulls[ROW_BYTES]
     tile_t tile
 
@@ -59,7 +59,7 @@ cdef inline void free_sink(sink_t* sink) noexcept nogil:
 
 cdef inline sink_t* new_sink(pool_t* pool, size_t most, const column_t* layout, int count, uint32_t segments,
                              uint32_t null_len, int64_t rows, bint wide) noexcept nogil:
-    # For about so many rows; NULL: no memory, or more than the columns may have
+    # For about this many rows; NULL: no memory, or more than the columns may have
     cdef size_t places = LANE * <size_t> segments * sizeof(void*)
     cdef sink_t* sink = <sink_t*> malloc(sizeof(sink_t) + places + 8 * <size_t> null_len * ROW_BYTES)
     cdef int k
@@ -102,7 +102,7 @@ cdef inline bint moved(arena_t* arena, void** data, size_t used, size_t size) no
 
 
 cdef inline bint make_room(sink_t* sink, int more) noexcept nogil:
-    # For so many rows more. False: no memory
+    # Room for this many rows more. False: no memory
     cdef size_t rows = <size_t> sink.made.rows
     cdef size_t capacity
     cdef column_t* c
@@ -130,7 +130,7 @@ cdef inline bint make_room(sink_t* sink, int more) noexcept nogil:
 
 
 cdef inline bint keep_nulls(sink_t* sink, column_t* c) noexcept nogil:
-    # The nulls of the tile, after any number of rows. False: no memory
+    # Append the nulls of the tile, after any number of rows. False: no memory
     cdef tile_t* tile = &sink.tile
     cdef size_t size = <size_t> sink.capacity // 8 + 24
     cdef uint64_t nulls

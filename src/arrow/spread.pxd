@@ -1,4 +1,4 @@
-# What all rows of an event share, spread over its rows: columns about the changes, made of runs.
+# Columns about the changes, made of runs: what an event's rows share is repeated for each row.
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -29,7 +29,7 @@ cdef inline void repeat(number_t* out, int64_t at, int64_t end, number_t value) 
 
 cdef inline void spread_numbers(const column_t* c, const run_t* runs, size_t count, int64_t rows,
                                 number_t* out) noexcept nogil:
-    # A field of the image, as it is
+    # A field of the image, unchanged
     cdef number_t value
     cdef size_t i
     for i in range(count):
@@ -38,7 +38,7 @@ cdef inline void spread_numbers(const column_t* c, const run_t* runs, size_t cou
 
 
 cdef inline void spread_rows(const run_t* runs, size_t count, int64_t rows, uint32_t* out) noexcept nogil:
-    # Numbers of the changed rows: both images of an update have the same
+    # Numbers of the changed rows; both images of an update have the same number
     cdef size_t i
     cdef int64_t at
     cdef int64_t first
@@ -56,7 +56,7 @@ cdef inline void spread_rows(const run_t* runs, size_t count, int64_t rows, uint
 
 cdef inline bint spread_times(const column_t* c, const run_t* runs, size_t count, int64_t rows,
                               int64_t* out) noexcept nogil:
-    # Of the commit where the log has it, else of the transaction's first event
+    # The commit's time where the log has it, else the time of the transaction's first event
     cdef const uint8_t* transaction
     cdef int64_t time
     cdef size_t i

@@ -1,5 +1,5 @@
-# Tiles: few enough records to stay in the nearest caches while every column is taken out of them.
-# What a column has gathered so far, and which of a tile's values are null. Header-only: used by _columns.pyx.
+# Tiles: few enough records to stay in the nearest caches while every column is gathered from them.
+# Also what a column has gathered so far, and which of a tile's values are null. Header-only: used by _columns.pyx.
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -10,24 +10,24 @@ from memory.memory cimport memory_t
 from wire.cursor cimport load_u64
 
 cdef enum:
-    TILE = 512            # records; a multiple of 8, so that each begins a byte of the validity bitmap
+    TILE = 512            # records; a multiple of 8, so that each tile begins a byte of the validity bitmap
     NULL_BYTES = TILE // 8
-    GUESSED = 16 << 20    # bytes at most that are asked for on the word of a few values
-    SLACK = 64            # bytes that a growing buffer has after its end, for copies of fixed size
+    GUESSED = 16 << 20    # most bytes that are reserved on the evidence of a few values
+    SLACK = 64            # bytes after the end of a growing buffer, for copies of fixed size
     LABEL = 32            # bytes of a short text
 
 cdef enum layout_t:
     LAYOUT_NULL
-    LAYOUT_COPY           # 1, 2, 4, 8, 16 or 32 bytes as they are
+    LAYOUT_COPY           # 1, 2, 4, 8, 16 or 32 bytes, unchanged
     LAYOUT_DAYS           # int64 days to int32
-    LAYOUT_MICROS         # int64; its smallest is NaT, null here
+    LAYOUT_MICROS         # int64; the smallest is NaT, which becomes null
     LAYOUT_DECIMAL64      # int64 to int128
     LAYOUT_ENUM           # number to place in the dictionary, 16 or 32 bits
     LAYOUT_SECONDS        # uint32 to microseconds
-    LAYOUT_COMMIT_TIME    # number of a transaction to its microseconds
+    LAYOUT_COMMIT_TIME    # number of a transaction to microseconds of its commit
     LAYOUT_SET
     LAYOUT_FIXED_BYTES    # MariaDB's UUID, VECTOR as fixed-size list
-    LAYOUT_BYTES          # from here on with offsets
+    LAYOUT_BYTES          # this and all that follow have offsets
     LAYOUT_LABEL          # uint8 number to one of a few short texts
     LAYOUT_DECIMAL_TEXT   # four limbs to text
     LAYOUT_GEOMETRY
@@ -53,28 +53,28 @@ cdef enum gather_status_t:
 
 cdef struct column_t:
     layout_t layout
-    uint32_t field            # where in a record: the value,
-    uint32_t stored           # its bytes there,
-    uint32_t bitmap_byte      # the byte of either bitmap that has its bit,
-    uint8_t bit               # the number of the bit there, and the bit
-    uint8_t mask              # itself; 0: none is its own, it is always there
+    uint32_t field            # offset of the value in a record
+    uint32_t stored           # bytes of the value there
+    uint32_t bitmap_byte      # the byte of either bitmap that has its bit
+    uint8_t bit               # the number of the bit in that byte
+    uint8_t mask              # the bit itself; 0: the column has no bit and is never null
     uint32_t width            # bytes of one slot
     int scale                 # of DECIMAL
     uint64_t pad              # BINARY(n): shorter values get zero bytes up to it
     const uint32_t* codes     # ENUM, SET: number or bit to place in the dictionary
     uint32_t code_count       # of codes; LAYOUT_LABEL: of labels; LAYOUT_COMMIT_TIME: of transactions
-    const uint8_t* members    # ENUM, SET: the dictionary's texts, one after the other,
-    const int32_t* ends       # where each begins, and the last ends,
-    uint32_t member_count     # and how many they are
+    const uint8_t* members    # ENUM, SET: the dictionary's texts, one after the other
+    const int32_t* ends       # where each begins, and where the last ends
+    uint32_t member_count     # how many there are
     bint nested               # LAYOUT_FIXED_BYTES: a list
     bint missing              # the records do not have it
     const uint32_t* table     # one-byte character set, see from_table
     bint keeps_ascii
-    const uint8_t* labels     # each LABEL bytes long, the last of which is its length
+    const uint8_t* labels     # LABEL bytes each, the last of which is the label's length
     const uint8_t* transactions
-    uint32_t transaction_len  # bytes of one of them,
-    uint32_t commit_time      # where in it: int64, below 0 if unknown,
-    uint32_t begin_time       # and uint32, used then
+    uint32_t transaction_len  # bytes of one of them
+    uint32_t commit_time      # offset of an int64 in it, below 0 if unknown
+    uint32_t begin_time       # offset of the uint32 that is then used
     uint8_t* validity         # NULL until the first null
     int64_t null_count
     uint8_t* slots
@@ -91,12 +91,12 @@ cdef struct tile_t:
     int64_t first             # its row
     int count
     int64_t rows              # of all tiles
-    const uint8_t* buffer     # that spans refer to
+    const uint8_t* buffer     # what spans refer to
     uint64_t buffer_len
     bint wide                 # what binlog_has_wide said
     arena_t* arena
-    memory_t text           # for what prints
-    bint has_nulls            # of the column at hand; else nulls means nothing
+    memory_t text             # for values that are printed first
+    bint has_nulls            # of the current column; without them `nulls` is not set
     uint8_t* nulls            # one bit per record, set: null
     const uint8_t* starts[TILE]
     uint32_t lengths[TILE]
@@ -105,8 +105,8 @@ cdef struct tile_t:
 # --- Memory ------------------------------------------------------------------------------------------
 
 cdef inline bint grow_data(column_t* c, const tile_t* tile, size_t needed) noexcept nogil:
-    # For all rows to come, should they be like those so far; yet not without bounds, since one large value
-    # tells little.
+    # For all rows to come, if they are like those so far; but not without bounds, since one large value
+    # says little about the others.
     cdef size_t seen = <size_t> (tile.first + tile.count) if tile.count else 1
     cdef size_t wanted = needed // seen * <size_t> tile.rows
     cdef uint8_t* data
@@ -123,7 +123,7 @@ cdef inline bint grow_data(column_t* c, const tile_t* tile, size_t needed) noexc
 
 
 cdef inline bint reserve_data(column_t* c, const tile_t* tile, size_t more) noexcept nogil:
-    # Room for this many bytes after the present ones
+    # Room for this many bytes after those used
     cdef size_t needed = c.data_len + more + SLACK
     return needed <= c.data_capacity or grow_data(c, tile, needed)
 
@@ -133,7 +133,7 @@ cdef inline bint has_offsets(const column_t* c) noexcept nogil:
 
 
 cdef inline size_t fixed_size(const column_t* c, int64_t rows) noexcept nogil:
-    # Of what allocate_slots takes, and the column's node
+    # Bytes that allocate_slots takes, and the column's node
     return <size_t> rows * (c.width + (sizeof(int32_t) if has_offsets(c) else 0)) + 6 * <size_t> ALIGNED
 
 
@@ -233,8 +233,7 @@ cdef inline void or_bytes(const tile_t* tile, uint32_t at, uint32_t size, uint8_
 cdef inline void gather_nulls(
     const tile_t* tile, uint32_t null_byte, uint32_t absent_byte, uint8_t* out
 ) noexcept nogil:
-    # The nulls of the eight columns that share a byte of the bitmaps: eight rows of NULL_BYTES, one bit per
-    # record.
+    # The nulls of the eight columns that share a byte of the bitmaps: eight rows of NULL_BYTES, one bit per record.
     cdef uint8_t[TILE] either
     cdef const uint8_t* record = tile.records
     cdef int i, k, count = tile.count, groups = (tile.count + 7) // 8
@@ -263,7 +262,7 @@ cdef inline void mark_null(tile_t* tile, int i) noexcept nogil:
 
 
 cdef inline int count_bits(uint64_t x) noexcept nogil:
-    # In parallel: pairs, nibbles, bytes, and the sum of the bytes
+    # Counts bits in parallel: in pairs, nibbles and bytes; then sums the bytes
     x -= (x >> 1) & <uint64_t> 0x5555555555555555
     x = (x & <uint64_t> 0x3333333333333333) + ((x >> 2) & <uint64_t> 0x3333333333333333)
     x = (x + (x >> 4)) & <uint64_t> 0x0F0F0F0F0F0F0F0F
@@ -271,7 +270,7 @@ cdef inline int count_bits(uint64_t x) noexcept nogil:
 
 
 cdef inline bint store_validity(column_t* c, const tile_t* tile) noexcept nogil:
-    # Only tiles that hold a null come here: the bitmap begins as all ones.
+    # Called only for tiles with a null: before the first, the bitmap is all ones.
     cdef size_t size = <size_t> (tile.rows + 7) // 8 + 8
     cdef uint64_t nulls
     cdef uint8_t* out

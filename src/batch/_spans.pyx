@@ -1,4 +1,4 @@
-"""Values of variable length, moved together into a heap of their own."""
+"""Copies values of variable length into one heap."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -19,12 +19,12 @@ cnp.import_array()
 
 
 def compact_spans(cnp.ndarray records not None, columns, buffer):
-    """Copy the bytes that spans refer to, and let the spans refer to the copy.
+    """Copy the bytes that spans refer to, and make the spans refer to the copy.
 
     Parameters
     ----------
     records : ndarray, shape (n,), of record_dtype(…, columns)
-        Its spans are changed.
+        The records, whose spans are changed in place.
     columns : sequence of Column
     buffer : bytes-like
 
@@ -94,7 +94,7 @@ def twins():
     Returns
     -------
     dict of str to (int, dict of str to int)
-        By the struct's name: its bytes, and the offset of each field.
+        For each struct by its name: its size in bytes, and the offset of each field.
     """
     cdef image_t image
     cdef span_t span

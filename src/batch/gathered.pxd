@@ -1,5 +1,5 @@
-# What a batch gathers while its group fills: records, a heap for values whose buffer will not
-# last, and two short side lists. Plain memory that grows; Python takes it over at the end.
+# What a batch gathers while its group fills: records, a heap for values whose buffer does not
+# last, and two short side lists. All is plain memory that grows; Python takes it over at the end.
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -10,10 +10,10 @@ from types.temporal cimport datetime_fields_t
 
 
 cdef struct batch_t:
-    memory_t records                       # up to `sink`: what each event needs, of one line of the cache
+    memory_t records                       # the fields up to `sink` are needed for each event: one cache line
     uint32_t count                         # of them
     bint copies                            # values go to the heap; else spans point into the buffer
-    sink_t* sink                           # of rows that become columns at once; NULL: records
+    sink_t* sink                           # for rows that become columns directly; NULL: records
     memory_t heap
     memory_t invalid_dates
     memory_t json_diffs

@@ -1,5 +1,5 @@
-# The GTIDs of a log as runs: most transactions follow the one before them in the same source's numbering, so that
-# many thousands take one record.
+# The GTIDs of a log as runs: most transactions have the number after that of the transaction before, from the same
+# source, so one record stands for many thousands.
 
 from libc.string cimport memcmp, memcpy
 
@@ -19,7 +19,7 @@ cdef inline int note_gtid_run(memory_t* runs, const gtid_t* gtid) noexcept nogil
     while behind <= runs.length and behind <= INTERLEAVED * sizeof(gtid_run_t):
         run = <gtid_run_t*> (runs.data + runs.length - behind)
         if run.kind == gtid.kind and run.kind == GTID_NONE:
-            return DECODE_OK                # what has none is noted once
+            return DECODE_OK                # consecutive transactions without a GTID are noted once
         if run.kind == gtid.kind and run.last + 1 == gtid.sequence_number and (
             (run.domain_id == gtid.domain_id and run.server_id == gtid.server_id) if run.kind == GTID_MARIADB
             else memcmp(run.uuid, gtid.uuid, 16) == 0 and memcmp(run.tag, gtid.tag, 32) == 0

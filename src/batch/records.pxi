@@ -1,5 +1,5 @@
-# What Python takes over of a group. Included by decode/_rows.pyx, whose Decoder fills it: types of another module
-# could only be made through Python.
+# What Python takes over from a group. Included by decode/_rows.pyx, whose Decoder fills it: objects of a type from
+# another module could be made only through Python.
 
 from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -11,7 +11,7 @@ from batch.runs cimport run_t
 from memory.memory cimport give_back
 
 cdef extern from "Python.h":
-    Py_ssize_t Py_REFCNT(PyObject* one)     # cpython.object's takes an object, and would own it for a moment
+    Py_ssize_t Py_REFCNT(PyObject* one)     # cpython.object's takes an object, and would take a reference meanwhile
 
 NO_INVALID_DATES = np.empty(0, INVALID_DATE_DTYPE)
 NO_JSON_DIFFS = np.empty(0, JSON_DIFF_DTYPE)
@@ -19,7 +19,7 @@ NO_JSON_DIFFS = np.empty(0, JSON_DIFF_DTYPE)
 
 @cython.no_gc_clear
 cdef class Memory:
-    """A block of the loop's memory, handed to Python: bytes-like, given back with its last view."""
+    """A block of the loop's memory, handed to Python: bytes-like; it goes back to the pool with its last view."""
 
     cdef uint8_t* data
     cdef Py_ssize_t length
@@ -40,7 +40,7 @@ cdef class Memory:
 
 
 cdef Memory take_memory(memory_t* memory):
-    # Hands the block over; a copy, where little of it is used. Of more, fresh memory would cost too much.
+    # Hands over the block, or a copy if little of it is used. A large copy would cost too much fresh memory.
     cdef Memory out = Memory.__new__(Memory)
     cdef uint8_t* data
     if memory.length < memory.capacity // 8:
@@ -61,19 +61,19 @@ cdef Memory take_memory(memory_t* memory):
 
 
 @cython.final
-@cython.no_gc       # nothing that it holds refers back to it
+@cython.no_gc       # nothing it holds refers back to it
 cdef class Definition:
-    """What a TABLE_MAP event says of a table: its shape, the plan of its rows, and its names.
+    """What a TABLE_MAP event says about a table: its shape, the plan of its rows, and its names.
 
     Parameters
     ----------
     plan : Plan
     shape : Shape
-        Makes a Table of names, by its `table_of`.
+        Its `table_of` makes a Table from the names.
     names : bytes
-        Both names, as the event has them.
+        Database and table name, as the event has them.
     table : Table or None
-        None: it is made when somebody asks for it.
+        The table; None: it is made when it is first asked for.
     """
 
     cdef readonly object plan
@@ -84,7 +84,7 @@ cdef class Definition:
     cdef cnp.dtype dtype
 
     def __cinit__(self, plan=None, shape=None, bytes names=b"", table=None):
-        # Without arguments: definition_of fills it in
+        # Called without arguments, it is left to definition_of to fill in
         if plan is None:
             return
         self.plan = plan
@@ -102,7 +102,7 @@ cdef class Definition:
 
 
 cdef Definition definition_of(Definition like, bytes names):
-    # Of the same shape
+    # Another definition of the same shape
     cdef Definition out = Definition.__new__(Definition)
     out.plan = like.plan
     out.shape = like.shape
@@ -112,17 +112,17 @@ cdef Definition definition_of(Definition like, bytes names):
     return out
 
 
-ARROW_BYTES = 2 << 30           # Limits.arrow_bytes, unless it is given
+ARROW_BYTES = 2 << 30           # default of Limits.arrow_bytes
 
 
 @cython.final
 cdef class Wishes:
-    """What the batches of each plan were asked for last: columns of a Layout, which loops then make at once, or
-    records. Batches share it with their loop, and so do the loops of several threads that share their plans."""
+    """What users last asked the batches of each plan for: records, or columns of a Layout, which loops then make
+    directly. Batches share it with their loop, and so do the loops of several threads that share their plans."""
 
     cdef dict layouts               # by the identity of the plan: plan and Layout; None: records
-    cdef set refused                # identities of plans whose batches were columns, and were asked for records
-    cdef set together               # … and of which several batches were asked for Arrow
+    cdef set refused                # identities of plans whose batches held columns, but were asked for records
+    cdef set together               # identities of plans of which several batches were asked for Arrow
     cdef uint64_t version
 
     def __cinit__(self):
@@ -159,40 +159,40 @@ cdef class Records
 
 cdef enum:
     SHELVED = 64                    # batches on a shelf
-    SHELVED_ROWS = 256              # of each, at most: the import of a larger one costs less than its rows
+    SHELVED_ROWS = 256              # most rows of each: importing a larger one costs less than its rows
 
 
 @cython.final
 @cython.no_gc       # it refers to nothing that refers back
 cdef class Shelf:
-    """Small batches of one plan and one group. They become Arrow together, each a slice, since importing one costs
-    more than its rows. It does not keep them."""
+    """Small batches of one plan and one group. They become Arrow together, each as a slice, since importing one alone
+    costs more than its rows. The shelf does not keep them alive."""
 
     cdef void* batches[SHELVED]         # NULL: gone
     cdef int count
     cdef size_t arrow_bytes
-    cdef bint asked                     # one was asked for its columns
-    cdef bint made                      # or cannot be, or somebody is at it
-    cdef object slice                   # of what was made: its method; None: each by itself
+    cdef bint asked                     # one of them was asked for its columns
+    cdef bint made                      # they were made, cannot be made, or are being made
+    cdef object slice                   # the method `slice` of the result; None: each is made by itself
 
     cdef int put(self, Records records) except -1:
         records.shelf = <PyObject*> self
         records.shelf_place = self.count
-        Py_INCREF(self)                 # until the batch goes
+        Py_INCREF(self)                 # the batch holds the shelf
         self.arrow_bytes = records.arrow_bytes
         self.batches[self.count] = <void*> records
         self.count += 1
         return 0
 
     cdef int make(self, object make) except -1:
-        # make(batch, records) gives an array of the records of all that are still as they were
+        # make(batch, records) gives an array of the records of all batches that have not been changed
         cdef list together = []
         cdef Records records
         cdef cnp.npy_intp rows = 0
         cdef int i
         self.made = True
         for i in range(self.count):
-            # A batch that is going, whose weak references are told of it just now, must not come back.
+            # A batch that is being deallocated (its weakref callbacks may be running) must not be revived.
             if self.batches[i] != NULL and Py_REFCNT(<PyObject*> self.batches[i]) > 0:
                 records = <Records> self.batches[i]
                 if records.is_shelved():
@@ -214,8 +214,8 @@ cdef class Shelf:
 
 
 cdef class Records:
-    """The attributes of a ChangeBatch. Its table and its array are made when they are first asked for, since
-    a group of many tables has thousands of batches, of which few may be of interest."""
+    """The attributes of a ChangeBatch. Its table and its array are made when they are first asked for: a group of
+    many tables has thousands of batches, and few of them may be of interest."""
 
     cdef public object columns
     cdef public object buffer
@@ -226,19 +226,19 @@ cdef class Records:
     cdef public size_t arrow_bytes  # what its columns may take in Arrow
     cdef object own_table
     cdef object own_array
-    cdef Definition definition      # from here on: of a batch that the loop has made
-    cdef Wishes wishes              # where the batches to come learn what this one is asked for
-    cdef Memory runs                # where its rows lie in `wire`, if it has no records yet, …
+    cdef Definition definition      # from here on: only in batches that the loop has made
+    cdef Wishes wishes              # tells later batches what this one is asked for
+    cdef Memory runs                # where its rows lie in `wire`, if it has no records yet
     cdef object wire
-    cdef object told                # what `transactions` was then
-    cdef object made                # … its columns, which are given away once, …
-    cdef object layout              # … as this Layout has them
+    cdef object told                # the value of `transactions` then
+    cdef object made                # its columns, which are given away once
+    cdef object layout              # the Layout of these columns
     cdef Memory memory
     cdef uint8_t* data              # in memory
     cdef cnp.npy_intp count
-    cdef PyObject* shelf            # a Shelf, or NULL; not for the garbage collector, which might clear it too early
+    cdef PyObject* shelf            # a Shelf, or NULL; unknown to the garbage collector, which might clear it early
     cdef int shelf_place
-    cdef cnp.npy_intp shelf_first   # its first record in what the shelf became; -1: it is not there
+    cdef cnp.npy_intp shelf_first   # its first record in what the shelf made; -1: it is not part of that
 
     def __cinit__(self):
         self.arrow_bytes = ARROW_BYTES
@@ -253,22 +253,22 @@ cdef class Records:
         return self.own_array is None and self.buffer is self.wire and self.transactions is self.told
 
     cdef bint is_shelved(self) noexcept:
-        # Whether nobody can have changed it since it was put there
+        # Whether it cannot have been changed since it was put there
         return (self.memory is not None and self.is_as_taken() and self.columns is self.definition.columns
                 and self.json_diffs is NO_JSON_DIFFS and self.arrow_bytes == (<Shelf> self.shelf).arrow_bytes)
 
     def from_shelf(self, make):
-        """What its columns are in Arrow, with no option, as part of what several batches became together.
+        """Its columns in Arrow, without options, as a slice of what several batches became together.
 
         Parameters
         ----------
         make : callable
-            Makes a ``pyarrow.RecordBatch`` of a batch's form, given that batch and an array of records, or None.
+            Makes a ``pyarrow.RecordBatch`` in a batch's form from that batch and an array of records, or returns None.
 
         Returns
         -------
         pyarrow.RecordBatch or None
-            None: it is to be made by itself.
+            None: the batch must be converted by itself.
         """
         cdef Shelf shelf
         cdef uintptr_t plan
@@ -278,7 +278,7 @@ cdef class Records:
         if not shelf.made:
             plan = <uintptr_t> <PyObject*> self.definition.plan
             if not shelf.asked and plan not in self.wishes.together:
-                shelf.asked = True      # it may be the only one that is of interest
+                shelf.asked = True      # it may be the only one of interest
                 return None
             self.wishes.together.add(plan)
             shelf.make(make)
@@ -288,7 +288,7 @@ cdef class Records:
 
     @property
     def plan(self):
-        """The plan that its records were decoded by; None of a batch that is made by hand."""
+        """The plan that its records were decoded by; None for a batch that was made by hand."""
         return None if self.definition is None else self.definition.plan
 
     @property
@@ -309,9 +309,9 @@ cdef class Records:
         return self.own_array.dtype
 
     def take_columns(self, layout):
-        """The columns of a Layout, where the loop has made them, as a capsule; None: they are to be made of `array`.
+        """The columns of a Layout, if the loop has made them, as a capsule; None: they must be made from `array`.
 
-        Batches to come are decoded into columns at once, as long as nobody asks for their records.
+        Later batches are decoded into columns directly, as long as their records are not asked for.
         """
         if self.wishes is not None:
             self.wishes.wish(self.definition.plan, layout)
@@ -323,11 +323,11 @@ cdef class Records:
 
     @property
     def run_list(self):
-        """Of columns: the run_t of their rows, bytes-like."""
+        """The run_t of the rows of a batch of columns, bytes-like."""
         return self.runs
 
     def position_of(self, uint32_t record):
-        """Position in the file of the event that a record is of."""
+        """Position in the file of the event that a record comes from."""
         cdef const run_t* runs
         cdef Py_ssize_t low = 0, high, middle
         if self.runs is None or self.own_array is not None:
@@ -349,7 +349,7 @@ cdef class Records:
             self.memory = records_of(self)
             self.data = self.memory.data
         if self.own_array is None and self.memory is not None:
-            Py_INCREF(self.definition.dtype)            # which the array takes over
+            Py_INCREF(self.definition.dtype)            # the array takes over this reference
             self.own_array = PyArray_NewFromDescr(
                 cnp.ndarray, self.definition.dtype, 1, &self.count, NULL, self.data,
                 cnp.NPY_ARRAY_CARRAY, NULL

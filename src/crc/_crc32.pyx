@@ -1,4 +1,4 @@
-"""The CRC-32 of the core, for tests, benches and a look at which implementation runs."""
+"""The core's CRC-32, for tests and benchmarks, and to see which implementation runs."""
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 
@@ -39,21 +39,21 @@ cdef binlog_crc_t implementation_of(name) except *:
 
 
 def run_holds(const uint8_t[::1] data not None, const uint16_t[::1] ends not None, *, implementation=None):
-    """Whether messages that stand one after the other, each with its CRC after it, all agree with their CRCs.
+    """Whether consecutive messages, each followed by its CRC, all agree with their CRCs.
 
     Parameters
     ----------
     data : bytes-like, shape (n_bytes,), uint8
-        At most MOST_OF_A_RUN bytes: the messages, and what may follow them.
+        The messages, and whatever follows them: at most MOST_OF_A_RUN bytes.
     ends : ndarray, shape (n_messages,), uint16
         Where each message with its CRC ends.
     implementation : str or None
-        As for `crc32`.
+        As in `crc32`.
 
     Returns
     -------
     bool or None
-        None: this implementation checks each message by itself.
+        None: this implementation can only check each message by itself.
     """
     cdef binlog_crc_t which = implementation_of(implementation)
     cdef size_t n = <size_t> data.shape[0]
@@ -71,7 +71,7 @@ def crc32(const uint8_t[::1] data not None, uint32_t value=0, *, implementation=
     Parameters
     ----------
     data : bytes-like, shape (n_bytes,), uint8
-        Not copied.
+        The bytes; not copied.
     value : int
         The CRC of the bytes before `data`.
     implementation : str or None

@@ -1,8 +1,8 @@
 /* CRC-32 of binlog events: the polynomial 0x04C11DB7, reflected, as zlib.crc32 computes it.
  *
- * Header-only, no state: tables are constants, and the choice of an implementation asks only
- * for what the processor is, so any number of threads may call it. It reads no byte outside
- * [p, p + n) and asks for no alignment.
+ * Header-only, no state: tables are constants, and the choice of an implementation depends only
+ * on the processor, so any number of threads may call it. It reads no byte outside
+ * [p, p + n) and needs no alignment.
  *
  * Three ways, all with the same result:
  *   portable   eight bytes per step through eight tables
@@ -144,13 +144,13 @@ static inline __m128i binlog_crc_fold(__m128i state, __m128i move, __m128i next)
     return _mm_xor_si128(_mm_xor_si128(high, low), next);
 }
 
-/* What the 96 upper bits of `state` leave over: the 32-bit register. */
+/* The remainder of the 96 upper bits of `state`: the 32-bit register. */
 BINLOG_CRC_TARGET_PCLMUL
 static inline uint32_t binlog_crc_reduce(__m128i state) {
     /* in 64 bits: x^63 */
     const __m128i shorten = _mm_set_epi64x(0, (long long) (0xB8BC6765ull << 32));
     state = _mm_srli_si128(_mm_xor_si128(_mm_clmulepi64_si128(state, shorten, 0x00), state), 8);
-    /* Barrett: the quotient by x^64 / P, then what it leaves over */
+    /* Barrett: the quotient by x^64 / P, then the remainder */
     const __m128i barrett = _mm_set_epi64x(0x1DB710641ll, 0x1F7011641ll);
     const __m128i low_32 = _mm_set_epi32(0, 0, 0, -1);
     __m128i quotient = _mm_clmulepi64_si128(_mm_and_si128(state, low_32), barrett, 0x00);
@@ -216,11 +216,11 @@ static inline uint32_t binlog_crc_pclmul(uint32_t crc, const uint8_t* p, size_t 
 }
 
 /* Most events are shorter than 256 bytes, and each of another length: a loop over them, or a tail of its own
- * kind, is a branch that is mispredicted. So a message is taken as ending where a block of 256 bytes ends, its
- * first block filled up with leading zeros, which change no register that is zero; the start value comes to
- * where the message begins. A masked load touches no byte that its mask leaves out. */
+ * kind, is a branch that is mispredicted. So a message is treated as if it ended where a block of 256 bytes ends:
+ * its first block is filled up with leading zeros, which leave a zero register unchanged, and the start value is
+ * added where the message begins. A masked load touches no byte that its mask leaves out. */
 
-/* Start values, read from as many bytes on as the first block has. */
+/* Start values: the read begins as many bytes in as the first block has. */
 static const uint8_t binlog_crc_ones[512] = {[256] = 0xFF, [257] = 0xFF, [258] = 0xFF, [259] = 0xFF};
 
 /* The 64 bytes before `end`, of which the last n are the message's; any n, more than 64 and negative too. */
@@ -230,7 +230,7 @@ static inline __m512i binlog_crc_last(const uint8_t* end, ptrdiff_t n) {
     return _mm512_maskz_loadu_epi8(mask, (const void*) ((uintptr_t) end - 64));
 }
 
-/* The 64 bytes that begin i registers into the first block, joined by the start value. */
+/* The 64 bytes that begin i registers into the first block, with the start value added. */
 BINLOG_CRC_TARGET_VPCLMUL
 static inline __m512i binlog_crc_first(const uint8_t* end, ptrdiff_t n, const uint8_t* start, int i) {
     __m512i part = binlog_crc_last(end - 64 * (3 - i), n - 64 * (3 - i));
@@ -261,7 +261,7 @@ static inline uint32_t binlog_crc_vpclmul(uint32_t crc, const uint8_t* p, size_t
     uint8_t other[512];
     const uint8_t* last = p + n;
     ptrdiff_t first = (ptrdiff_t) ((n - 1) % 256 + 1);
-    if (first < 4 && n > 256) { /* the start value would run into the next block */
+    if (first < 4 && n > 256) { /* else the start value would reach into the next block */
         crc = binlog_crc_portable(crc, p, (size_t) first);
         p += first;
         first = 256;
@@ -330,7 +330,7 @@ static inline uint32_t binlog_crc_arm(uint32_t crc, const uint8_t* p, size_t n) 
 
 /* ---- the choice ---------------------------------------------------------------------------- */
 
-/* Whether this machine can run it. */
+/* Whether this machine can run the implementation. */
 static inline int binlog_crc32_has(binlog_crc_t which) {
     switch (which) {
     case BINLOG_CRC_PORTABLE:
@@ -382,7 +382,7 @@ static inline const char* binlog_crc32_name(binlog_crc_t which) {
     }
 }
 
-/* By an implementation that binlog_crc32_has: a loop asks for the best once, before it begins. */
+/* By an implementation for which binlog_crc32_has is true. A loop asks for the best once, before it begins. */
 static inline uint32_t binlog_crc32_with(binlog_crc_t which, uint32_t crc, const uint8_t* p, size_t n) {
     crc = ~crc;
 #ifdef BINLOG_CRC_X86

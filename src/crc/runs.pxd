@@ -1,4 +1,4 @@
-# The CRC-32 of many events at once. Apart from crc/checksum.pxd, since its tables are filled when a module is loaded.
+# The CRC-32 of many events at once. Not part of crc/checksum.pxd, since its tables are filled when a module is loaded.
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 

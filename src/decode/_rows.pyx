@@ -1,8 +1,8 @@
 """The hot loop: events and rows of a buffer into structured arrays, without the GIL.
 
 A Decoder walks one log. `run` comes back when a group of batches is full, a table is new, or
-an event needs Python; between those it holds no Python object. What it gathers is taken over
-by `take_group`.
+an event needs Python; between these it touches no Python object. `take_group` takes over what
+it has gathered.
 """
 
 from os import urandom
@@ -44,7 +44,7 @@ from wire.header cimport CHECKSUM_LEN, V4_MINIMUM_HEADER_LEN, is_header_len
 from .._tables.side_dtypes import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE
 
 cdef extern from "numpy/arrayobject.h":
-    # Takes over the reference to the dtype.
+    # It takes over the reference to the dtype.
     object PyArray_NewFromDescr(type kind, cnp.dtype dtype, int ndim, cnp.npy_intp* shape, cnp.npy_intp* strides,
                                 void* data, int flags, PyObject* like)
 
@@ -64,15 +64,15 @@ include "batch/records.pxi"
 
 cdef enum:
     ALL_OPS = ROWS_INSERT | ROWS_UPDATE | ROWS_DELETE
-    BLOCK_ROOM = 64                     # bytes behind a buffer that may be touched
-    KEPT_PART = 8                       # of a block, of which less is used: its values are copied
+    BLOCK_ROOM = 64                     # bytes after a buffer that may be touched
+    KEPT_PART = 8                       # if less than 1/8 of a block is used, its values are copied
 
 
 include "decode/place.pxi"
 
 
 cdef Memory block_of(buffer):
-    # That it is a part of; None: it is not of a block
+    # The block that the buffer is a part of; None: it is not part of one
     cdef PyObject* base
     if PyMemoryView_Check(buffer):
         base = PyMemoryView_GET_BASE(buffer)
@@ -82,8 +82,7 @@ cdef Memory block_of(buffer):
 
 
 cdef size_t room_behind(buffer, const Py_buffer* view) except? 0:
-    # Of a part of a bytearray or a block, the bytes of that behind the part: they stay where they are while the part
-    # is held
+    # How many bytes of its bytearray or block lie after the buffer; they stay there while the buffer is held
     cdef const char* end = <const char*> view.buf + view.len
     cdef Memory block = block_of(buffer)
     cdef PyObject* base
@@ -109,30 +108,30 @@ cdef class Decoder(Place):
     group_memory : int
         … or this many bytes of records.
     record_bytes : int
-        Most bytes of records out of one event.
+        Most bytes of records from one event.
     table_definitions : int
-        Most that are kept, wide ones counted as several …
+        Most definitions that are kept; a wide one counts as several …
     table_definitions_of_transaction : int
-        … but of one transaction.
+        … and most within one transaction.
     arrow_bytes : int
-        What the columns of one batch may take in Arrow.
+        Most bytes that the columns of one batch may take in Arrow.
     verify : bool
         Compare the CRC32 of every event, where the log has them.
     wishes : Wishes or None
-        Shared with other loops, which decode by the same plans.
+        Shared with other loops that decode by the same plans.
 
     The caller (binlog_core/log.py) gives the descriptor with `set_format`, bytes with `feed`,
-    plans with `add_plan` and definitions with `add_definition`, and turns what `run` says into Python.
+    plans with `add_plan` and definitions with `add_definition`, and acts on what `run` returns.
     """
 
     cdef size_t arrow_bytes
     cdef Wishes wishes
-    cdef uint64_t followed          # the version of the wishes that the plans follow
+    cdef uint64_t followed          # the version of the wishes that the plans are made for
     cdef object buffer              # the outer window
     cdef list plans                 # of each plan: the Plan of its definitions
-    cdef list layouts               # … and what its `columnar` refers to
+    cdef list layouts               # of each plan: what its `columnar` refers to
     cdef list shapes                # of each shape: a Definition, None if its rows are not wanted
-    cdef list definitions           # … and of each definition that a batch was of
+    cdef list definitions           # of each definition that a batch was made for: the Definition
 
     def __cinit__(self, *, uint64_t group_rows=65536, uint64_t group_bytes=16 << 20,
                   uint64_t group_memory=4 << 20, uint64_t record_bytes=1 << 30,
@@ -189,14 +188,14 @@ cdef class Decoder(Place):
         release_batch(&self.loop.scanned)
         release(&self.loop.row_ends)
         release(&self.loop.gtid_runs)
-        if self.loop.group.pool != NULL:        # of one whose arguments were refused it is
+        if self.loop.group.pool != NULL:        # it is NULL if the arguments were refused
             leave_pool(self.loop.group.pool)
 
-    # ------------------------------------------------------------ what Python gives
+    # ------------------------------------------------------------ from Python
 
     def set_format(self, uint32_t header_length, const uint8_t[::1] post_header_lengths,
                    const uint8_t[::1] canonical, bint checksum):
-        """Take a descriptor's lengths and numbering; table ids seen before mean nothing now."""
+        """Take a descriptor's lengths and numbering. Table ids seen before are no longer valid."""
         if post_header_lengths.shape[0] != 256 or canonical.shape[0] != 256:
             raise ValueError("expected 256 entries")
         if not is_header_len(header_length):
@@ -219,17 +218,18 @@ cdef class Decoder(Place):
         ops : int
             Bits of rows_op_t: 1 insert, 2 update, 4 delete.
         server_id : int
-            Of the events whose rows are decoded; -1: of all.
+            Decode only rows events of this server; -1: of all servers.
         rows_v0 : bool
             Decode rows events from before 5.1.18 as far as the format allows.
         stop_position, stop_anchor : int
-            Stop there, or (an anchor_t) at the first place after it where a transaction can begin.
+            Stop at this position or, with an anchor_t, at the first place from there on where a transaction can begin.
         start_timestamp, stop_timestamp : int
-            Seconds since 1970 UTC. Rows of earlier events are left out; the first later event is stopped at.
+            Seconds since 1970 UTC. Rows of events before the start are left out; the first event at or after the stop
+            ends reading.
         gtids_to_python : bool
             Come back at every GTID event.
         asides_to_python : bool
-            Come back at savepoints, at statements of XA, and at MariaDB's GTID event of an XA transaction.
+            Come back at savepoints, at XA statements, and at MariaDB's GTID event of an XA transaction.
         """
         self.loop.selection.op_mask = ops
         self.loop.selection.server_id = server_id
@@ -247,7 +247,7 @@ cdef class Decoder(Place):
         self.loop.selection.check_positions = on
 
     def skip_transaction(self, bint on):
-        """Whether the rows of the transaction at hand are stepped over."""
+        """Whether the rows of the current transaction are skipped."""
         self.loop.trx.skipped = on
 
     def feed(self, buffer, uint64_t base, *, size_t start=0, bint keep):
@@ -261,8 +261,8 @@ cdef class Decoder(Place):
         start : int
             Offset in buffer of the next event.
         keep : bool
-            The batches may keep the buffer: spans point into it. Otherwise values are copied. So they are when another
-            buffer follows, unless that begins with the same bytes: at the same base.
+            The batches may keep the buffer: spans point into it. Otherwise values are copied. They are also copied
+            when another buffer follows, unless that begins with the same bytes, at the same base.
         """
         cdef const window_t* window = &self.loop.windows[0]
         self.finish_columns()
@@ -271,12 +271,12 @@ cdef class Decoder(Place):
         self.drop_windows()
         self.open_window(0, buffer, base, start, not keep)
         self.buffer = buffer
-        # A window that begins inside a transaction continues with what a stream had left.
+        # A window that begins inside a transaction continues one that a stream left open.
         if self.loop.trx.boundary < base + start and not self.loop.trx.open:
             self.loop.trx.boundary = base + start
 
     def enter(self, buffer):
-        """Walk the events of an unpacked event; they keep the outer event's position."""
+        """Walk the events inside a payload; they have the outer event's position."""
         if self.loop.windows[1].held:
             PyBuffer_Release(&self.loop.windows[1].view)
             self.loop.windows[1].held = False
@@ -308,7 +308,7 @@ cdef class Decoder(Place):
         return 0
 
     def block(self, size_t size):
-        """Memory for a buffer, given back with its last view: bytes-like, of at least so many bytes."""
+        """Memory for a buffer of at least this many bytes: bytes-like; it goes back to the pool with its last view."""
         cdef memory_t memory
         memset(&memory, 0, sizeof(memory))
         memory.pool = self.loop.group.pool
@@ -319,7 +319,7 @@ cdef class Decoder(Place):
         return take_memory(&memory)
 
     cdef int copy_values(self, bint records=False) except -1:
-        # The batches (of records only) have no values in the outer window any more
+        # Afterwards no batch (with `records`: no batch of records) has values in the outer window
         cdef uint32_t i
         cdef batch_t* batch
         cdef int status = DECODE_OK
@@ -342,22 +342,22 @@ cdef class Decoder(Place):
     def add_plan(self, bytes ops not None, *, uint32_t image_len, uint32_t record_len, json_columns=(),
                  bint wanted=True, bint raw=False, bytes nullable=None, bint compressed=False, scan=None,
                  tuple condition=None):
-        """A plan, for definitions to be added.
+        """Add a plan, for definitions that are added later.
 
         Parameters
         ----------
         ops : bytes
             One wire_op_t per column.
         image_len, record_len : int
-            Bytes of the record's image group, and of the whole record.
+            Bytes of the image part of a record, and of the whole record.
         json_columns : sequence of int
             Indexes of the table's JSON columns.
         wanted, raw : bool
-            Rows are decoded at all; rows are given as spans of undecoded bytes.
+            Whether rows are decoded at all; whether they are given as spans of undecoded bytes.
         nullable : bytes or None
-            Not zero for each column that can be NULL, for rows of version 0; None: all.
+            For rows of version 0: not zero for each column that can be NULL; None: all can.
         compressed : bool
-            Some values are: `take_group` tells its batches apart.
+            Some values are compressed: `take_group` lists the batches.
         scan : int or None
             Index of the plan by which the columns of `condition` alone are decoded.
         condition : (bytes, bytes, bytes) or None
@@ -430,16 +430,16 @@ cdef class Decoder(Place):
         return 0
 
     def add_definition(self, uint32_t plan, Definition definition=None, *, bint shared=False):
-        """The definition that `run` came back with RUN_TABLE for.
+        """Add the definition that `run` came back with RUN_TABLE for.
 
         Parameters
         ----------
         plan : int
             Index of its plan.
         definition : Definition or None
-            What batches of it are given as theirs; None: there will be none.
+            The definition that its batches refer to; None: there will be no batches.
         shared : bool
-            Whatever comes with the same shape has the same plan, too, and need not be asked for.
+            Other definitions of the same shape have the same plan, so `run` need not come back for them.
 
         Returns
         -------
@@ -465,7 +465,7 @@ cdef class Decoder(Place):
         if definition is not None and (plan >= <uint32_t> len(self.plans) or self.plans[plan] is None):
             self.plans.extend([None] * (<Py_ssize_t> plan + 1 - len(self.plans)))
             self.plans[plan] = definition.plan
-            if self.wishes.layout_of(definition.plan) is not None:      # of another loop's batches
+            if self.wishes.layout_of(definition.plan) is not None:      # another loop's batches were asked for columns
                 self.followed = 0
         if shared:
             tables.shapes[shape].plan = plan
@@ -478,11 +478,11 @@ cdef class Decoder(Place):
         return shape
 
     def drop_plans(self):
-        """Forget every plan and table id: definitions changed, or too many are idle. Take the group first."""
+        """Forget every plan and table id: definitions changed, or too many are idle. The group must be taken first."""
         cdef uint32_t i
         if self.loop.group.records:
             raise ValueError("the group must be taken before")
-        for i in range(self.loop.group.batch_count):       # of rows that could not be decoded
+        for i in range(self.loop.group.batch_count):       # left from rows that could not be decoded
             release_batch(&self.loop.group.batches[i])
         self.loop.group.batch_count = 0
         release_chunks(&self.loop)
@@ -497,17 +497,17 @@ cdef class Decoder(Place):
         self.wishes = Wishes()
         self.followed = 0
 
-    # ------------------------------------------------------------ what Python decides
+    # ------------------------------------------------------------ decided by Python
 
     def end_statement(self):
-        """The event at hand was a statement by itself: unless in a transaction, it ends one."""
+        """The current event was a statement by itself: outside a transaction, it ends one."""
         if self.loop.trx.open and not self.loop.trx.explicit:
             end_transaction(&self.loop, OUTCOME_COMMITTED)
             if not self.loop.depth:
                 self.loop.trx.boundary = next_position(&self.loop)
 
     def break_off(self):
-        """Bytes are lost here: what was open will never end, and table ids may mean other tables."""
+        """Bytes are lost here: the open transaction never ends, and table ids may mean other tables."""
         self.loop.trx.open = False
         self.loop.trx.index = -1
         self.loop.trx.record = <transaction_t*> (
@@ -515,17 +515,17 @@ cdef class Decoder(Place):
         )
         begin_transaction(self.loop.trx.record, self.loop.event.position, self.loop.header.timestamp,
                           self.loop.header.server_id)
-        self.loop.told = True           # no event is before the next
+        self.loop.told = True           # there is no event before the next one
         forget_table_ids(&self.loop.tables)
 
     def forget_table_maps(self):
-        """Rows that follow need their TABLE_MAP again."""
+        """Forget table ids: the rows that follow need their TABLE_MAP again."""
         forget_table_ids(&self.loop.tables)
 
-    # ------------------------------------------------------------ what comes out
+    # ------------------------------------------------------------ results
 
     def failure(self):
-        """What went wrong when `run` came back with RUN_ERROR: a dict for errors.py; its fault is one of FAULTS."""
+        """What went wrong when `run` came back with RUN_ERROR: a dict for errors.py, with a fault from FAULTS."""
         cdef const error_t* failure = &self.loop.failure
         return {
             "fault": failure.fault,
@@ -537,7 +537,7 @@ cdef class Decoder(Place):
         }
 
     cdef Definition definition(self, uint32_t index):
-        # As it was added, or made like the first of its shape
+        # The Definition as it was added, or one made like the first of its shape
         cdef const definition_t* known = &self.loop.tables.definitions[index]
         cdef uint32_t before = self.loop.tables.shapes[known.shape].before
         cdef const uint8_t* head = self.loop.tables.texts.data + known.at
@@ -552,7 +552,7 @@ cdef class Decoder(Place):
         return out
 
     def take_group(self, type kind not None, path):
-        """Hand over what was gathered, and start again.
+        """Hand over what was gathered, and begin a new group.
 
         Parameters
         ----------
@@ -619,7 +619,7 @@ cdef class Decoder(Place):
         return shelf.put(records)
 
     cdef object take_transactions(self):
-        # Of the group; the one that is open continues in the next.
+        # The group's transactions. The one that is open continues in the next group.
         cdef memory_t* memory = &self.loop.group.transactions
         cdef transaction_t trx = self.loop.trx.record[0]
         self.loop.group.transactions_before = memory.length + memory.length // 8
@@ -629,13 +629,13 @@ cdef class Decoder(Place):
             raise MemoryError
         self.loop.trx.record[0] = trx
         if self.loop.trx.open and self.loop.trx.has_rows:
-            # Its end will be told in a later group, whether more rows come or not.
+            # A later group reports its end, whether more rows follow or not.
             if note_transaction(&self.loop) != DECODE_OK:
                 raise MemoryError
         return transactions
 
     cdef Records take_batch(self, type kind, batch_t* batch, list chunks):
-        # chunks: what small batches have their records in
+        # chunks: memory that small batches share for their records
         cdef Records records = <Records> (<PyTypeObject*> kind).tp_new(kind, (), NULL)
         records.definition = self.definition(batch.definition)
         records.columns = records.definition.columns
@@ -656,14 +656,14 @@ cdef class Decoder(Place):
         records.json_diffs = NO_JSON_DIFFS
         if batch.invalid_dates.length:
             records.invalid = np.frombuffer(take_memory(&batch.invalid_dates), INVALID_DATE_DTYPE)
-            if batch.sink != NULL:          # by tiles and columns
+            if batch.sink != NULL:          # they were noted tile by tile and column by column
                 records.invalid = records.invalid[np.lexsort((records.invalid["column"], records.invalid["record"]))]
         if batch.json_diffs.length:
             records.json_diffs = np.frombuffer(take_memory(&batch.json_diffs), JSON_DIFF_DTYPE)
         return records
 
     def run(self):
-        """Walk on until something is to be told: MORE, GROUP, TABLE, EVENT, STOP, ERROR or PAUSE."""
+        """Walk on until Python must act: MORE, GROUP, TABLE, EVENT, STOP, ERROR or PAUSE."""
         cdef int status
         if self.followed != self.wishes.version and not self.loop.group.batch_count:
             self.follow_wishes()
@@ -672,7 +672,7 @@ cdef class Decoder(Place):
         return status
 
     cdef int follow_wishes(self) except -1:
-        # What batches of each plan are decoded into from now on
+        # Set what batches of each plan are decoded into from now on
         cdef uint32_t i
         cdef plan_t* plan
         self.followed = self.wishes.version
@@ -692,13 +692,13 @@ cdef class Decoder(Place):
         return 0
 
     cdef int finish_columns(self, bint changes=False) except -1:
-        # Of all batches, while the buffer is there. changes: those about the changes too
+        # Finish the columns of all batches while the buffer is there. changes: add the columns about the changes, too
         cdef uint32_t i
         cdef int status = DECODE_OK
         cdef bint any_columns = False
         for i in range(self.loop.group.batch_count):
             any_columns = any_columns or self.loop.group.batches[i].sink != NULL
-        if not any_columns:         # else another thread might take the GIL in the meantime, and this one wait for it
+        if not any_columns:         # releasing the GIL for nothing could make this thread wait for it
             return 0
         with nogil:
             for i in range(self.loop.group.batch_count):

@@ -1,12 +1,12 @@
-# Rows into columns, without records in between. Two passes over a tile of rows that stays in the nearest cache: where
-# the values are, row by row, for which all lengths are read and compared with the event's; then the values, column
-# by column, each into its Arrow buffer.
+# Rows into columns, without records in between. Two passes over a tile of rows that stays in the nearest cache: the
+# first locates the values row by row, which reads all lengths and compares them with the event's; the second takes the
+# values column by column, each into its Arrow buffer.
 #
-# Between values of variable length a row's columns stand at fixed distances: only these segments are located. Of a tile
-# with NULLs the rows are decoded one by one: see row_columns.pxd.
+# Between values of variable length a row's columns lie at fixed distances, so only these segments are located. If a
+# tile has NULLs, its rows are decoded one by one: see row_columns.pxd.
 #
-# It takes whole images of a mapped file. What it cannot take (`False`) goes into records, and so does what the batch
-# has before: see columns_or_records.pxd.
+# It takes whole images of a mapped file. Rows that it cannot take (`False`) go into records, together with those that
+# the batch already has: see columns_or_records.pxd.
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint32_t, uint64_t, uint8_t
@@ -36,15 +36,15 @@ from decode.strips cimport (
 from wire.cursor cimport load_le, load_u64, prefetch, unlikely
 
 cdef enum:
-    AHEAD = 1024                    # bytes of the wire that are asked for before they are looked at
-    FEW = 16                        # rows of an event that wait for those of others
+    AHEAD = 1024                    # bytes of the wire that are prefetched
+    FEW = 16                        # a tile with fewer rows waits for those of the next event
 
 
-# ---------------------------------------------------------------- where the values are
+# ---------------------------------------------------------------- locating values
 
 cdef inline const uint8_t* locate_segments(const columnar_t* plan, const uint8_t** places, const uint8_t* pos,
                                            const uint8_t* end) noexcept nogil:
-    # Of a row image without NULLs, from after its bitmap; the next one's place. NULL: it runs past the end.
+    # Locates a row image without NULLs, from after its bitmap; returns the next one's place. NULL: it is past the end.
     cdef const gap_t* gap = plan.gaps
     cdef const gap_t* last = gap + plan.gap_count
     places[0] = pos
@@ -62,7 +62,7 @@ cdef inline const uint8_t* locate_segments(const columnar_t* plan, const uint8_t
 
 cdef inline int locate_fixed(const columnar_t* plan, const image_set_t* images, sink_t* sink, const uint8_t* pos,
                              const uint8_t* end) noexcept nogil:
-    # How many row images without NULLs follow each other, of a table without lengths
+    # Locates consecutive row images without NULLs, of a table without lengths; returns how many
     cdef const uint8_t** places = sink.places + sink.pending
     cdef ptrdiff_t length = plan.null_len + plan.last_gap
     cdef int most = <int> min(<ptrdiff_t> (ROWS - sink.pending), (end - pos) // length)
@@ -75,11 +75,11 @@ cdef inline int locate_fixed(const columnar_t* plan, const image_set_t* images, 
     return count
 
 
-# ---------------------------------------------------------------- the values
+# ---------------------------------------------------------------- taking values
 
 cdef inline bint strip_each(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
                             size_t stride, rows_t* rows, strip_t strip) noexcept nogil:
-    cdef step_t own = step[0]       # which no store can change, as the compiler sees it
+    cdef step_t own = step[0]       # a local copy: the compiler knows that no store changes it
     cdef int i
     own.count = 1
     for i in range(count):
@@ -89,7 +89,7 @@ cdef inline bint strip_each(const step_t* step, const uint8_t** at, uint32_t off
     return True
 
 
-# One function for each, called through the target: so that what is inlined into it is not too much for the compiler.
+# One function for each kind, called through the target, so that the compiler does not have to inline them all into one.
 
 cdef inline bint column_copy1(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
                               size_t stride, rows_t* rows) noexcept nogil:
@@ -172,7 +172,7 @@ cdef inline strip_column_t column_function(strip_t strip) noexcept nogil:
 
 cdef inline void note_dates(const step_t* step, const uint8_t** at, uint32_t offset, uint8_t* out, sink_t* sink,
                             rows_t* rows) noexcept nogil:
-    # Invalid dates were noted without their records: once more, with each record's number
+    # Invalid dates were noted without record numbers: decode once more, with each record's number
     cdef batch_t* batch = rows.batch
     cdef const tile_t* tile = &sink.tile
     cdef uint32_t count = batch.count
@@ -186,7 +186,7 @@ cdef inline void note_dates(const step_t* step, const uint8_t** at, uint32_t off
 
 
 cdef inline void drop_times(column_t* c, tile_t* tile) noexcept nogil:
-    # What is not a time is null
+    # NaT becomes null
     cdef int64_t* out = <int64_t*> c.slots + tile.first
     cdef int i
     for i in range(tile.count):
@@ -196,14 +196,14 @@ cdef inline void drop_times(column_t* c, tile_t* tile) noexcept nogil:
 
 
 cdef inline bint gathered(sink_t* sink, column_t* c, const uint8_t* values, size_t stride) noexcept nogil:
-    # What is not kept as it is decoded. False: a value is not valid, or no memory
+    # Converts values that are not stored as they are decoded. False: a value is not valid, or no memory
     sink.tile.records = values - c.field
     sink.tile.stride = <ptrdiff_t> stride
     return gather(c, &sink.tile) == GATHER_OK
 
 
 cdef inline bint take_column(const columnar_t* plan, sink_t* sink, int k, rows_t* rows) noexcept nogil:
-    # The tile's values of one column. False: one is not valid, or no memory.
+    # Takes the tile's values of one column. False: one is not valid, or no memory.
     cdef const target_t* target = &plan.targets[k]
     cdef const step_t* step = &target.step
     cdef column_t* c = &sink.made.items[k]
@@ -231,7 +231,7 @@ cdef inline bint take_column(const columnar_t* plan, sink_t* sink, int k, rows_t
 
 
 cdef inline bint finish_column(const columnar_t* plan, sink_t* sink, int k, bint dates) noexcept nogil:
-    # The same where its rows were decoded one by one. dates: some are none
+    # The same for a tile whose rows were decoded one by one. dates: some dates are invalid
     cdef const wire_column_t* column = &plan.columns[plan.targets[k].step.column]
     cdef column_t* c = &sink.made.items[k]
     cdef tile_t* tile = &sink.tile
@@ -249,7 +249,7 @@ cdef inline bint finish_column(const columnar_t* plan, sink_t* sink, int k, bint
 
 
 cdef inline bint take_tile(columnar_t* plan, sink_t* sink, rows_t* rows) noexcept nogil:
-    # All that is located. False: not possible, and the columns are good for nothing.
+    # Takes all located values. False: not possible, and the columns are useless.
     cdef int k
     cdef tile_t* tile = &sink.tile
     cdef bint dates = rows.batch.invalid_dates.length != sink.dates
@@ -276,7 +276,7 @@ cdef inline bint take_tile(columnar_t* plan, sink_t* sink, rows_t* rows) noexcep
 
 
 cdef inline bint begin_rows(const columnar_t* plan, sink_t* sink, const rows_t* rows) noexcept nogil:
-    # A tile whose rows are decoded one by one. False: no memory
+    # Begins a tile whose rows are decoded one by one. False: no memory
     if not has_aims(plan, sink) or not make_room(sink, ROWS):
         return False
     sink.tile.first = sink.made.rows
@@ -288,7 +288,7 @@ cdef inline bint begin_rows(const columnar_t* plan, sink_t* sink, const rows_t* 
 
 
 cdef inline rows_t rows_for_columns(batch_t* batch, const uint8_t* buffer, uint64_t length) noexcept nogil:
-    # What the functions of steps are given: every length is checked already
+    # The argument of the steps' functions; every length has been checked already
     cdef rows_t rows
     memset(&rows, 0, sizeof(rows))
     rows.buffer = buffer
@@ -301,7 +301,7 @@ cdef inline rows_t rows_for_columns(batch_t* batch, const uint8_t* buffer, uint6
 
 
 cdef inline bint are_valid(const columnar_t* plan, sink_t* sink, int count, rows_t* rows) noexcept nogil:
-    # Whether the last rows can be decoded, which otherwise would be told when their event has long been left
+    # Whether the last rows can be decoded. Later it would be too late to report: the walk has left their event by then.
     cdef const target_t* target
     cdef const uint8_t** at
     cdef uint8_t[WIDEST] unused
@@ -319,7 +319,7 @@ cdef inline bint are_valid(const columnar_t* plan, sink_t* sink, int count, rows
 
 cdef inline const uint8_t* take_row(columnar_t* plan, const image_set_t* images, sink_t* sink, const uint8_t* pos,
                                     const uint8_t* end, bint null, rows_t* rows) noexcept nogil:
-    # The next image begins there. NULL: it cannot be told, or not made columns of
+    # Decodes a row; returns where the next image begins. NULL: the row is not valid, or cannot become columns
     cdef uint32_t count = rows.batch.count
     if sink.pending == 0 and not begin_rows(plan, sink, rows):
         return NULL
@@ -333,7 +333,7 @@ cdef inline const uint8_t* take_row(columnar_t* plan, const image_set_t* images,
 
 cdef inline int64_t take_images(columnar_t* plan, const image_set_t* images, sink_t* sink, const uint8_t* pos,
                                 const uint8_t* end, rows_t* rows) noexcept nogil:
-    # How many row images of an event there are; -1: it cannot be told, or not made columns of
+    # Takes an event's row images; returns how many there are. -1: one is not valid, or cannot become columns
     cdef int64_t count = 0
     cdef int many
     cdef const uint8_t* ahead = pos
@@ -374,8 +374,8 @@ cdef inline int64_t take_images(columnar_t* plan, const image_set_t* images, sin
 # ---------------------------------------------------------------- the plan
 
 cdef inline columnar_t* columnar_of(const plan_t* plan, const column_t* layout, int count, int changes) noexcept nogil:
-    # changes: so many columns about the changes are after those of the table. NULL: no memory, or a column that is not
-    # made of what is on the wire
+    # changes: the number of columns about the changes, after those of the table. NULL: no memory, or a column that
+    # cannot be made from the wire
     cdef columnar_t* made = <columnar_t*> calloc(1, sizeof(columnar_t))
     cdef size_t n = plan.column_count
     cdef uint32_t offset = 0

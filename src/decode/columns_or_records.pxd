@@ -1,4 +1,5 @@
-# The rows of an event into the columns of its batch or, where that is impossible, the whole batch into records.
+# Decodes the rows of an event into the columns of its batch or, where that is impossible, turns the whole batch into
+# records.
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport realloc
@@ -24,7 +25,7 @@ from wire.rows cimport is_rows_v0
 
 cdef inline int strip_run(loop_t* loop, plan_t* plan, batch_t* batch, const run_t* run,
                           const uint8_t* buffer) noexcept nogil:
-    # The rows of a run into records
+    # Decodes the rows of a run into records
     cdef const uint8_t* bitmaps = buffer + run.offset
     cdef image_set_t* images = &plan.images[0]
     cdef image_set_t* after = images + 1 if run.image.op == OP_UPDATE_PREIMAGE else NULL
@@ -46,7 +47,7 @@ cdef inline int strip_run(loop_t* loop, plan_t* plan, batch_t* batch, const run_
 
 cdef inline int into_records(loop_t* loop, plan_t* plan, batch_t* batch, const run_t* runs, size_t count,
                              const uint8_t* buffer) noexcept nogil:
-    # All runs so far; each was read once, so that only memory can be missing.
+    # Decodes all runs so far. Each was read once already, so only lack of memory can make it fail.
     cdef int status = DECODE_OK
     cdef uint32_t row = loop.row_in_event
     cdef size_t i
@@ -61,7 +62,7 @@ cdef inline int into_records(loop_t* loop, plan_t* plan, batch_t* batch, const r
 
 
 cdef inline int leave_columns(loop_t* loop, batch_t* batch) noexcept nogil:
-    # The batch continues in records
+    # Turns the batch's columns into records; it continues in records
     cdef plan_t* plan = loop.plans[loop.tables.definitions[batch.definition].plan]
     cdef int status
     free_sink(batch.sink)
@@ -73,7 +74,7 @@ cdef inline int leave_columns(loop_t* loop, batch_t* batch) noexcept nogil:
 
 
 cdef inline int leave_buffer(loop_t* loop, batch_t* batch) noexcept nogil:
-    # The batch continues with values that do not last, as those of a compressed event: all of them come to its heap
+    # The batch continues with values that do not last, such as those of a compressed event: all values go to its heap
     cdef const plan_t* plan = loop.plans[loop.tables.definitions[batch.definition].plan]
     cdef uint8_t* record
     cdef uint32_t k, _i
@@ -106,7 +107,7 @@ cdef inline int move_to_heap(const loop_t* loop, batch_t* batch, uint8_t* field)
 
 
 cdef inline int finish_columns(loop_t* loop, batch_t* batch) noexcept nogil:
-    # What is located only becomes columns. The buffer may go then.
+    # Takes the values that are only located so far. Then the buffer may be released.
     cdef const window_t* window = &loop.windows[0]
     cdef plan_t* plan = loop.plans[loop.tables.definitions[batch.definition].plan]
     cdef rows_t rows = rows_for_columns(batch, window.data, <uint64_t> (window.cur.end - window.data))
@@ -116,7 +117,7 @@ cdef inline int finish_columns(loop_t* loop, batch_t* batch) noexcept nogil:
 
 
 cdef inline int add_changes(loop_t* loop, batch_t* batch) noexcept nogil:
-    # Columns about the changes after those of the table: here, since what another thread has written is slow to write
+    # Adds the columns about the changes. Done in this thread, since memory that another thread wrote is slow to write.
     cdef const columnar_t* plan = loop.plans[loop.tables.definitions[batch.definition].plan].columnar
     cdef made_t* made = &batch.sink.made
     cdef column_t* items = <column_t*> realloc(
@@ -140,7 +141,7 @@ cdef inline int add_changes(loop_t* loop, batch_t* batch) noexcept nogil:
 
 cdef inline int take_event_rows(loop_t* loop, plan_t* plan, batch_t* batch, image_set_t* images, image_set_t* after,
                                 const image_t* image, event_t event, const Cursor* body) noexcept nogil:
-    # DECODE_MALFORMED: nothing was taken, and the batch has records from now on
+    # DECODE_MALFORMED: nothing was taken, and the batch holds records from now on
     cdef const window_t* window = &loop.windows[0]
     cdef rows_t rows
     cdef run_t* run

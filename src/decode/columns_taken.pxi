@@ -1,11 +1,11 @@
-# The columns of a batch that was decoded into columns at once, and its records, if somebody asks for them.
+# The columns of a batch that was decoded into columns directly, and its records if they are asked for after all.
 # Included by _rows.pyx.
 
 from decode.columns_or_records cimport into_records
 
 
 cdef object take_columns(batch_t* batch):
-    # The batch keeps what is left of the sink.
+    # The batch keeps the rest of the sink.
     cdef made_t* made = <made_t*> malloc(sizeof(made_t))
     if made == NULL:
         raise MemoryError
@@ -16,7 +16,7 @@ cdef object take_columns(batch_t* batch):
 
 
 cdef Memory records_of(Records records):
-    # Of a batch that has columns only, decoded again
+    # The records of a batch that has only columns: its rows are decoded again
     cdef Decoder decoder = Decoder()
     cdef object plan = records.definition.plan
     cdef uint32_t number = decoder.add_plan(

@@ -1,8 +1,8 @@
-# A condition on the changes of a table, as Python gives it (binlog_core/_decode/compiled_conditions.py): tests of what
-# a record has, and a program that joins what they say. It is run over the records of the condition's columns alone,
-# many at a time; rows_events.pxd decodes what matches.
+# A condition on the changes of a table, compiled by binlog_core/_decode/compiled_conditions.py: tests of a record's
+# fields, and a program that combines their results. It runs over records that hold only the condition's columns, many
+# at a time; rows_events.pxd decodes the rows that match.
 #
-# States are ordered, so that AND is the least of two and OR the greatest.
+# The states are ordered, so that AND is the lesser of two and OR the greater.
 
 from libc.stdint cimport INT64_MIN, int64_t, uint32_t, uint64_t, uint8_t
 from libc.string cimport memcmp, memcpy, memset
@@ -26,7 +26,7 @@ cdef inline uint8_t bit_of(const looked_at_t* at, const uint8_t* record, uint32_
 
 cdef inline bint differs(const looked_at_t* at, const test_t* test, const uint8_t* before, const uint8_t* after,
                          uint32_t i) noexcept nogil:
-    # Two values that are there; i: of the record before
+    # Whether two values differ, neither of them NULL; i: the number of the first record
     cdef const invalid_date_t* a
     cdef const invalid_date_t* b
     cdef span_t[2] spans
@@ -53,7 +53,7 @@ cdef inline uint8_t state_of_change(const looked_at_t* at, const test_t* test, c
     cdef const uint8_t* after = before + at.record_len
     cdef uint8_t null
     if bit_of(at, after, test.column, True):
-        return STATE_FALSE          # it was not logged since it stayed what it was
+        return STATE_FALSE          # it was not logged because it did not change
     if bit_of(at, before, test.column, True):
         return STATE_UNKNOWN
     null = bit_of(at, before, test.column, False)
@@ -63,7 +63,7 @@ cdef inline uint8_t state_of_change(const looked_at_t* at, const test_t* test, c
 
 
 cdef inline void run_range(const looked_at_t* at, const test_t* test, uint8_t form, uint8_t* states) noexcept nogil:
-    # form: as a constant, once inlined
+    # form: a constant, once inlined
     cdef const uint8_t* record = at.records
     cdef uint32_t at_null = at.nulls + (test.column >> 3)
     cdef uint8_t mask = <uint8_t> (1 << (test.column & 7))
@@ -100,7 +100,7 @@ cdef inline uint8_t state_of_value(const looked_at_t* at, const test_t* test, co
 
 
 cdef inline void fill_from_before(const looked_at_t* at, const test_t* test, uint8_t* states) noexcept nogil:
-    # A column that an image lacks is unknown; what was not logged after an update is what it was before.
+    # A column that an image lacks is unknown, except in the after image of an update: there it did not change.
     cdef const uint8_t* record = at.records
     cdef uint32_t i
     for i in range(at.count):

@@ -1,4 +1,4 @@
-# A condition as Python gives it, checked: whatever its bytes are, running it reads nothing outside.
+# Checks a condition that Python gives: whatever its bytes are, running it reads no memory that is not its own.
 
 from libc.stdint cimport uint32_t, uint8_t
 from libc.stdlib cimport malloc
@@ -27,7 +27,7 @@ cdef inline uint32_t width_of_form(uint8_t form) noexcept:
 
 cdef inline bint fits(const test_t* test, const uint8_t* pool, size_t pool_len, uint32_t column_count,
                       uint32_t image_len, uint32_t record_len) noexcept:
-    # Whether a test reads nothing outside of its record and the pool
+    # Whether a test reads nothing outside its record and the pool
     cdef size_t room
     cdef size_t texts
     cdef uint32_t end

@@ -1,4 +1,4 @@
-# Tests of texts and bytes.
+# Tests of text and bytes.
 
 from libc.stdint cimport uint32_t, uint8_t
 from libc.string cimport memcmp, memcpy
@@ -17,7 +17,7 @@ cdef inline int compare_bytes(const uint8_t* a, size_t a_len, const uint8_t* b, 
 
 
 cdef inline bint in_texts(const test_t* test, const uint8_t* pool, const uint8_t* text, size_t length) noexcept nogil:
-    # The pool has where each text begins, and where the last one ends, then the texts.
+    # The pool holds where each text begins, where the last one ends, and then the texts.
     cdef uint32_t low = 0
     cdef uint32_t high = test.count
     cdef uint32_t middle
@@ -45,12 +45,12 @@ cdef inline size_t character_end(const uint8_t* text, size_t i, size_t length, b
 
 
 cdef inline bint is_like(const test_t* test, const uint8_t* pool, const uint8_t* text, size_t length) noexcept nogil:
-    # What stands between two % is taken where it comes first, and not tried again further on.
+    # A part between two % is matched where it first occurs, and not tried again further on.
     cdef const uint8_t* kinds = pool + test.count
     cdef bint utf8 = test.flags & UTF8
     cdef size_t i = 0
     cdef uint32_t k = 0
-    cdef size_t again = 0           # where in the text the part after the last % is tried next
+    cdef size_t again = 0           # where the part after the last % is tried next
     cdef uint32_t any_at = test.count
     while i < length:
         if k < test.count and kinds[k] == PATTERN_ANY:

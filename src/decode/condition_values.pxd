@@ -12,7 +12,7 @@ from decode.condition_words cimport (
 
 
 cdef inline int64_t key_of_double(double value) noexcept nogil:
-    # In the order of the values; both zeros are one.
+    # Keys in the order of the values; both zeros have the same key.
     cdef int64_t bits
     memcpy(&bits, &value, 8)
     return -(bits & INT64_MAX) if bits < 0 else bits
@@ -76,7 +76,7 @@ cdef inline bint in_set(const uint8_t* pool, uint32_t count, int64_t key) noexce
 
 
 cdef inline int compare_limbs(const uint8_t* a, const uint8_t* b) noexcept nogil:
-    # Of LIMBS each, the lowest first
+    # Each has LIMBS limbs, the lowest first
     cdef uint64_t[LIMBS] x
     cdef uint64_t[LIMBS] y
     cdef int i = LIMBS - 1
@@ -104,7 +104,7 @@ cdef inline bint is_between(const uint8_t* value, const test_t* test, const uint
 
 
 cdef inline uint64_t fields_of(const invalid_date_t* date) noexcept nogil:
-    # In the order of dates; `_packed_fields` in compiled_conditions.py
+    # Numbers in the order of the dates, like `_packed_fields` in compiled_conditions.py
     return (((((((<uint64_t> date.year << 4 | date.month) << 5 | date.day) << 5 | date.hour) << 6 | date.minute) << 6
               | date.second) << 21) + date.microsecond + 1)
 

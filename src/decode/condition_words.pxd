@@ -1,4 +1,4 @@
-# What a condition is made of: tests, and a program that joins what they say.
+# The parts of a condition: tests, and a program that combines their results.
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free
@@ -9,8 +9,8 @@ cdef enum:
     STATE_FALSE = 0
     STATE_UNKNOWN = 1
     STATE_TRUE = 2
-    TILE = 256                      # records that are looked at together: an even number
-    STATES_MOST = 24                # of them at once
+    TILE = 256                      # records that are tested together: an even number
+    STATES_MOST = 24                # most states on the stack
     LIMBS = 4
 
 
@@ -27,12 +27,12 @@ cdef enum test_code_t:              # names in TESTS of _rows.pyx
     TEST_OP = 9                     # the state of each op
     TEST_SERVER = 10                # server_id from `low` to `high`
     TEST_COMMIT = 11                # microseconds of the commit from `low` to `high`
-    TEST_THREAD = 12                # thread_id from `low` to `high`; 0 is not known
+    TEST_THREAD = 12                # thread_id from `low` to `high`; 0: not known
     TEST_CONSTANT = 13              # `low` is the state
     TEST_CODES = 14
 
 
-cdef enum form_t:                   # of a value in its record; names in FORMS of _rows.pyx
+cdef enum form_t:                   # form of a value in its record; names in FORMS of _rows.pyx
     FORM_NONE = 0
     FORM_I1 = 1
     FORM_I2 = 2
@@ -41,12 +41,12 @@ cdef enum form_t:                   # of a value in its record; names in FORMS o
     FORM_U1 = 5
     FORM_U2 = 6
     FORM_U4 = 7
-    FORM_U8 = 8                     # as int64 with its highest bit turned round
-    FORM_F4 = 9                     # as whole numbers in the same order
+    FORM_U8 = 8                     # compared as int64 with the highest bit flipped
+    FORM_F4 = 9                     # compared as whole numbers in the same order
     FORM_F8 = 10
-    FORM_DATE = 11                  # not a number of days or microseconds: see invalid_dates
+    FORM_DATE = 11                  # days or microseconds; NaT: see invalid_dates
     FORM_SPAN = 12
-    FORM_PADDED = 13                # a span of bytes that zeros follow
+    FORM_PADDED = 13                # a span of bytes, padded with zeros
     FORM_LIMBS2 = 14
     FORM_LIMBS4 = 15
     FORM_CODES = 16
@@ -72,7 +72,7 @@ cdef enum pattern_t:
     PATTERN_ANY = 2
 
 
-cdef enum program_t:                # a byte each; TESTS and above: the state of test number byte - TESTS
+cdef enum program_t:                # one byte each; from PROGRAM_TESTS on: the state of test (byte - PROGRAM_TESTS)
     PROGRAM_NOT = 0
     PROGRAM_AND = 1
     PROGRAM_OR = 2
@@ -91,7 +91,7 @@ cdef packed struct test_t:          # packed by compiled_conditions.py
     uint32_t count2
     int64_t low
     int64_t high
-    uint64_t fields_low             # of dates that no calendar has
+    uint64_t fields_low             # bounds of invalid dates
     uint64_t fields_high
 
 
@@ -104,17 +104,17 @@ cdef struct condition_t:
     uint32_t pool_len
 
 
-# The records that are looked at, and what they share.
+# The records that are tested, and what they share.
 cdef struct looked_at_t:
     const batch_t* batch
-    const uint8_t* buffer           # that spans count from
+    const uint8_t* buffer           # where spans count from
     const uint8_t* records
-    uint32_t first                  # in the batch
+    uint32_t first                  # number of the first in the batch
     uint32_t count
     uint32_t record_len
-    uint32_t nulls                  # of the bitmaps in a record
+    uint32_t nulls                  # offset of the bitmaps in a record
     uint32_t bitmap_len
-    uint8_t op                      # of the first
+    uint8_t op                      # of the first record
     bint whole                      # no column is absent
     int64_t commit_time
     uint32_t thread_id

@@ -1,4 +1,4 @@
-# All rows of an event into records.
+# Decodes all rows of an event into records.
 
 from libc.stdint cimport uint16_t, uint32_t, uint64_t, uint8_t
 
@@ -21,7 +21,7 @@ cdef enum:
 
 
 cdef inline int take_json_bits(const plan_t* plan, rows_t* rows, const uint8_t** bits) noexcept nogil:
-    # What a partial update says before its after-image: which JSON columns hold diffs
+    # Before its after image a partial update says which JSON columns hold diffs
     cdef uint64_t options
     cdef uint32_t length = (plan.json_count + 7) // 8
     cdef Cursor cur
@@ -60,7 +60,7 @@ cdef inline int note_json_diffs(const plan_t* plan, const image_set_t* after, co
 
 
 cdef inline void forget_side_entries(batch_t* batch) noexcept nogil:
-    # Entries of a row that was not finished
+    # Removes the entries of a row that was not finished
     while batch.invalid_dates.length and (<invalid_date_t*> (
             batch.invalid_dates.data + batch.invalid_dates.length - sizeof(invalid_date_t))).record >= batch.count:
         batch.invalid_dates.length -= sizeof(invalid_date_t)
@@ -70,7 +70,7 @@ cdef inline void forget_side_entries(batch_t* batch) noexcept nogil:
 
 
 cdef inline int note_ends(rows_t* rows, const uint8_t* pos, uint32_t count) noexcept nogil:
-    # Of rows that were decoded at once, which are of one length
+    # Notes where rows end that were decoded together: all have the same length
     cdef size_t length = <size_t> (rows.pos - pos) // count
     cdef uint32_t _i
     for _i in range(count):
@@ -82,17 +82,17 @@ cdef inline int note_ends(rows_t* rows, const uint8_t* pos, uint32_t count) noex
 
 cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, image_set_t* after,
                             const image_t* given, uint8_t kind, rows_t* rows) noexcept nogil:
-    # All rows of an event. after: of an update's second image, else NULL; given: of the first row
+    # Decodes all rows of an event. after: for an update's second image, else NULL; given: the first row's image
     cdef bint v0 = is_rows_v0(kind)
     cdef batch_t* batch = rows.batch
     cdef memory_t* records = &batch.records
     cdef size_t record_len = plan.record_len
-    cdef size_t row_len = record_len if after == NULL else 2 * record_len       # of the records of a row
+    cdef size_t row_len = record_len if after == NULL else 2 * record_len       # bytes of the records of a row
     cdef size_t before_event = records.length
     cdef uint32_t count = batch.count
     cdef image_t image
     cdef uint32_t row = given.row
-    cdef uint32_t one_by_one = NO_TABLE         # rows to take so until many may be taken at once
+    cdef uint32_t one_by_one = NO_TABLE         # rows to decode singly before trying many at once again
     cdef uint32_t many
     cdef uint8_t* record
     cdef const uint8_t* row_start
@@ -108,7 +108,7 @@ cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, ima
             if many < FEW_ROWS:
                 one_by_one = many + 1
                 if rows.failed_column != plan.column_count:
-                    # One by one they tell which is not valid.
+                    # Decoded one by one, they show which is not valid.
                     one_by_one = NO_TABLE
                     rows.failed_column = plan.column_count
                 continue
@@ -123,7 +123,7 @@ cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, ima
         one_by_one -= 1
         row_start = rows.pos
         if row_start == rows.end and (images.count or (after != NULL and after.count) or batch.count != count):
-            # Rows without any column take no bytes; how many there are cannot be told, but one.
+            # Rows without columns take no bytes, so their number is not known; one is made.
             break
         if unlikely(records.length - before_event > loop.group.max_event_memory):
             # A byte of wire can stand for a wide record of NULLs or absent columns.

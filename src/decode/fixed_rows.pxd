@@ -1,5 +1,5 @@
-# Rows whose images all have the same length on the wire, and no NULL: not row by row, but a column of many rows
-# at a time, at fixed strides. Nothing then is asked for once a row that the rows share.
+# Rows whose images all have the same length on the wire, and no NULL. They are decoded not row by row, but one column
+# of many rows at a time, at fixed strides, so that nothing the rows share is looked up once per row.
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
@@ -18,9 +18,9 @@ from wire.codes cimport DECODE_OK
 from wire.cursor cimport load_u64, unlikely
 
 cdef enum:
-    FIXED_ROWS = 128                # at once, so that their records stay in the nearest cache
-    FEW_ROWS = 8                    # fewer are not worth it
-    FIXED_BITMAPS = 32              # bytes of a bitmap, at most
+    FIXED_ROWS = 128                # most rows at once, so that their records stay in the nearest cache
+    FEW_ROWS = 8                    # fewer than this are not worth it
+    FIXED_BITMAPS = 32              # most bytes of a bitmap
 
 
 # The image part of a record, and room for what is copied in whole words
@@ -29,7 +29,7 @@ cdef packed struct image_room_t:
     uint8_t[2 * FIXED_BITMAPS + ROOM] bitmaps
 
 
-# Of one image of each row: where its rows and records begin, and how far apart they are.
+# For one image of each row: where the rows and records begin, and how far apart they are.
 cdef struct strides_t:
     const uint8_t* pos
     size_t wire_len
@@ -40,7 +40,7 @@ cdef struct strides_t:
 
 cdef inline bint strip_rows(const step_t* step, const strides_t* at, size_t offset, rows_t* rows,
                             strip_t strip) noexcept nogil:
-    cdef step_t own = step[0]       # which no store into a record can change, as the compiler sees it
+    cdef step_t own = step[0]       # a local copy: the compiler knows that no store into a record changes it
     cdef const uint8_t* pos = at.pos + offset
     cdef uint8_t* out = at.record + own.out
     cdef size_t wire_len = at.wire_len
@@ -55,7 +55,7 @@ cdef inline bint strip_rows(const step_t* step, const strides_t* at, size_t offs
 
 
 cdef inline bint strip_step(const step_t* step, const strides_t* at, size_t offset, rows_t* rows) noexcept nogil:
-    # With each function named, so that it is inlined
+    # Names each function, so that it is inlined
     if step.strip == strip_skip:
         return True
     if step.strip == strip_joined:
@@ -82,8 +82,8 @@ cdef inline bint strip_step(const step_t* step, const strides_t* at, size_t offs
 
 
 cdef inline bint strip_images(const image_set_t* images, const strides_t* at, rows_t* rows) noexcept nogil:
-    # False: a value is not valid. Steps in order: a copy may spill over into the next field, or into the next
-    # record's image part, which is written last.
+    # False: a value is not valid. The steps must run in order: a copy may spill over into the next field, or into the
+    # next record's image part, which is written last.
     cdef const step_t* step = images.dense
     cdef const step_t* last = step + images.dense_count
     cdef size_t offset = images.null_len
@@ -97,7 +97,7 @@ cdef inline bint strip_images(const image_set_t* images, const strides_t* at, ro
 
 cdef inline void put_images(const plan_t* plan, const image_set_t* images, image_t image, uint8_t op,
                             uint32_t row, const strides_t* at) noexcept nogil:
-    # All the same except for the row's number. The bytes of a record's fields are not touched.
+    # The images are the same except for the row's number. The bytes of a record's fields are not touched.
     cdef image_room_t room
     cdef uint8_t* whole = <uint8_t*> &room
     cdef uint8_t[16] first
@@ -124,7 +124,8 @@ cdef inline bint is_time(const step_t* step) noexcept nogil:
 
 cdef inline bint note_dates(const image_set_t* images, const strides_t* at, uint32_t number,
                             rows_t* rows) noexcept nogil:
-    # A row's invalid dates, noted without their record when many rows were decoded: once more. False: no memory
+    # Invalid dates are noted without their record when many rows are decoded at once: note this row's again.
+    # False: no memory
     cdef const step_t* step = images.dense
     cdef const step_t* last = step + images.dense_count
     cdef const uint8_t* pos = at.pos + number * at.wire_len + images.null_len
@@ -146,7 +147,7 @@ cdef inline bint note_dates(const image_set_t* images, const strides_t* at, uint
 
 cdef inline bint note_all_dates(const image_set_t* images, const strides_t* before, const image_set_t* after,
                                 const strides_t* behind, rows_t* rows) noexcept nogil:
-    # In the order of the records. after: of an update's second image, else NULL
+    # Notes invalid dates in the order of the records. after: for an update's second image, else NULL
     cdef batch_t* batch = rows.batch
     cdef uint32_t count = batch.count
     cdef uint32_t i
@@ -163,7 +164,7 @@ cdef inline bint note_all_dates(const image_set_t* images, const strides_t* befo
 
 cdef inline uint32_t rows_without_nulls(const image_set_t* images, const image_set_t* after, const uint8_t* pos,
                                         size_t wire_len, uint32_t most) noexcept nogil:
-    # How many of the next rows have no NULL; after: of an update's second image
+    # How many of the next rows have no NULL; after: for an update's second image, else NULL
     cdef uint32_t n = 0
     while n < most and not any_null(images, pos):
         if after != NULL and any_null(after, pos + images.null_len + images.fixed_len):
@@ -176,9 +177,8 @@ cdef inline uint32_t rows_without_nulls(const image_set_t* images, const image_s
 cdef inline uint32_t decode_fixed_rows(const plan_t* plan, const image_set_t* images, const image_set_t* after,
                                        const image_t* image, uint32_t row, size_t most_memory,
                                        rows_t* rows) noexcept nogil:
-    # How many of the next rows were decoded at once.
-    # Where it is fewer than FEW_ROWS, none was: so many have no NULL. after: of an update's second image, else NULL;
-    # most_memory: of the batch's records.
+    # Decodes the next rows together, and returns how many. A result below FEW_ROWS means that none were decoded, and
+    # that this many have no NULL. after: for an update's second image, else NULL; most_memory: of the batch's records.
     cdef batch_t* batch = rows.batch
     cdef uint32_t images_per_row = 1 if after == NULL else 2
     cdef size_t dates = batch.invalid_dates.length

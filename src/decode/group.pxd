@@ -1,4 +1,4 @@
-# A group: batches and transactions that are gathered until one of its bounds is reached.
+# A group: batches and transactions that are gathered until one of the group's limits is reached.
 
 from libc.stdint cimport UINT64_MAX, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -16,13 +16,13 @@ from wire.cursor cimport unlikely
 
 
 cdef enum:
-    # Bytes of rows events to a batch: values of text are read again when columns are made of it, and should be in
-    # the processor's caches still. Not so where many tables share a group, since each batch has its price, too.
+    # Bytes of rows events for each batch. Text is read again when it becomes columns, and should then still be in the
+    # processor's caches. Where many tables share a group more is better, since each batch has a cost of its own.
     BATCH_WIRE = 1 << 20
-    # Batches from which on a group may have SCALED times as much of everything, since each has its price
+    # From this many batches on, a group may have SCALED times as much of everything, since each batch has a cost
     MANY_BATCHES = 1024
     SCALED = 4
-    # Bytes. A chunk lives as long as one of its batches does: few, so that little is held for one that is kept.
+    # Bytes. A chunk lives as long as any of its batches: it is small, so that one batch that is kept holds little else.
     CHUNK = 32 << 10
     LENT_MOST = 2 << 10
 
@@ -38,13 +38,13 @@ cdef inline bint group_is_full(const loop_t* loop) noexcept nogil:
         return True
     if not is_over(group, group.wire, enough) or not (group.records != 0 or group.transactions.length != 0):
         return False
-    # The small rest of a part is taken, too
+    # A small rest of a part is taken along
     return (next_position(loop) + enough // 2 <= loop.selection.stop_position or group.wire >= 2 * enough
             or group.wire >= group.max_wire)
 
 
 cdef inline int lend(loop_t* loop, batch_t* batch, size_t size) noexcept nogil:
-    # A small batch has its records in a chunk that it shares with others
+    # Gives a small batch room for its records in a chunk that it shares with others
     cdef memory_t* chunk
     cdef memory_t* chunks
     if not loop.group.chunk_count or loop.group.chunks[loop.group.chunk_count - 1].length + size > CHUNK:
@@ -69,7 +69,7 @@ cdef inline int lend(loop_t* loop, batch_t* batch, size_t size) noexcept nogil:
 
 
 cdef inline uint64_t wire_to_come(const loop_t* loop) noexcept nogil:
-    # Bytes that a group of one batch is going to have, as far as a part of a log goes
+    # Bytes that a group of one batch will have, up to the end of the part of the log
     cdef uint64_t position = next_position(loop)
     cdef uint64_t stop = loop.selection.stop_position
     cdef uint64_t left = stop - position if stop > position else 0
@@ -77,7 +77,7 @@ cdef inline uint64_t wire_to_come(const loop_t* loop) noexcept nogil:
 
 
 cdef inline size_t records_to_come(const loop_t* loop, uint32_t before, uint32_t record_len) noexcept nogil:
-    # What the group before had is the best guess; a wrong one costs a copy.
+    # The size of the previous group is the best guess; a wrong guess costs a copy.
     cdef uint64_t count = before
     if loop.selection.stop_position != UINT64_MAX and loop.group.wire_before and loop.group.batch_count == 1:
         count = count * wire_to_come(loop) // loop.group.wire_before
@@ -120,7 +120,7 @@ cdef inline batch_t* new_batch(loop_t* loop, uint32_t index, bint copies) noexce
 
 
 cdef inline batch_t* batch_for(loop_t* loop, uint32_t definition, bint copies) noexcept nogil:
-    # One for all rows, so that they stay in order; `copies`: what it is if it is new
+    # One batch for all rows of the definition, so that they stay in order; `copies` applies to a new batch
     cdef int32_t index = loop.tables.definitions[definition].batch
     if unlikely(index < 0):
         return new_batch(loop, definition, copies)
@@ -143,7 +143,7 @@ cdef inline int new_transactions(loop_t* loop) noexcept nogil:
 
 
 cdef inline int note_transaction(loop_t* loop) noexcept nogil:
-    # The open transaction has rows: it stays where it is, and there is room for the next
+    # The open transaction has rows: its record stays, and there is room for the next one
     cdef size_t at = loop.group.transactions.length
     loop.group.transactions.length += sizeof(transaction_t)
     if reserve(&loop.group.transactions, sizeof(transaction_t)) != DECODE_OK:

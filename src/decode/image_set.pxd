@@ -1,5 +1,5 @@
-# Which columns an event's rows have, and the steps that decode them: made when an event names other
-# columns than the one before it of the same table, which is rare.
+# Which columns an event's rows have, and the steps that decode them. A set is made again only when an event names
+# other columns than the event before it of the same table, which is rare.
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc
@@ -35,14 +35,14 @@ cdef inline step_t step_of(const wire_op_t* op) noexcept nogil:
 
 
 cdef inline bint repeats(const step_t* step, const wire_op_t* op) noexcept nogil:
-    # op is the step's columns once more
+    # Whether op is one more column of the step's kind
     return (step.code == op.code and step.a == op.a and step.b == op.b and step.c == op.c
             and step.width == op.width and step.out_width == op.out_width and step.count < STRIP_MAX
             and step.column + step.count == op.column and step.out + step.count * step.out_width == op.out)
 
 
 cdef inline bint joins(const step_t* step, const wire_op_t* op) noexcept nogil:
-    # The step's bytes and op's follow each other on the wire: do they in the record, too?
+    # The step's bytes and op's are adjacent on the wire: are they adjacent in the record, too?
     if step.code == WIRE_SKIP and op.code == WIRE_SKIP:
         return True
     return (WIRE_COPY <= step.code <= WIRE_COPY8 and WIRE_COPY <= op.code <= WIRE_COPY8
@@ -50,7 +50,7 @@ cdef inline bint joins(const step_t* step, const wire_op_t* op) noexcept nogil:
 
 
 cdef inline bint same_bytes(const uint8_t* a, const uint8_t* b, size_t n) noexcept nogil:
-    # For bitmaps, most of which are too short for a call
+    # For bitmaps, most of which are too short to be worth a call
     cdef size_t i
     if n > 8:
         return memcmp(a, b, n) == 0
@@ -72,7 +72,7 @@ cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, ima
             return DECODE_NO_MEMORY
     out.dense = out.sparse + n
     out.present = <uint8_t*> (out.dense + n)
-    out.bitmaps = out.present + plan.bitmap_len             # ROOM behind: copied in whole words
+    out.bitmaps = out.present + plan.bitmap_len             # with ROOM after it: copied in whole words
     out.no_nulls = out.bitmaps + 2 * plan.bitmap_len + ROOM
     memcpy(out.present, present, plan.bitmap_len)
     memset(out.bitmaps, 0, 3 * <size_t> plan.bitmap_len + 2 * ROOM)
@@ -115,7 +115,7 @@ cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, ima
 
 
 cdef inline int fill_image_set(const plan_t* plan, const uint8_t* present, image_set_t* out) noexcept nogil:
-    # out takes the columns that `present` names; nothing to do where it has them already
+    # Fills `out` for the columns that `present` names, unless it has them already
     if unlikely(out.sparse == NULL or not same_bytes(out.present, present, plan.bitmap_len)):
         return refill_image_set(plan, present, out)
     return DECODE_OK

@@ -1,4 +1,4 @@
-# What a loop says of where it is, and of the event at hand. Included by decode/_rows.pyx.
+# What a loop says about its place in the log and the current event. Included by decode/_rows.pyx.
 
 from decode.loop cimport loop_t
 from decode.table_map_events cimport has_room
@@ -13,7 +13,7 @@ cdef bytes bytes_of(const Cursor* cur):
 
 
 cdef class Place:
-    """Where a loop stands in its log: the group, the transaction and the event at hand, for Python to ask."""
+    """Where a loop is in its log: the current group, transaction and event, for Python to ask."""
 
     cdef loop_t loop
 
@@ -29,47 +29,47 @@ cdef class Place:
 
     @property
     def rows_at_once(self):
-        """Rows so far that were decoded many at a time, since all of an event had the same length: for tests."""
+        """Rows decoded many at a time so far, since all rows of their event had the same length. For tests."""
         return self.loop.rows_at_once
 
     @property
     def event_position(self):
-        """Of the event at hand, or of the one that it is packed in."""
+        """Position of the current event, or of the event that contains it."""
         return self.loop.event.position
 
     @property
     def doubtful_position(self):
-        """Of the event before the one at hand, if it told no position; else of this one."""
+        """Position of the event before the current one if that gave no position; else of the current one."""
         return self.loop.doubtful_position
 
     @property
     def without_map(self):
-        """The event at hand is a rows event whose table map was not seen."""
+        """Whether the current event is a rows event whose table map was not seen."""
         return self.loop.without_map
 
     @property
     def table_maps(self):
-        """Table maps in this transaction so far."""
+        """Number of table maps in this transaction so far."""
         return self.loop.trx.table_maps
 
     @property
     def has_room(self):
-        """One more definition may be added."""
+        """Whether one more definition may be added."""
         return has_room(&self.loop)
 
     @property
     def definition_count(self):
-        """Definitions that are kept."""
+        """Number of definitions that are kept."""
         return self.loop.tables.definition_count
 
     def definitions_of(self, uint32_t shape):
-        """How many of the definitions kept are of a shape."""
+        """Number of kept definitions that have a shape."""
         if shape >= self.loop.tables.shape_count:
             raise IndexError(shape)
         return self.loop.tables.shapes[shape].count
 
     def names_of(self, uint32_t shape, uint32_t first):
-        """The names of database and table of each of them from a number on, as table maps have them."""
+        """Database and table name of these definitions, from a number on, as table maps have them."""
         cdef const table_cache_t* tables = &self.loop.tables
         cdef const definition_t* known
         cdef const uint8_t* head
@@ -92,17 +92,17 @@ cdef class Place:
 
     @property
     def left(self):
-        """Bytes of the inner window not walked over, or of the outer one."""
+        """Bytes not walked over yet of the inner window if there is one, else of the outer one."""
         return remaining(&self.loop.windows[self.loop.depth].cur)
 
     @property
     def resume_position(self):
-        """The last transaction boundary: nothing before it is needed again."""
+        """Position of the last transaction boundary: nothing before it is needed again."""
         return self.loop.trx.boundary
 
     @property
     def open_records(self):
-        """Records so far of the transaction at hand, in this group and those before; 0 between two."""
+        """Records so far of the current transaction, in this group and earlier ones; 0 between transactions."""
         if not self.loop.trx.open:
             return 0
         return self.loop.group.records_taken + self.loop.group.records - self.loop.trx.records_before
@@ -119,36 +119,36 @@ cdef class Place:
 
     @property
     def transaction_position(self):
-        """Where the transaction of the event at hand begins, which the event may have ended; else the event."""
+        """Where the current event's transaction begins, even if the event ended it; else where the event begins."""
         if self.loop.trx.open or self.loop.trx.record.end_position == next_position(&self.loop):
             return self.loop.trx.record.begin_position
         return self.loop.event.position
 
     @property
     def has_news(self):
-        """There are records, or the end of a transaction whose last records went with an earlier group."""
+        """Whether there are records, or the end of a transaction whose last records were in an earlier group."""
         return self.loop.group.records > 0 or (self.loop.group.transactions.length > 0 and not self.loop.trx.open)
 
     @property
     def records(self):
-        """Records in the group that now fills."""
+        """Records in the current group."""
         return self.loop.group.records
 
     @property
     def wire(self):
-        """Bytes of the rows events that they are of."""
+        """Bytes of the rows events that these records come from."""
         return self.loop.group.wire - self.loop.group.wire_unused
 
     @property
     def is_selected(self):
-        """Whether rows of the event at hand would be read, as far as its header and its transaction tell."""
+        """Whether rows of the current event would be decoded, judged by its header and its transaction."""
         cdef const event_header_t* header = &self.loop.header
         return not self.loop.trx.skipped and header.timestamp >= self.loop.selection.start_timestamp and (
             self.loop.selection.server_id < 0 or header.server_id == <uint32_t> self.loop.selection.server_id)
 
     @property
     def row_in_event(self):
-        """Number, within the outer event, of the next row."""
+        """Number of the next row within the outer event."""
         return self.loop.row_in_event
 
     @property
@@ -168,15 +168,15 @@ cdef class Place:
         return self.loop.header.timestamp
 
     def event_bytes(self):
-        """The whole event at hand, checksum included, as bytes."""
+        """The whole current event, checksum included, as bytes."""
         return self.loop.event.start[:self.loop.header.event_length]
 
     def event_body(self):
-        """The event at hand without its header and checksum, as bytes."""
+        """The current event without its header and checksum, as bytes."""
         return bytes_of(&self.loop.event.body)
 
     def query(self):
-        """(database, statement) of the QUERY_EVENT at hand, as bytes."""
+        """(database, statement) of the current QUERY_EVENT, as bytes."""
         cdef Cursor body = self.loop.event.body
         cdef Cursor database
         cdef Cursor text
@@ -185,7 +185,7 @@ cdef class Place:
         return bytes_of(&database), bytes_of(&text)
 
     def gtid(self):
-        """(gtid_kind, uuid, tag, domain_id, server_id, sequence_number) of the transaction at hand."""
+        """(gtid_kind, uuid, tag, domain_id, server_id, sequence_number) of the current transaction."""
         cdef transaction_t* trx = self.loop.trx.record
         return (trx.gtid_kind, (<uint8_t*> trx.uuid)[:sizeof(trx.uuid)], (<uint8_t*> trx.tag)[:sizeof(trx.tag)],
                 trx.domain_id, trx.server_id, trx.sequence_number)

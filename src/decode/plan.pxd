@@ -1,5 +1,5 @@
-# A plan: how the rows of tables of one shape are taken off the wire, one operation per
-# column. Made once per shape (binlog_core/_decode/plans.py), walked once per row.
+# A plan: how the rows of tables of one shape are decoded, one operation per column.
+# It is made once per shape (binlog_core/_decode/plans.py) and walked once per row.
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free
@@ -14,7 +14,7 @@ cdef enum wire_code_t:              # names in WIRE_OPS of words.pxi
     WIRE_NOTHING = 0                # MYSQL_TYPE_NULL: no bytes
     WIRE_SKIP = 1                   # a fixed-size column that is not wanted
     WIRE_SKIP_VALUE = 2             # the same with a length before it
-    WIRE_COPY = 3                   # as it is; neighbours are merged
+    WIRE_COPY = 3                   # unchanged; neighbours are merged
     WIRE_COPY1 = 4
     WIRE_COPY2 = 5
     WIRE_COPY4 = 6
@@ -43,8 +43,8 @@ cdef enum wire_code_t:              # names in WIRE_OPS of words.pxi
 
 
 cdef enum:
-    # Bytes after a value, and after a record, that whole words may touch: of a NULL DECIMAL(65,30), which has
-    # none of its 30 bytes, the last group is loaded all the same, with 8.
+    # Bytes after a value, and after a record, that whole words may touch. The worst case is a NULL DECIMAL(65,30): none
+    # of its 30 bytes are there, but its last group is still loaded, with 8.
     ROOM = 48
     STRIP_MAX = 56                  # columns of a step: their NULL bits come in one load, from any bit of a byte
 
@@ -64,22 +64,23 @@ cdef struct image_set_t
 cdef struct step_t
 
 
-# What the rows of an event share, and where we are in them.
+# What the rows of an event share, and the current place in them.
 cdef struct rows_t:
     const uint8_t* pos
     const uint8_t* end
     const uint8_t* buffer         # where offsets of values count from
     batch_t* batch
-    memory_t* ends                # gets where each row ends; NULL: nobody wants to know
-    const image_set_t* images     # of the row image at hand
-    const uint8_t* nulls          # its bitmap
-    int64_t budget                # bytes that its values behind lengths may take
-    bint exact                    # of budget: NULL columns are counted off already
+    memory_t* ends                # receives where each row ends; NULL: not needed
+    const image_set_t* images     # of the current row image
+    const uint8_t* nulls          # its NULL bitmap
+    int64_t budget                # bytes that its values of variable length may take
+    bint exact                    # the budget already includes what NULL columns leave free
     int status
     uint32_t failed_column
 
 
-# Decodes the columns of a step; bits of nulls: which are NULL. NULL: see rows.status.
+# Decodes the columns of a step; the bits of `nulls` say which are NULL. Returns the place after them; NULL: see
+# rows.status.
 ctypedef const uint8_t* (*strip_t)(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                    rows_t* rows) noexcept nogil
 
@@ -96,7 +97,7 @@ cdef struct step_t:
     uint32_t width                # of each, as in wire_op_t
     uint32_t out                  # of the first
     uint32_t out_width            # of each
-    size_t apart                  # from where one goes to where the next does: out_width, in a record
+    size_t apart                  # distance from one value's destination to the next: in a record, out_width
     decimal64_t decimal64         # where strip_decimal64 is their function
 
 
@@ -104,49 +105,49 @@ cdef struct step_t:
 cdef struct image_set_t:
     uint32_t count                # columns present
     uint32_t null_len             # bytes of the NULL bitmap
-    uint64_t null_mask            # bits of its last one to eight bytes that mean something
+    uint64_t null_mask            # the bits in use of its last one to eight bytes
     bint whole                    # all columns are present
-    bint fixed                    # … and none has a length of its own
-    uint32_t fixed_len            # wire bytes of all present columns, values behind lengths apart
-    step_t* sparse                # all present columns, up to STRIP_MAX to a step
-    step_t* dense                 # the same for rows without NULLs: copies joined, whatever their widths
+    bint fixed                    # … and none has variable length
+    uint32_t fixed_len            # wire bytes of all present columns, without values of variable length
+    step_t* sparse                # all present columns, up to STRIP_MAX in a step
+    step_t* dense                 # the same for rows without NULLs: copies are joined, whatever their widths
     uint32_t sparse_count
     uint32_t dense_count
-    uint8_t* present              # bitmap as on the wire
-    uint8_t* bitmaps              # of a record without NULLs: null_bitmap, absent_bitmap
+    uint8_t* present              # the columns-present bitmap as on the wire
+    uint8_t* bitmaps              # null_bitmap and absent_bitmap of a record without NULLs
     uint8_t* no_nulls             # a NULL bitmap without NULLs
 
 
-# A column of the table, as it stands on the wire.
+# A column of the table, as it is on the wire.
 cdef struct wire_column_t:
     bint has_length
     int target                      # number of the Arrow column; -1: none
     step_t step
-    uint32_t lane                   # where its values of a tile wait for gather(), if they have to
+    uint32_t lane                   # where its values of a tile wait for gather(), if they must
 
 
-# What is between two lengths: this many bytes, then the length.
+# Between two values of variable length: this many bytes, then a length of this width.
 cdef struct gap_t:
     uint32_t gap
     uint32_t width
 
 
-# Values of one column, none of them NULL: of `count` rows at `at`, so far behind it; `stride` apart from `out` on.
-# False: see rows.status.
+# Decodes values of one column, none of them NULL, from `count` rows: each lies `offset` bytes after its row's place in
+# `at`, and goes to `out`, `stride` bytes after the one before. False: see rows.status.
 ctypedef bint (*strip_column_t)(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
                                 size_t stride, rows_t* rows) noexcept nogil
 
 
-# An Arrow column, as it comes out of the rows.
+# An Arrow column that rows are decoded into.
 cdef struct target_t:
     strip_column_t strip
     step_t step                     # of this column alone
     uint32_t segment
-    uint32_t offset                 # in the segment, where there are no NULLs
+    uint32_t offset                 # in the segment, if the row has no NULLs
 
 
 cdef struct columnar_t:
-    const column_t* layout          # one for each target, then those of changes; a Layout's, which outlives this
+    const column_t* layout          # one for each target, then those about the changes; of a Layout that outlives this
     target_t* targets
     int count
     int changes
@@ -156,7 +157,7 @@ cdef struct columnar_t:
     uint32_t gap_count
     uint32_t last_gap               # bytes after the last value with a length
     uint32_t null_len
-    bint fallible                   # some values can be none
+    bint fallible                   # some columns have bytes that are not a valid value
     size_t lanes_len
 
 

@@ -1,5 +1,5 @@
-# That a plan which Python gives does what it says: no operation may write outside of its record's field, or load more
-# than the room after a value.
+# Checks a plan that Python gives: no operation may write outside its field of the record, or load more than the room
+# after a value.
 
 from libc.stdint cimport uint32_t
 
@@ -12,14 +12,14 @@ from types.decimal cimport digits_len
 
 
 cdef inline bint writes_field(const wire_op_t* op) noexcept:
-    # Whether the operation loads no more than the room after a value, and writes just its field
+    # Whether the operation loads no more than the room after a value, and writes only its field
     if op.code == WIRE_NOTHING or op.code == WIRE_SKIP:
         return True
     if op.code == WIRE_SKIP_VALUE:
         return 1 <= op.width <= 4
     if WIRE_COPY1 <= op.code <= WIRE_COPY8:
         return op.width == <uint32_t> 1 << (op.code - WIRE_COPY1) and op.out_width == op.width
-    if op.code <= WIRE_YEAR:                      # copies of other widths, and what becomes a number
+    if op.code <= WIRE_YEAR:                      # copies of other widths, and values that become a number
         return 1 <= op.width <= 8 and op.out_width in (1, 2, 4, 8)
     if op.code <= WIRE_MARIA_TIMESTAMP:
         if op.code >= WIRE_MARIA_TIME:

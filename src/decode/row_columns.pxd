@@ -1,6 +1,6 @@
-# Rows with NULLs into columns, row by row: where a value is depends on each NULL before it, so it is decoded as soon as
-# it is found, by the same functions as into records. What a column keeps as it is decoded, and text, goes where it
-# stays; the rest by way of a lane, from which gather() makes it when the tile is full.
+# Rows with NULLs into columns, row by row. Where a value lies depends on each NULL before it, so it is decoded as soon
+# as it is found, by the same functions as for records. Text, and values that the column stores as they are decoded, go
+# straight to their place; other values go to a lane, from which gather() takes them when the tile is full.
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -19,7 +19,7 @@ from wire.codes cimport DECODE_MALFORMED, DECODE_NO_MEMORY
 from wire.cursor cimport load_le, unlikely
 
 
-# Where values of neighbouring columns go that are stored alike: `out` in the tile's first row, `step.apart` from column
+# The destination of neighbouring columns that are stored alike: `out` in the tile's first row, `step.apart` from column
 # to column, `stride` from row to row.
 cdef struct aim_t:
     step_t step
@@ -27,12 +27,12 @@ cdef struct aim_t:
     size_t stride
 
 
-# What is left of a column of text.
+# The free part of a column of text.
 cdef struct text_t:
     column_t* column
-    uint8_t* at                     # where the next value goes,
-    uint8_t* last                   # and no farther: BINLOG_STEP bytes follow
-    int32_t* end                    # of the next value
+    uint8_t* at                     # where the next value goes
+    uint8_t* last                   # the last place for a value's end: BINLOG_STEP bytes follow
+    int32_t* end                    # where the next value's end is noted
 
 
 cdef struct aims_t:
@@ -59,7 +59,7 @@ cdef inline void see_room(text_t* text) noexcept nogil:
 
 
 cdef inline bint more_room(text_t* text, uint64_t length, rows_t* rows) noexcept nogil:
-    # For a value of this length. False: no memory, or the offsets are too narrow
+    # Room for a value of this length. False: no memory, or the offsets are too narrow
     cdef column_t* c = text.column
     cdef sink_t* sink = rows.batch.sink
     c.data_len = <size_t> (text.at - c.data)
@@ -155,7 +155,7 @@ cdef inline bint goes_on(const aim_t* aim, const step_t* step, const uint8_t* ou
 
 
 cdef inline void take_aim(const columnar_t* plan, sink_t* sink) noexcept nogil:
-    # At the next tile
+    # Aims at the next tile
     cdef aims_t* aims = <aims_t*> sink.aims
     cdef aim_t* aim = aims.items - 1
     cdef text_t* text = aims.texts
@@ -202,7 +202,7 @@ cdef inline void take_aim(const columnar_t* plan, sink_t* sink) noexcept nogil:
 
 
 cdef inline void note_texts(sink_t* sink) noexcept nogil:
-    # How far the tile's text went
+    # Notes how much text the tile has taken
     cdef aims_t* aims = <aims_t*> sink.aims
     cdef const aim_t* aim
     cdef text_t* text
@@ -219,7 +219,7 @@ cdef inline void note_texts(sink_t* sink) noexcept nogil:
 
 cdef inline const uint8_t* strip_columns(const columnar_t* plan, const image_set_t* images, sink_t* sink,
                                          const uint8_t* pos, const uint8_t* end, rows_t* rows) noexcept nogil:
-    # A row image, from its bitmap, as the tile's next row. NULL: it is not valid, or no memory
+    # Decodes a row image, from its bitmap, as the tile's next row. NULL: it is not valid, or no memory
     cdef const aims_t* aims = <const aims_t*> sink.aims
     cdef const aim_t* aim = aims.items
     cdef const aim_t* last = aim + aims.count

@@ -1,12 +1,12 @@
-# One row image: NULL bitmap and values into one record. The innermost loop of all.
+# One row image: NULL bitmap and values into one record. This is the innermost loop.
 #
-# Bounds are checked once per image: the bytes that all fixed parts take, lengths included, are
-# set aside first; what is left is the budget that values behind lengths may use. So a read of
-# a fixed part can never pass the end, and a value costs one comparison.
+# Bounds are checked once per image: the bytes of all fixed parts, lengths included, are set
+# aside first; the rest is the budget for values of variable length. So a read of a fixed part
+# can never pass the end, and a value costs one comparison.
 #
-# Loads and copies come in whole words, so they may touch ROOM bytes after what they are for:
-# after the event on the wire (decode_rows sees to it), and after the record in memory.
-# Fields are written in the order of the record, so what spills over is written again.
+# Loads and copies come in whole words, so they may touch ROOM bytes too many: after the event
+# on the wire (decode_rows makes sure that they exist), and after the record in memory.
+# Fields are written in the order of the record, so what spills over is overwritten.
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
@@ -29,7 +29,7 @@ cdef inline void copy_over(uint8_t* to, const uint8_t* from_, size_t n) noexcept
 
 cdef inline void put_image(uint8_t* record, image_t image, uint8_t op, uint32_t row,
                            const plan_t* plan, const image_set_t* images) noexcept nogil:
-    # By value, for the fields to be in registers: a copy of memory would wait for the stores that made it.
+    # `image` by value keeps its fields in registers: a block copy would wait for the stores that wrote it.
     cdef image_t* out = <image_t*> record
     out.op = op
     out.timestamp = image.timestamp
@@ -57,14 +57,14 @@ cdef inline bint any_null(const image_set_t* images, const uint8_t* nulls) noexc
 
 
 cdef inline void put_nulls(const image_set_t* images, const uint8_t* nulls, uint8_t* null_bitmap) noexcept nogil:
-    # The row's NULLs by column index: as they come, or past the columns that are absent
+    # The row's NULLs by column index: copied if all columns are present, else spread over those that are
     cdef uint32_t at = 0
     cdef uint32_t column
     cdef uint32_t i
     cdef uint32_t k
     cdef uint64_t word
     if images.whole and images.null_len <= 8:
-        # What spills over are zeros: the absent_bitmap of a whole image, and values yet to be written.
+        # The zeros that spill over are right: the absent_bitmap of a whole image, then values not yet written.
         word = load_u64(nulls) & images.null_mask
         memcpy(null_bitmap, &word, 8)
         return
@@ -81,7 +81,7 @@ cdef inline void put_nulls(const image_set_t* images, const uint8_t* nulls, uint
 
 
 cdef inline int decode_dense(const image_set_t* images, uint8_t* record, rows_t* rows) noexcept nogil:
-    # A row of all columns, none of them NULL
+    # A row without NULLs
     cdef const step_t* step = images.dense
     cdef const step_t* last = step + images.dense_count
     cdef const uint8_t* pos = rows.pos
@@ -112,8 +112,8 @@ cdef inline int decode_sparse(const image_set_t* images, uint8_t* record, rows_t
 
 cdef inline bint begin_sparse(const image_set_t* images, const uint8_t* nulls, int64_t budget,
                               rows_t* rows) noexcept nogil:
-    # budget: what the fixed parts leave. Those of NULL columns are not there; they are counted off only where it would
-    # not do without them, which is near the end of the event. False: it does not do
+    # budget: what the fixed parts leave. It counts those of NULL columns, too, although they are not there; they are
+    # given back only if the budget would not suffice, which is near the end of the event. False: it does not suffice
     rows.nulls = nulls
     rows.images = images
     rows.exact = budget < 0
@@ -125,8 +125,8 @@ cdef inline bint begin_sparse(const image_set_t* images, const uint8_t* nulls, i
 
 cdef inline int decode_row_image(const plan_t* plan, const image_set_t* images, uint8_t* record,
                                  rows_t* rows) noexcept nogil:
-    # record: its image part is written already, with an empty null_bitmap. On an error the
-    # column it happened in is told, if it was in one.
+    # record: its image part is written already, with an empty null_bitmap. After an error,
+    # rows.failed_column says in which column it was, if in one.
     cdef const uint8_t* nulls = rows.pos
     cdef int64_t budget
     if <size_t> (rows.end - nulls) < images.null_len:
@@ -147,7 +147,7 @@ cdef inline int decode_row_image(const plan_t* plan, const image_set_t* images, 
 
 
 cdef inline void forget_invalid_date(batch_t* batch, uint16_t column) noexcept nogil:
-    # The newest record's entry for a column, should it have one
+    # Removes the newest record's entry for a column, if it has one
     cdef size_t at = batch.invalid_dates.length
     cdef invalid_date_t* entry
     while at >= sizeof(invalid_date_t):
@@ -163,9 +163,9 @@ cdef inline void forget_invalid_date(batch_t* batch, uint16_t column) noexcept n
 
 cdef inline int decode_row_image_v0(const plan_t* plan, const image_set_t* images, uint8_t* record,
                                     rows_t* rows) noexcept nogil:
-    # Before 5.1.18 a row began with the storage record's null bytes: a bit per nullable column,
-    # after one that is reserved; and NULL columns have a value too. Which table options change
-    # that, the log does not tell: this is the layout of tables without BIT columns.
+    # Before 5.1.18 a row began with the null bytes of the storage record: a reserved bit, then
+    # one per nullable column; NULL columns have a value, too. Table options can change this,
+    # and the log does not say so: this is the layout of tables without BIT columns.
     cdef const uint8_t* nulls = rows.pos
     cdef const wire_op_t* op
     cdef uint8_t* bitmaps = record + plan.image_len - 2 * plan.bitmap_len     # null, absent

@@ -32,7 +32,7 @@ from wire.rows cimport (
 
 
 cdef enum:
-    MANY_TABLES = 512               # from which on it pays to look ahead: what fewer need stays in the cache
+    MANY_TABLES = 512               # from this many on it pays to look ahead: the data of fewer stays in the cache
     EVENTS_AHEAD = 5                # commit, GTID and text of a statement may come before its table map
     EVENT_AHEAD_LEN = 512
     BYTES_AHEAD = 2048
@@ -45,7 +45,7 @@ cdef inline bint is_selected(const loop_t* loop, const uint8_t* event, uint32_t 
 
 
 cdef inline void look_at_map(loop_t* loop) noexcept nogil:
-    # The table map after those that were looked at, if there is one nearby: its place in the list
+    # Finds the next table map, if there is one nearby, and puts its slot into the list
     cdef const window_t* window = &loop.windows[loop.depth]
     cdef const uint8_t* pos = loop.looked_at
     cdef uint32_t header_len = descriptor_of(loop).header_len
@@ -73,14 +73,14 @@ cdef inline void look_at_map(loop_t* loop) noexcept nogil:
 cdef inline const definition_t* definition_ahead(const loop_t* loop, int i) noexcept nogil:
     # NULL: none
     cdef const table_cache_t* tables = &loop.tables
-    cdef uint32_t slot = loop.ahead[i] & tables.id_mask         # which may have become larger, or smaller, since
+    cdef uint32_t slot = loop.ahead[i] & tables.id_mask         # the table of ids may have changed its size since
     return NULL if tables.ids[slot].definition == NO_TABLE else &tables.definitions[tables.ids[slot].definition]
 
 
 cdef inline void look_ahead(loop_t* loop) noexcept nogil:
-    # Of thousands of tables few are in the processor's cache, and what would be done next is to wait for them, four
-    # times in a row: what the table map's id means, the definition, its batch, and where that has its records. So of
-    # the table maps to come each is one of these steps ahead of the one before. Hints: nothing read here is relied on.
+    # With thousands of tables, few are in the processor's cache. Each table map would wait for memory four times in a
+    # row: for the meaning of its id, the definition, its batch, and the batch's records. So each of the coming table
+    # maps is prefetched one of these steps at a time. These are only hints: nothing read here is relied on.
     cdef const window_t* window = &loop.windows[loop.depth]
     cdef const definition_t* definition
     cdef const batch_t* batch
@@ -109,7 +109,7 @@ cdef inline void look_ahead(loop_t* loop) noexcept nogil:
 
 
 cdef inline int decode_rows_event(loop_t* loop, event_t event, uint32_t op) noexcept nogil:
-    # op: of rows_op_t. Up to the first columns-present bitmap.
+    # op: a rows_op_t. Reads up to the first columns-present bitmap.
     cdef uint32_t post_header_len = post_header_len_of(loop, event.kind)
     cdef uint32_t definition
     cdef uint32_t bitmaps = 2 if op == ROWS_UPDATE and not is_rows_v0(event.kind) else 1
@@ -204,7 +204,7 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
                   if plan.condition == NULL
                   else strip_matching(loop, plan, images, after if update else NULL, image, event.kind, &rows))
     if unlikely(status == DECODE_TOO_LARGE):
-        # What the event made goes
+        # Drop the event's records
         batch.records.length -= (batch.count - count) * <size_t> plan.record_len
         batch.count = count
     loop.group.records += batch.count - count
@@ -229,7 +229,8 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
 
 cdef inline int strip_matching(loop_t* loop, plan_t* plan, image_set_t* images, image_set_t* after, image_t image,
                                uint8_t kind, rows_t* rows) noexcept nogil:
-    # As strip_event, the rows of which an image meets the plan's condition: its columns first, then what matches
+    # Like strip_event, for the rows that meet the plan's condition: decodes the condition's columns of all rows first,
+    # then the rows that match
     cdef plan_t* scan = plan.scan
     cdef image_set_t* before = &scan.images[0]
     cdef image_set_t* behind = NULL if after == NULL else before if after == images else &scan.images[1]
@@ -242,7 +243,7 @@ cdef inline int strip_matching(loop_t* loop, plan_t* plan, image_set_t* images, 
     cdef size_t before_event = rows.batch.records.length
     cdef uint32_t first_row = image.row
     cdef uint32_t end_row
-    cdef uint32_t wanted = 0                    # of this row on; `row`: of none
+    cdef uint32_t wanted = 0                    # rows from here to `row` match and are still to be decoded
     cdef uint32_t row = 0
     cdef uint32_t i
     cdef int status
@@ -300,7 +301,7 @@ cdef inline int strip_matching(loop_t* loop, plan_t* plan, image_set_t* images, 
 cdef inline int strip_some(loop_t* loop, plan_t* plan, image_set_t* images, image_set_t* after, image_t image,
                            uint8_t kind, rows_t* rows, uint32_t first, uint32_t end,
                            size_t before_event) noexcept nogil:
-    # Some neighbouring rows of an event, whose ends are known
+    # Decodes some neighbouring rows of an event, whose ends are known
     cdef const uint8_t** ends = <const uint8_t**> loop.row_ends.data
     cdef rows_t some = rows[0]
     cdef int status
@@ -315,8 +316,8 @@ cdef inline int strip_some(loop_t* loop, plan_t* plan, image_set_t* images, imag
 
 
 cdef inline int move_to_tail(loop_t* loop, rows_t* rows) noexcept nogil:
-    # The loop loads whole words: rows at the end of the buffer are decoded from a copy with
-    # room after it. Offsets of values stay those of the buffer.
+    # The loop loads whole words, so rows at the end of the buffer are decoded from a copy with
+    # room after it. Offsets of values still refer to the buffer.
     cdef size_t length = <size_t> (rows.end - rows.pos)
     loop.tail.length = 0
     if reserve(&loop.tail, length + ROOM) != DECODE_OK:
@@ -331,7 +332,7 @@ cdef inline int move_to_tail(loop_t* loop, rows_t* rows) noexcept nogil:
 
 cdef inline int add_raw_rows(loop_t* loop, uint32_t definition, const plan_t* plan, batch_t* batch,
                              image_t image, Cursor* rows) noexcept nogil:
-    # One record per event, its only field a span of the row area
+    # One record per event; its only field is a span of the event's rows
     cdef span_t span
     cdef uint8_t* record
     if reserve(&batch.records, plan.record_len + ROOM) != DECODE_OK:

@@ -1,10 +1,10 @@
-# Values of neighbouring columns that are stored alike, off the wire into a record: one function per
-# wire operation, called through the step that stands for the columns. The take_ functions are the shape that
-# several of them share, and get as a constant, once inlined, in what those differ.
+# Decodes values of neighbouring columns that are stored alike, from the wire into a record: one function per
+# wire operation, called through the step for these columns. The take_ functions hold what several of them have
+# in common; where those differ, they get an argument that is a constant once inlined.
 #
-# Rows with NULLs take no branch for them: the bytes at hand are decoded whether a value is there or
-# not, and `keep`, all ones or zero, decides what is stored and how far to go. Which columns are
-# NULL is as good as random, and a branch that is mispredicted costs more than a decoded value.
+# NULLs take no branch: the next bytes are decoded whether a value is there or not, and `keep`, all
+# ones or zero, decides what is stored and how far to advance. Which columns are NULL is as good as
+# random, and a mispredicted branch costs more than a decoded value.
 #
 # Loads come in whole words: they may touch ROOM bytes after the row. Stores keep to their field,
 # except for copies of rows without NULLs.
@@ -31,7 +31,7 @@ from wire.cursor cimport load_be_over, load_le, load_u24_over, load_u64, unlikel
 
 
 cdef inline uint64_t bits_from(const uint8_t* bitmap, uint32_t i) noexcept nogil:
-    # Bit i and the STRIP_MAX - 1 after it, and some more
+    # At least bit i and the STRIP_MAX - 1 bits after it
     return load_u64(bitmap + (i >> 3)) >> (i & 7)
 
 
@@ -42,7 +42,7 @@ cdef inline uint64_t take_keep(uint64_t* nulls) noexcept nogil:
 
 
 cdef inline int64_t null_width(const image_set_t* images, const uint8_t* nulls) noexcept nogil:
-    # Bytes that the fixed parts of NULL columns do not take in this row
+    # Bytes of fixed parts that this row does not have, since the columns are NULL
     cdef int64_t width = 0
     cdef uint64_t bits
     cdef uint32_t at = 0
@@ -102,7 +102,7 @@ cdef inline const uint8_t* strip_copy8(const step_t* step, const uint8_t* pos, u
 
 cdef inline const uint8_t* strip_joined(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                         rows_t* rows) noexcept nogil:
-    # Columns of a row without NULLs, whatever their widths; what spills over is written again
+    # Columns of a row without NULLs, whatever their widths; what spills over is overwritten
     cdef uint32_t i = 0
     while i < step.width:
         memcpy(out + i, pos + i, 16)
@@ -121,7 +121,7 @@ cdef inline const uint8_t* strip_skip(const step_t* step, const uint8_t* pos, ui
 # ---------------------------------------------------------------- values after a length
 
 cdef inline int64_t take_spare(rows_t* rows) noexcept nogil:
-    # What NULL columns leave of the budget, which counts their fixed parts until it would run out
+    # Bytes to give back to the budget, which counts the fixed parts of NULL columns until it would run out
     if rows.exact:
         return 0
     rows.exact = True
@@ -129,7 +129,7 @@ cdef inline int64_t take_spare(rows_t* rows) noexcept nogil:
 
 
 cdef inline bint pays(int64_t* budget, uint64_t length, rows_t* rows) noexcept nogil:
-    # Takes a value out of the budget; False: there is less left
+    # Takes a value's bytes out of the budget; False: less is left
     budget[0] -= <int64_t> length
     if unlikely(budget[0] < 0):
         budget[0] += take_spare(rows)
@@ -210,7 +210,7 @@ cdef inline decimal_layout_t decimal_layout_of(const step_t* step) noexcept nogi
 
 cdef inline const uint8_t* strip_decimal64(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                            rows_t* rows) noexcept nogil:
-    # Of at most 8 bytes
+    # Decimals of at most 8 bytes
     cdef uint64_t keep
     cdef int64_t v = 0
     cdef uint32_t k
@@ -227,7 +227,7 @@ cdef inline const uint8_t* strip_decimal64(const step_t* step, const uint8_t* po
 
 cdef inline const uint8_t* strip_decimal128(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                             rows_t* rows) noexcept nogil:
-    # Of at most 38 digits; those of 18 are stored in 8 bytes
+    # Decimals of at most 38 digits; those of up to 18 are stored in 8 bytes
     cdef decimal_layout_t layout = decimal_layout_of(step)
     cdef uint64_t[2] limbs
     cdef uint64_t keep
@@ -339,7 +339,7 @@ cdef inline const uint8_t* strip_old_time(const step_t* step, const uint8_t* pos
 
 cdef inline const uint8_t* strip_number(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                         rows_t* rows) noexcept nogil:
-    # What fits 8 bytes and has every value valid
+    # Operations of at most 8 bytes for which every value is valid
     cdef uint64_t keep
     cdef int64_t v = 0
     cdef uint32_t _k

@@ -1,4 +1,4 @@
-# What all loops of the process share: blocks that batches gave back, and switches for tests. Included by _rows.pyx.
+# Shared by all loops of the process: blocks that batches gave back, and switches for tests. Included by _rows.pyx.
 
 from arrow.copy_spans cimport binlog_has_wide
 from memory.memory cimport lock_pool, pool_t, unlock_pool
@@ -6,13 +6,13 @@ from memory.memory cimport lock_pool, pool_t, unlock_pool
 cdef enum:
     POOLS = 8
 
-# What one thread has written another one has to fetch, at a quarter of the speed: so loops have pools of their own, as
-# far as they go round.
+# Memory that another thread has written is fetched at a quarter of the speed. So each loop has a pool to itself, as
+# long as there are enough.
 cdef pool_t[POOLS] pools
 
 
 cdef pool_t* join_pool():
-    # The first of those that the fewest loops use
+    # The first of the pools with the fewest loops
     cdef int best = 0
     cdef int i
     for i in range(1, POOLS):
@@ -23,7 +23,7 @@ cdef pool_t* join_pool():
 
 
 def hold_pool(bint on):
-    """Hold the lock of the blocks that batches give back, as another thread might; or let go. For tests."""
+    """Take the lock of the blocks that batches give back, as another thread might, or release it. For tests."""
     for i in range(POOLS):
         if on:
             lock_pool(&pools[i])
@@ -35,7 +35,7 @@ cdef bint wide = binlog_has_wide()
 
 
 def use_wide(bint on):
-    """As `_columns.use_wide`, of the loops that begin then. For tests."""
+    """Like `_columns.use_wide`, for loops that begin later. For tests."""
     global wide
     before = wide
     wide = on and binlog_has_wide()
@@ -46,8 +46,8 @@ cdef uint32_t least = 256
 
 
 def columns_from(uint32_t rows):
-    """Records of a batch, from which on it is worth while to decode the next one into columns at once; what it was
-    before. For tests, of the loops that begin then."""
+    """Set from how many records of a batch on the next one is decoded into columns directly; return the old number.
+    For tests, and for loops that begin later."""
     global least
     before = least
     least = rows

@@ -1,8 +1,8 @@
-# What a table id means. Ids change at every reopen of a table while its definition stays, so definitions are
-# kept by the content of their TABLE_MAP events: one that says what its id meant before costs a comparison.
+# What a table id means. Ids change whenever a table is reopened, although its definition does not. So definitions are
+# kept by the content of their TABLE_MAP events: an event that repeats what its id meant before costs one comparison.
 #
-# Many logs hold thousands of tables of a few shapes, one per tenant or partition. So the content comes in two
-# parts: the head, which has the names and is the definition's own, and the shape after it, which it shares.
+# Many logs hold thousands of tables of a few shapes, one per tenant or partition. So the content has two
+# parts: the head with the names, which is the definition's own, and the shape after it, which is shared.
 
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -19,20 +19,20 @@ cdef enum:
 
 
 cdef struct shape_t:
-    size_t at                       # in texts: what stands before the names (flags), then what stands after them
+    size_t at                       # in texts: the bytes before the names (flags), then those after them
     uint32_t before                 # bytes of the first
     uint32_t length                 # of the second
-    uint32_t plan                   # of all its definitions; NO_TABLE: Python is asked for each
-    uint32_t count                  # of definitions
+    uint32_t plan                   # of all its definitions; NO_TABLE: Python is asked about each
+    uint32_t count                  # number of definitions
 
 
 cdef struct definition_t:
-    size_t at                       # in texts: its head, flags first
+    size_t at                       # in texts: its head, beginning with the flags
     uint32_t head_len
     uint32_t shape
     uint32_t plan
-    int32_t batch                   # of the group; -1 none
-    uint32_t last_count             # records of the last group: the first allocation of the next
+    int32_t batch                   # in the group; -1: none
+    uint32_t last_count             # records in the last group: the first allocation for the next
 
 
 cdef struct place_t:
@@ -53,7 +53,7 @@ cdef struct table_id_t:
 
 
 cdef struct table_cache_t:
-    uint64_t[2] keys                # secret, of this cache alone; the second is odd
+    uint64_t[2] keys                # secret keys of this cache; the second is odd
     memory_t texts
     shape_t* shapes
     uint32_t shape_count
@@ -67,7 +67,7 @@ cdef struct table_cache_t:
     table_id_t* ids
     uint32_t id_count
     uint32_t id_mask
-    uint32_t last_slot              # of ids: the same table mostly comes again
+    uint32_t last_slot              # of ids: usually the same table comes again
 
 
 cdef extern from *:
@@ -82,8 +82,8 @@ cdef extern from *:
 
 
 cdef inline uint64_t hash_bytes(const uint64_t* keys, uint64_t h, const uint8_t* p, size_t n) noexcept nogil:
-    # Only a hint where to look: memcmp decides. Both factors have a key in them, so that nobody who writes a log
-    # can tell which contents would meet.
+    # Only a hint where to look: memcmp decides. Both factors contain a key, so that whoever writes a log cannot choose
+    # contents that collide.
     h ^= n
     while n > 16:
         h = fold(load_u64(p) ^ keys[0], load_u64(p + 8) ^ keys[1] ^ h)
@@ -95,7 +95,7 @@ cdef inline uint64_t hash_bytes(const uint64_t* keys, uint64_t h, const uint8_t*
 
 
 cdef inline bint same_text(const uint8_t* a, const uint8_t* b, size_t n) noexcept nogil:
-    # For heads: most are too short for a call
+    # For heads, most of which are too short to be worth a call
     if n > 64 or n < 8:
         return memcmp(a, b, n) == 0
     while n > 8:
@@ -108,7 +108,7 @@ cdef inline bint same_text(const uint8_t* a, const uint8_t* b, size_t n) noexcep
 
 
 cdef inline void free_cache(table_cache_t* cache) noexcept nogil:
-    # Empty from then on; its keys stay
+    # Empties the cache; its keys stay
     cdef uint64_t[2] keys
     memcpy(keys, cache.keys, sizeof(keys))
     release(&cache.texts)
@@ -160,7 +160,7 @@ cdef inline void forget_table_ids(table_cache_t* cache) noexcept nogil:
     if cache.ids == NULL:
         return
     if cache.id_mask >= MANY_IDS and cache.id_count <= cache.id_mask // 64:
-        # Large once, and not needed so: else a log could have all of it swept again and again.
+        # It was large once and no longer needs to be: otherwise a log could have all of it cleared again and again.
         free(cache.ids)
         cache.ids = NULL
         cache.id_mask = 0
@@ -172,8 +172,8 @@ cdef inline void forget_table_ids(table_cache_t* cache) noexcept nogil:
 
 
 cdef inline uint32_t slot_of_id(const table_cache_t* cache, uint64_t id, uint32_t mask) noexcept nogil:
-    # Ids mostly follow each other, which a product alone would show. The last one is by a secret number, and its
-    # highest bits count, as many as mask has: of any two ids about every (mask + 1)th choice of keys lets them meet.
+    # Ids are mostly consecutive, and a single product would still show that. The last factor is secret, and only the
+    # highest bits of the product count, as many as mask has: any two ids collide under about one in (mask + 1) keys.
     cdef uint64_t h = (id ^ cache.keys[0]) * 0x9E3779B97F4A7C15ULL
     h = (h ^ (h >> 32)) * cache.keys[1]
     return <uint32_t> ((h >> 32) * (<uint64_t> mask + 1) >> 32)
@@ -243,14 +243,14 @@ cdef struct content_t:
     const uint8_t* data
     uint32_t length
     uint32_t before                 # bytes before the names
-    uint32_t head_len               # these, and the names; all bytes where no names can be read
-    uint32_t shape_hash             # of what a shape has
-    uint32_t hash                   # of all
+    uint32_t head_len               # these and the names; all bytes if no names can be read
+    uint32_t shape_hash             # hash of the shape's part
+    uint32_t hash                   # hash of all
 
 
 cdef inline bint says(const table_cache_t* cache, const definition_t* definition, const uint8_t* data,
                       uint32_t length) noexcept nogil:
-    # Whether that is the content of the definition's event
+    # Whether this is the content of the definition's event
     cdef const shape_t* shape = &cache.shapes[definition.shape]
     return (length == definition.head_len + shape.length
             and same_text(data, cache.texts.data + definition.at, definition.head_len)
@@ -297,7 +297,7 @@ cdef inline uint32_t find_definition(const table_cache_t* cache, const content_t
 
 
 cdef inline uint32_t add_shape(table_cache_t* cache, const content_t* content, uint32_t plan) noexcept nogil:
-    # Of a content whose shape is not there yet; its index, or NO_TABLE: no memory
+    # Adds the shape of a content; returns its index, or NO_TABLE: no memory
     cdef shape_t* shape
     cdef shape_t* shapes = <shape_t*> room_for_one(
         cache.shapes, cache.shape_count, &cache.shape_capacity, 16, sizeof(shape_t))
@@ -320,7 +320,7 @@ cdef inline uint32_t add_shape(table_cache_t* cache, const content_t* content, u
 
 cdef inline uint32_t add_definition(table_cache_t* cache, const content_t* content, uint32_t shape,
                                     uint32_t plan, uint32_t column_count) noexcept nogil:
-    # Of a content that is not there yet; its index, or NO_TABLE: no memory
+    # Adds a content; returns its definition's index, or NO_TABLE: no memory
     cdef definition_t* definition
     cdef definition_t* definitions = <definition_t*> room_for_one(
         cache.definitions, cache.definition_count, &cache.definition_capacity, 32, sizeof(definition_t))
@@ -337,7 +337,7 @@ cdef inline uint32_t add_definition(table_cache_t* cache, const content_t* conte
     if (append(&cache.texts, content.data, content.head_len) != DECODE_OK
             or note_place(&cache.definition_places, content.hash, cache.definition_count) != DECODE_OK):
         return NO_TABLE
-    # Wide tables count as several: what is bounded is memory.
+    # Wide tables count as several, since the limit is there to bound memory.
     cache.weight += 1 + content.length // 4096 + column_count // 32
     cache.shapes[shape].count += 1
     cache.definition_count += 1

@@ -16,11 +16,11 @@ from wire.cursor cimport Cursor, prefetch, remaining, skip, take_lenenc, take_u8
 from wire.rows cimport table_id_len_of, take_table_map_post_header
 
 cdef enum:
-    MAX_TABLE_IDS = 1 << 20         # kept; one transaction has room for half as many at least
+    MAX_TABLE_IDS = 1 << 20         # most that are kept; one transaction has room for at least half as many
 
 
 cdef inline bint skip_name(Cursor* cur) noexcept nogil:
-    # The length comes first, and yet a NUL follows.
+    # The length comes first, and still a NUL follows.
     cdef uint64_t length
     if not take_lenenc(cur, &length) or length >= remaining(cur):
         return False
@@ -43,8 +43,8 @@ cdef inline void content_of(const table_cache_t* tables, const Cursor* body, uin
 
 
 cdef inline bint has_room(const loop_t* loop) noexcept nogil:
-    # For one more definition. Between transactions all can be dropped, since no table id is needed any
-    # more; inside one they are, so that it may have more.
+    # Room for one more definition. Between transactions all definitions can be dropped, since no table id is needed
+    # any more; inside a transaction they are needed, so that the limit is higher there.
     return (loop.tables.weight < loop.max_definitions
             or (loop.trx.table_maps > 1 and loop.tables.weight < loop.max_definitions_of_transaction))
 
@@ -59,11 +59,11 @@ cdef inline int map_table(loop_t* loop, event_t event) noexcept nogil:
     if not take_table_map_post_header(&body, post_header_len, &id):
         return fail(loop, event.position, FAULT_TABLE_MAP, NO_TABLE)
     if not loop.trx.open:
-        begin(loop, event, True)        # the log, or our reading, starts inside a transaction
+        begin(loop, event, True)        # the log, or reading, starts inside a transaction
         loop.trx.headless = loop.selection.asides_to_python
     loop.trx.table_maps += 1
     if loop.trx.table_maps == 1 and loop.tables.id_count >= MAX_TABLE_IDS // 2:
-        forget_table_ids(&loop.tables)      # a new transaction says again which tables it means
+        forget_table_ids(&loop.tables)      # a new transaction announces its tables again
     found = definition_of_id(&loop.tables, id)
     if found != NO_TABLE and loop.tables.definitions[found].batch >= 0:
         prefetch(&loop.group.batches[loop.tables.definitions[found].batch])

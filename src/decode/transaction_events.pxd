@@ -1,4 +1,4 @@
-# Events around the rows: they begin and end transactions, or concern nobody here.
+# Events around the rows: they begin and end transactions, or are ignored.
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -31,7 +31,7 @@ cdef enum:
 
 cdef inline void begin_transaction(transaction_t* trx, uint64_t position, uint32_t timestamp,
                                    uint32_t server_id) noexcept nogil:
-    # Field by field: of a memset of this length compilers make an instruction that takes longer than the rest.
+    # Field by field: for a memset of this length compilers use an instruction that takes longer than all the rest.
     trx.begin_position = position
     trx.end_position = 0
     trx.timestamp = timestamp
@@ -75,7 +75,7 @@ cdef inline void begin(loop_t* loop, event_t event, bint explicit) noexcept nogi
 cdef inline void end_transaction(loop_t* loop, int outcome) noexcept nogil:
     if loop.trx.open:
         loop.trx.record.outcome = <uint8_t> outcome
-        # Inside a payload the outer cursor already stands after the outer event.
+        # Inside a payload the outer cursor is already after the outer event.
         loop.trx.record.end_position = next_position(loop)
     loop.trx.open = False
     loop.trx.explicit = False
@@ -97,7 +97,7 @@ cdef inline int note_gtid(loop_t* loop, event_t event) noexcept nogil:
     if not decode_gtid_event(event.kind, server_id_of(event.start), &event.body, &gtid, &flags):
         return fail(loop, event.position, FAULT_TAGGED_GTID if event.kind == GTID_TAGGED_EVENT else FAULT_GTID,
                     NO_TABLE)
-    loop.trx.explicit = event.kind == MARIADB_GTID_EVENT and not flags & MARIADB_STANDALONE   # it stands for BEGIN
+    loop.trx.explicit = event.kind == MARIADB_GTID_EVENT and not flags & MARIADB_STANDALONE   # it also serves as BEGIN
     put_gtid(loop.trx.record, &gtid)
     if note_gtid_run(&loop.gtid_runs, &gtid) != DECODE_OK:
         return fail(loop, event.position, FAULT_NO_MEMORY, NO_TABLE)
@@ -130,23 +130,23 @@ cdef inline int note_query(loop_t* loop, event_t event) noexcept nogil:
         if loop.trx.open and not loop.trx.record.thread_id:
             loop.trx.record.thread_id = thread_id        # CREATE TABLE … SELECT has no BEGIN
         if loop.trx.open and not loop.trx.explicit:
-            end_transaction(loop, OUTCOME_COMMITTED)     # a statement by itself
+            end_transaction(loop, OUTCOME_COMMITTED)     # a statement that commits by itself
         return RUN_EVENT
     return RUN_EVENT if loop.selection.asides_to_python and kind >= QUERY_SAVEPOINT else RUN_MORE
 
 
 cdef inline int note_event(loop_t* loop, event_t event) noexcept nogil:
-    # What walk.pxd has no handling of its own for
+    # Events that walk.pxd does not handle itself
     if event.kind == QUERY_EVENT:
         return note_query(loop, event)
     if event.kind == XA_PREPARE_EVENT:
-        # one_phase first; format_id, gtrid_len, bqual_len and the identifier after it are for Python
+        # one_phase comes first; format_id, gtrid_len, bqual_len and the identifier after it are left to Python
         end_transaction(
             loop, OUTCOME_COMMITTED if remaining(&event.body) and event.body.pos[0] else OUTCOME_XA_PREPARED
         )
         return RUN_EVENT if loop.selection.asides_to_python else RUN_MORE
     if event.kind == FORMAT_DESCRIPTION_EVENT or event.kind == START_EVENT_V3:
-        # A server starts here: what was open before will never end.
+        # A server starts here: an open transaction never ends.
         loop.trx.open = False
         loop.trx.index = -1
     return RUN_EVENT

@@ -1,4 +1,4 @@
-# From event to event, until something is to be told.
+# From event to event, until Python must act.
 
 from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t, uintptr_t
 
@@ -31,8 +31,8 @@ from wire.rows cimport is_rows_v0
 
 cdef enum:
     PREFETCH = 1024                 # bytes ahead
-    FETCHED = 1024                  # bytes of checksums to come, most
-    PAUSE_BYTES = 64 << 20          # of log walked over between two chances for Ctrl-C
+    FETCHED = 1024                  # most bytes that are prefetched for coming checksums
+    PAUSE_BYTES = 64 << 20          # bytes walked over between two chances for Ctrl-C
 
 
 # What the loop does with events of a type.
@@ -44,8 +44,8 @@ cdef enum handling_t:
     HANDLE_TABLE_MAP = 5
     HANDLE_XID = 6
     HANDLE_GTID = 7
-    HANDLE_NOTHING = 8              # nothing of theirs concerns rows
-    HANDLE_ROTATE = 9               # from here on their lengths follow rules of their own
+    HANDLE_NOTHING = 8              # events that do not concern rows
+    HANDLE_ROTATE = 9               # this and all that follow have special rules for lengths
     HANDLE_DESCRIPTOR = 10
 
 
@@ -82,7 +82,7 @@ cdef inline void set_handling(descriptor_t* descriptor) noexcept nogil:
 
 
 cdef inline uint32_t rows_op_of(const loop_t* loop, uint8_t handling, uint8_t kind) noexcept nogil:
-    # rows_op_t of a rows event that is to be decoded, else 0
+    # The rows_op_t of a rows event to decode, else 0
     if HANDLE_INSERT <= handling <= HANDLE_DELETE:
         return handling
     if handling == HANDLE_OTHER and loop.selection.rows_v0 and is_rows_v0(kind):
@@ -113,14 +113,14 @@ cdef inline int handle(loop_t* loop, uint8_t handling, event_t event) noexcept n
 
 
 cdef struct taken_t:
-    int status                      # RUN_MORE: see body, or the event is not whole
+    int status                      # RUN_MORE: see body, or the event is incomplete
     Cursor body
 
 
 cdef inline taken_t take_carefully(loop_t* loop, const descriptor_t* descriptor, const uint8_t* start,
                                    uint64_t position) noexcept nogil:
-    # An event of rare length or meaning, or where more is to be checked than usual. The cursor stays
-    # where it is when the event is not whole, or one to stop at.
+    # An event of rare length or meaning, or one for which more than usual is checked. The cursor does
+    # not move if the event is incomplete, or if reading stops before it.
     cdef Cursor* cur = &loop.windows[loop.depth].cur
     cdef bint inside = loop.depth != 0
     cdef taken_t out
@@ -151,7 +151,7 @@ cdef inline bint is_stop(const loop_t* loop, const descriptor_t* descriptor, con
 
 
 cdef inline const uint8_t* limit_of(const loop_t* loop, const window_t* window) noexcept nogil:
-    # Where to stop or to pause, if not at the window's end
+    # Where to stop or pause, if not at the window's end
     cdef const uint8_t* limit = window.cur.end
     cdef uint64_t stop = loop.selection.stop_position
     if remaining(&window.cur) > PAUSE_BYTES:
@@ -165,14 +165,14 @@ cdef inline const uint8_t* limit_of(const loop_t* loop, const window_t* window) 
 
 cdef inline void tell_event(loop_t* loop, const descriptor_t* descriptor, event_t event,
                             const uint8_t* before) noexcept nogil:
-    # The event at hand, for Python. before: the event before it, if it was met in the same call.
+    # Describes the current event for Python. before: the event before it, if it was met in the same call.
     cdef Cursor cur
     cdef Cursor body
     cdef bint told = loop.told
     cdef uint64_t doubtful = loop.event.position
     cur.pos = event.start
     cur.end = loop.windows[loop.depth].cur.end
-    loop.told = remaining(&cur) < V1_HEADER_LEN     # nothing of it is at hand that could
+    loop.told = remaining(&cur) < V1_HEADER_LEN     # too little of it is there to give a position
     take_event(&cur, descriptor, &loop.header, &body)
     loop.failure.type_code = loop.header.type_code
     loop.event = event
@@ -186,14 +186,14 @@ cdef inline void tell_event(loop_t* loop, const descriptor_t* descriptor, event_
 
 
 cdef inline void fetch(const uint8_t* pos, size_t length) noexcept nogil:
-    # While an event is decoded, bytes come from memory: the checksums to come wait for nothing else.
+    # While an event is decoded, later bytes come from memory: the coming checksums wait for nothing else.
     cdef size_t i
     for i in range(0, length, 64):
         prefetch(pos + i)
 
 
 cdef inline int walk(loop_t* loop) noexcept nogil:
-    # What the events share is in locals, which no store into a record can change, as the compiler sees it.
+    # What the events share is in locals: the compiler knows that no store into a record changes them.
     cdef window_t* window = &loop.windows[loop.depth]
     cdef const descriptor_t* descriptor = descriptor_of(loop)
     cdef bint inside = loop.depth != 0
@@ -203,7 +203,7 @@ cdef inline int walk(loop_t* loop) noexcept nogil:
     cdef bint careful = header_len < V4_MINIMUM_HEADER_LEN or (not inside and (
         loop.selection.check_positions or loop.selection.stop_anchor != 0
         or loop.selection.stop_timestamp != UINT64_MAX))
-    cdef uint64_t base = window.base - <uint64_t> <uintptr_t> window.data   # of positions, from addresses
+    cdef uint64_t base = window.base - <uint64_t> <uintptr_t> window.data   # address + base = position
     cdef const uint8_t* first = window.cur.pos
     cdef const uint8_t* end = window.cur.end
     cdef const uint8_t* limit = limit_of(loop, window)
@@ -233,7 +233,7 @@ cdef inline int walk(loop_t* loop) noexcept nogil:
         if not inside:
             event.position = base + <uintptr_t> pos
             loop.row_in_event = 0
-        prefetch(pos + PREFETCH)                # of many small events the next header is what we wait for
+        prefetch(pos + PREFETCH)                # with many small events, each would wait for the next header
         if by_runs and pos >= checked.good and pos >= checked.doubtful:
             checked = check_run(loop.crc, descriptor, HANDLE_ROTATE, pos, end)
             window.checked = checked.good
@@ -262,12 +262,12 @@ cdef inline int walk(loop_t* loop) noexcept nogil:
             status = fail(loop, event.position, FAULT_CHECKSUM, NO_TABLE)
             break
         if by_runs:
-            # Of a long event the processor fetches the rest by itself, faster than it is asked for
+            # The processor itself fetches the rest of a long event, faster than on request
             fetch(event.start + RUN_LEN if length < LARGE_EVENT else pos, min(length, <size_t> FETCHED))
         event.kind = descriptor.canonical[type_of(event.start)]
         status = handle(loop, handling, event)
         if status == RUN_TABLE:
-            window.cur.pos = event.start        # again, once its plan is there
+            window.cur.pos = event.start        # walked again once its plan is there
             break
         if not loop.trx.open and not inside:
             loop.trx.boundary = base + <uintptr_t> pos

@@ -1,4 +1,4 @@
-# What the loop says, in words. Included by decode/_rows.pyx.
+# Names of the loop's codes, and texts of its faults. Included by decode/_rows.pyx.
 
 from decode.condition_words cimport (
     FORM_DATE, FORM_F4, FORM_F8, FORM_I1, FORM_I2, FORM_I4, FORM_I8, FORM_LIMBS2, FORM_LIMBS4, FORM_NONE, FORM_PADDED,
@@ -49,12 +49,12 @@ STOP = RUN_STOP
 ERROR = RUN_ERROR
 PAUSE = RUN_PAUSE
 
-# What can be wrong with an event (`Decoder.failure`), in words; some have names.
+# Texts for what can be wrong with an event (`Decoder.failure`); some have names.
 FAULTS = {
     FAULT_NO_MEMORY: "no memory",
     FAULT_CHECKSUM: "wrong checksum",
     FAULT_POSITION: "the event does not end where it says",
-    FAULT_LENGTH: "event_length is less than its header",
+    FAULT_LENGTH: "event_length is less than the header's length",
     FAULT_TABLE_MAP: "table map event too short",
     FAULT_TABLE_IDS: "more table ids than one transaction can have",
     FAULT_ROWS: "rows event too short",
@@ -64,7 +64,7 @@ FAULTS = {
     FAULT_BITMAPS: "columns-present bitmaps run past the event",
     FAULT_RECORDS: "more records than Limits.record_bytes allows",
     FAULT_ROW: "row runs past its event",
-    FAULT_VALUE: "bytes that no value of this type has",
+    FAULT_VALUE: "bytes that are not a value of this type",
     FAULT_GTID: "GTID event too short",
     FAULT_TAGGED_GTID: "tagged GTID event cannot be read",
     FAULT_QUERY: "query event too short for its lengths",

@@ -1,4 +1,4 @@
-"""Event headers of a buffer into a structured array."""
+"""Decodes the event headers of a buffer into a structured array."""
 
 import numpy as np
 
@@ -30,8 +30,8 @@ HEADER_DTYPE = np.dtype([
 assert HEADER_DTYPE.itemsize == sizeof(header_record_t)
 
 cdef enum:
-    PREFETCH = 1024             # bytes ahead: a walk that only reads headers waits for each
-    SPECIAL = 1                 # handling of events whose lengths or checksums follow rules of their own
+    PREFETCH = 1024             # bytes ahead: a walk that only reads headers would wait for each
+    SPECIAL = 1                 # handling of events that have special rules for lengths or checksums
 
 
 cdef enum walk_end_t:
@@ -48,7 +48,7 @@ WALK_END = ENDED_AT_END                 # at the last byte of the data
 WALK_TRUNCATED = ENDED_TRUNCATED        # inside an event
 WALK_MALFORMED = ENDED_MALFORMED        # an event_length that is not valid
 WALK_CHECKSUM = ENDED_CHECKSUM          # a CRC32 that does not match
-WALK_DESCRIPTOR = ENDED_DESCRIPTOR      # before a new descriptor, whose lengths and checksums then hold
+WALK_DESCRIPTOR = ENDED_DESCRIPTOR      # before a new descriptor, whose lengths and checksums then apply
 WALK_FULL = ENDED_FULL                  # out is full
 WALK_BROKEN = ENDED_BROKEN              # at an event that does not end where it says
 
@@ -70,26 +70,26 @@ def walk_headers(
     Parameters
     ----------
     data : bytes-like, shape (n_bytes,), uint8
-        Not copied.
+        The bytes of events; not copied.
     start : int
-        Offset in data of the first event. A descriptor there is taken as the one in force.
+        Offset in data of the first event. A descriptor there is taken to be the one in force.
     out : ndarray, shape (n,), HEADER_DTYPE
         Filled from its beginning.
     base : int
         Position in the file of data[0].
     header_length : int
-        13 or 19, or more if the descriptor says so.
+        Bytes of a header: 13 or 19, or more if the descriptor says so.
     canonical : uint8[256]
-        Type code in the file to today's type code.
+        Maps a type code in the file to today's type code.
     checksum, verify : bool
-        Events end with a CRC32; compare it. Without verify only headers are touched.
+        Whether events end with a CRC32, and whether to compare it. Without verify only headers are touched.
     positions : bool
-        Stop where next_position is neither 0 nor where the event ends.
+        Stop at an event whose next_position is neither 0 nor the event's end.
 
     Returns
     -------
     (count, offset, status) : int, int, int
-        Headers written, offset in data of the event not walked over, and a WALK_* status.
+        Headers written, offset in data of the first event not walked over, and a WALK_* status.
 
     Source: MySQL server documentation, "Binlog Event Header".
     """
@@ -144,14 +144,14 @@ def walk_headers(
 cdef inline walk_end_t take_header(Cursor* cur, const descriptor_t* descriptor, event_header_t* header,
                                    uint64_t position, bint positions, bint verify,
                                    binlog_crc_t crc) noexcept nogil:
-    # ENDED_AT_END: it is good, and the cursor stands after its event. Of a descriptor the checksum is its own matter.
+    # ENDED_AT_END: the header is good, and the cursor is after its event. A descriptor's checksum is not compared.
     cdef Cursor body
     cdef const uint8_t* event = cur.pos
     cdef int status = take_event(cur, descriptor, header, &body)
     if status == DECODE_MALFORMED:
         return ENDED_MALFORMED
     if positions and not position_agrees(header, position):
-        return ENDED_BROKEN                     # nor can the length of one that is cut be believed
+        return ENDED_BROKEN                     # if the event is cut, its length cannot be trusted either
     if status == DECODE_TRUNCATED:
         return ENDED_TRUNCATED
     if (verify and descriptor.checksum_len and not is_descriptor(header.type_code)

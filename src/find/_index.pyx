@@ -1,4 +1,4 @@
-"""What an index tells of a range of transactions, in one pass each: of headers, transactions, values of keys."""
+"""What an index says about a range of transactions. Headers, transactions and keys take one pass each."""
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, UINT32_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
@@ -10,15 +10,15 @@ from wire.codes cimport TRANSACTION_PAYLOAD_EVENT
 from wire.gtid cimport GTID_MARIADB, GTID_NONE
 
 cdef enum:
-    PARTS_SHIFT = 60            # of a hash: what is left tells its part of a filter
-    WORDS = 4                   # of 8 bytes of a text that are hashed
+    PARTS_SHIFT = 60            # the bits of a hash above these select its part of a filter
+    WORDS = 4                   # this many words of 8 bytes of a text are hashed
 
 
 # ---------------------------------------------------------------- headers and transactions
 
 
 def told_by_headers(const header_record_t[::1] headers):
-    """What headers of events tell of all of them.
+    """Summarize event headers.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def told_by_headers(const header_record_t[::1] headers):
     Returns
     -------
     (first, last, packed, servers) : int, int, bool, set of int
-        Least and greatest timestamp; whether there are packed events; who wrote them.
+        Least and greatest timestamp; whether any events are compressed payloads; the server ids.
     """
     cdef uint32_t least = UINT32_MAX, most = 0, server = 0
     cdef bint packed = False
@@ -44,17 +44,17 @@ def told_by_headers(const header_record_t[::1] headers):
 
 
 def find_header(const header_record_t[::1] headers, const uint8_t[::1] wanted, Py_ssize_t first, uint64_t least):
-    """The first header of some types at or after a position; their number where there is none.
+    """Index of the first header of wanted types at or after a position; the number of headers if there is none.
 
     Parameters
     ----------
     headers : ndarray, HEADER_DTYPE
     wanted : uint8[256]
-        Of each type code whether it is wanted.
+        For each type code, whether it is wanted.
     first : int
-        Where to begin.
+        Index of the header to begin with.
     least : int
-        Position.
+        The position.
     """
     cdef Py_ssize_t i
     if wanted.shape[0] != 256 or first < 0:
@@ -77,7 +77,7 @@ cdef inline bint goes_on(const transaction_t* before, const transaction_t* here)
 
 
 def told_by_transactions(const uint8_t[::1] records, size_t most_runs):
-    """What some transactions tell of all of them.
+    """Summarize transactions.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ def told_by_transactions(const uint8_t[::1] records, size_t most_runs):
     Returns
     -------
     (first, last, threads, runs) : int, int, set of int, list of int or None
-        Least and greatest time of commit, in microseconds; connections; where the GTIDs do not continue from the
-        one before, or None: one has none, they are of two vendors, or there are more runs.
+        Least and greatest commit time, in microseconds; thread ids; where the GTIDs do not continue from the
+        one before, or None: one has no GTID, they are of two vendors, or there are more runs.
     """
     cdef int64_t least = INT64_MAX, most = INT64_MIN, time
     cdef uint32_t thread = 0
@@ -121,13 +121,13 @@ def told_by_transactions(const uint8_t[::1] records, size_t most_runs):
 
 
 def any_bits(const uint8_t[:, ::1] records, size_t first, size_t second, uint8_t mask):
-    """Whether some record has a bit of a mask in its first byte, and whether in its second.
+    """Whether any record has a bit of a mask in its first byte, and whether any has one in its second.
 
     Parameters
     ----------
     records : ndarray, shape (n_records, record_len), uint8
     first, second : int
-        Places of the bytes in each.
+        Offsets of the two bytes in each record.
     mask : int
     """
     cdef uint8_t ones = 0, others = 0
@@ -142,7 +142,7 @@ def any_bits(const uint8_t[:, ::1] records, size_t first, size_t second, uint8_t
 
 
 def count_changes(const uint8_t[::1] ops):
-    """How many inserts, updates and deletes some records are of.
+    """Count the inserts, updates and deletes among records.
 
     Parameters
     ----------
@@ -163,12 +163,12 @@ def count_changes(const uint8_t[::1] ops):
 
 
 def spread(parts):
-    """Least and greatest of some numbers, and whether each is greater than the one before.
+    """Least and greatest number, and whether each is greater than the one before.
 
     Parameters
     ----------
     parts : sequence of ndarray, int64
-        At least one number in all.
+        At least one number in total.
     """
     cdef const int64_t[::1] numbers
     cdef int64_t least = INT64_MAX, most = INT64_MIN, last = INT64_MIN
@@ -202,7 +202,7 @@ def hashes_of_numbers(const uint64_t[::1] numbers, uint64_t salt):
     ----------
     numbers : ndarray, shape (n,), uint64
     salt : int
-        Added to each.
+        Added to each number.
 
     Returns
     -------
@@ -218,13 +218,13 @@ def hashes_of_numbers(const uint64_t[::1] numbers, uint64_t salt):
 
 
 def hashes_of_texts(const uint8_t[::1] data, const span_t[:] spans, bint padded, uint64_t salt):
-    """Hashes of texts: of 32 bytes and the length; of padded ones without the zeros behind.
+    """Hashes of texts, made of 32 bytes and the length; padded texts without the zeros at their end.
 
     Parameters
     ----------
     data : bytes-like, uint8
     spans : ndarray, SPAN_DTYPE
-        Where they lie in data; what lies after it is not part of them.
+        Where the texts lie in data; bytes outside data are not used.
     padded : bool
     salt : int
 
@@ -260,7 +260,7 @@ def hashes_of_texts(const uint8_t[::1] data, const span_t[:] spans, bint padded,
 
 
 def joined(const uint64_t[::1] hashes, const uint64_t[::1] more):
-    """Of several columns together: hashes of those that came before with those of the next one.
+    """Combine the hashes of columns with those of the next column.
 
     Parameters
     ----------
@@ -282,13 +282,13 @@ def joined(const uint64_t[::1] hashes, const uint64_t[::1] more):
 
 
 def count_marks(const uint64_t[::1] hashes, int bits):
-    """How many different beginnings some hashes have.
+    """Count the different leading bits of hashes.
 
     Parameters
     ----------
     hashes : ndarray, uint64
     bits : int
-        Of each beginning: 3 to 40.
+        Number of leading bits: 3 to 40.
     """
     if not 3 <= bits <= 40:
         raise ValueError(f"bits={bits}: expected 3 to 40")
@@ -307,7 +307,7 @@ def count_marks(const uint64_t[::1] hashes, int bits):
 
 
 def made_filter(const uint64_t[::1] hashes, size_t part_len, int probes):
-    """A Bloom filter in parts, one after the other; the highest bits of a hash tell its part.
+    """A Bloom filter in consecutive parts; the highest bits of a hash select its part.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Find an event boundary from any offset of a log, and the transaction that begins next.
 
-A header of v4 says where its event ends, so a true one is told from chance by its length, type and
-position, which must agree, and is then confirmed by its checksum and by the events that follow.
+A v4 header says where its event ends. So a real header differs from random bytes in that its length,
+type and position agree; its checksum and the events that follow then confirm it.
 
 Source: MySQL server documentation, "Binlog Event Header".
 """
@@ -49,17 +49,17 @@ POSITION_END = RULE_END                 # v4: where the event ends, modulo 2**32
 POSITION_START = RULE_START             # v3: where it begins
 POSITION_ELSEWHERE = RULE_ELSEWHERE     # relay logs: where it ends in the source's log
 POSITION_NONE = RULE_NONE               # v1: there is none
-POSITION_AHEAD = RULE_AHEAD             # of what lacks events or bytes: where it ended in the whole log
+POSITION_AHEAD = RULE_AHEAD             # logs that lack events or bytes: where it ended in the complete log
 
 # How a search ended.
 FOUND = SEARCH_FOUND
 NOTHING = SEARCH_NOTHING                # no event up to the limit, or to the last bytes that could hold a header
-OPEN = SEARCH_OPEN                      # what is there of the event found agrees, but more of the data is needed
+OPEN = SEARCH_OPEN                      # the event found agrees as far as it is there, but more data is needed
 
 # How a walk to an anchor ended.
 WALK_FOUND = ANCHOR_FOUND
 WALK_LIMIT = ANCHOR_LIMIT               # no anchor before the limit
-WALK_MORE = ANCHOR_MORE                 # the data ends, maybe inside an event
+WALK_MORE = ANCHOR_MORE                 # the data ends, perhaps inside an event
 WALK_BROKEN = ANCHOR_BROKEN             # no event is here
 
 cdef enum verdict_t:
@@ -68,20 +68,20 @@ cdef enum verdict_t:
     IS_OPEN = 2
 
 cdef enum:
-    PROOFS = 3                  # a position that agrees, or a checksum that holds, is one
-    PROOFS_AT_END = 1           # where the last event ends with the data: that is another
+    PROOFS = 3                  # a position that agrees, or a checksum that holds, counts as one
+    PROOFS_AT_END = 1           # if the last event ends exactly with the data, which counts, too
     CHAIN_AT_END = 3            # events up to there that prove nothing but do not disagree
     CHAIN_WITHOUT_POSITIONS = 8
-    CHAIN_MOST = 65536          # events without a position: that is a chain, too
-    CHECKSUMS = 3               # of a chain's first events
+    CHAIN_MOST = 65536          # this many events without a position are a chain, too
+    CHECKSUMS = 3               # a chain's first events have their checksums compared
     CHECKSUM_MOST = 16 << 20    # longer events are confirmed by those after them
-    HOP_COST = 64               # looking at a header far away, as bytes
-    # What confirming may cost in all: fixed, and per byte looked through. Forged headers that share
-    # their end would make it quadratic.
+    HOP_COST = 64               # cost of looking at a distant header, in bytes
+    # What confirming may cost in total: a fixed part, and one per byte searched. Without it, forged headers
+    # that share their end would make the cost quadratic.
     BUDGET = 256 << 20
     BUDGET_PER_BYTE = 8
-    ZERO_MOST = 1 << 28         # a length that is believed without a position
-    AHEAD_MOST = 0x7FFFFFFF     # bytes that a log may lack
+    ZERO_MOST = 1 << 28         # largest length that is trusted without a position
+    AHEAD_MOST = 0x7FFFFFFF     # most bytes that a log may lack
 
 
 cdef struct search_t:
@@ -90,7 +90,7 @@ cdef struct search_t:
     uint64_t base                   # position in the file of data[0]
     descriptor_t descriptor
     int rule
-    bint zeros                      # an event without a position may be the first
+    bint zeros                      # the first event may be one without a position
     bint more                       # the file continues after the data
     uint64_t budget
 
@@ -108,7 +108,7 @@ cdef inline bint is_known(uint8_t type_code) noexcept nogil:
 
 cdef inline int look_at(const search_t* search, const uint8_t* p, bint* has_shift, uint32_t* shift,
                         look_t* look) noexcept nogil:
-    # Could an event begin at p? shift: of positions in the source's log, once known
+    # Could an event begin at p? shift: distance to positions in the source's log, once known
     cdef uint32_t least = V1_HEADER_LEN if search.rule == RULE_NONE else V4_MINIMUM_HEADER_LEN
     cdef uint32_t next_position
     cdef uint32_t position = <uint32_t> (search.base + <uint64_t> (p - search.data))
@@ -138,7 +138,7 @@ cdef inline int look_at(const search_t* search, const uint8_t* p, bint* has_shif
             elif search.rule == RULE_AHEAD:
                 look.proves = has_shift[0] and next_position == shift[0]
                 if next_position > <uint32_t> AHEAD_MOST or (has_shift[0] and next_position < shift[0]):
-                    return IS_NONE          # what is missing before an event is missing before the next
+                    return IS_NONE          # bytes missing before an event are also missing before the next
                 has_shift[0] = True
                 shift[0] = next_position
             elif has_shift[0]:
@@ -202,13 +202,13 @@ cdef int confirm(search_t* search, const uint8_t* p) noexcept nogil:
             return IS_EVENT
         if search.rule == RULE_NONE and hops >= CHAIN_WITHOUT_POSITIONS or hops >= CHAIN_MOST:
             return IS_EVENT
-    # What comes next is not an event, or not a whole one: damage, or the end of a log that was cut.
+    # The bytes that follow are not an event, or not a complete one: damage, or the end of a log that was cut off.
     return IS_EVENT if own_position and own_checksum or hops and agrees and proofs >= PROOFS else IS_NONE
 
 
 cdef const uint8_t* next_candidate(const search_t* search, const uint8_t* p, const uint8_t* last) noexcept nogil:
-    # The first place in [p, last) whose header could be one, by its position; last: none.
-    # This loop sees every byte that is passed over.
+    # The first place in [p, last) that could be a header, judged by its position; last: none.
+    # This loop sees every byte that is skipped.
     cdef uint32_t position = <uint32_t> (search.base + <uint64_t> (p - search.data))
     cdef uint32_t next_position
     cdef uint32_t length
@@ -263,14 +263,14 @@ def find_event(
     int rule,
     bint zeros,
 ):
-    """Find the first true event that begins in ``data[start:limit]``.
+    """Find the first real event that begins in ``data[start:limit]``.
 
     Parameters
     ----------
     data : bytes-like, shape (n_bytes,), uint8
-        Not copied.
+        The bytes to search; not copied.
     start, limit : int
-        Offsets in data.
+        Offsets in data between which the event begins, the last excluded.
     base : int
         Position in the file of data[0].
     more : bool
@@ -280,14 +280,14 @@ def find_event(
     rule : int
         POSITION_*: what next_position says.
     zeros : bool
-        Also events whose next_position is 0 are looked for, which takes longer. In the chain after an
-        event they are taken as they come.
+        Also look for events whose next_position is 0, which takes longer. In the chain after an event they
+        are always accepted.
 
     Returns
     -------
     (offset, status) : int, int
-        FOUND: of the event. OPEN: of what may be one, if more of the data agrees. NOTHING: from here on
-        nothing was looked at.
+        FOUND: offset of the event. OPEN: offset of what may be one, if more data agrees. NOTHING: offset
+        from which on nothing was searched.
     """
     cdef search_t search
     cdef const uint8_t* p
@@ -345,7 +345,7 @@ def find_anchor(
     Parameters
     ----------
     data, base, header_length, lengths, canonical, checksum
-        As in `find_event`. Bodies are touched only of QUERY events.
+        As in `find_event`. Only the bodies of QUERY events are read.
     start : int
         Offset of an event.
     least, limit : int
@@ -356,7 +356,7 @@ def find_anchor(
     Returns
     -------
     (offset, status) : int, int
-        Of the event, and a WALK_* status.
+        Offset of the event, and a WALK_* status.
     """
     cdef descriptor_t descriptor
     cdef event_header_t header

@@ -1,4 +1,4 @@
-"""What whole events tell as they pass: how many, how late it is, which transactions ended, which CRCs do not hold."""
+"""Follows complete events as they pass: counts them, and notes times, ended transactions and CRCs that do not hold."""
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -19,31 +19,31 @@ from wire.header cimport (
 )
 
 cdef enum:
-    PREFETCH = 1024             # bytes ahead: a walk that only reads headers waits for each
-    SPECIAL = 1                 # handling of events whose lengths or checksums follow rules of their own
+    PREFETCH = 1024             # bytes ahead: a walk that only reads headers would wait for each
+    SPECIAL = 1                 # handling of events that have special rules for lengths or checksums
 
 
 cdef class Trail:
     """Follows the events of logs.
 
-    A transaction has passed when the event that ends it has, or the next GTID. What only its statement tells (one
-    that commits by itself) is the caller's to find out: `pass_open`.
+    A transaction has passed when the event that ends it has passed, or the next GTID. If only the statement shows
+    that it ends (one that commits by itself), the caller must find out and call `pass_open`.
 
     Attributes
     ----------
     events : int
-        Passed so far.
+        Number of events that have passed.
     timestamp : int
-        Of the last event that has one; seconds since 1970 UTC.
+        Timestamp of the last event that has one, in seconds since 1970 UTC.
     kind : int
-        Today's type code of the last event.
+        Type code of the last event, in today's numbering.
     begin : int
-        Where that begins in the data of the last call.
+        Offset of the last event in the data of the last call.
     open : bool
-        A transaction with a GTID has begun and not ended.
+        Whether a transaction with a GTID has begun and not ended.
     damaged : int
-        Where the first event whose CRC32 does not hold begins in the data of the last call; -1: nowhere. A
-        descriptor's own is the caller's to check.
+        Offset, in the data of the last call, of the first event whose CRC32 does not hold; -1: there is none. The
+        caller must check a descriptor's CRC32.
     """
 
     cdef readonly uint64_t events
@@ -60,7 +60,7 @@ cdef class Trail:
 
     def take(self, const uint8_t[::1] data not None, size_t start, uint32_t header_length,
              const uint8_t[::1] canonical not None, bint checksum):
-        """Look at whole events, up to the end, or up to after one that tells more.
+        """Look at complete events, up to the end of the data or up to an event that the caller must read.
 
         Parameters
         ----------
@@ -73,8 +73,8 @@ cdef class Trail:
         Returns
         -------
         (int, bool)
-            Offset after the last event, and True; of the event that is not valid, and False. The last event may
-            be a descriptor, a PREVIOUS_GTIDS or a GTID_LIST event, which are the caller's to read.
+            Offset after the last event, and True; or offset of an event that is not valid, and False. The last event
+            may be a descriptor, a PREVIOUS_GTIDS or a GTID_LIST event, which the caller must read.
         """
         cdef descriptor_t descriptor
         cdef Cursor cur
@@ -120,12 +120,12 @@ cdef class Trail:
         return <size_t> (cur.pos - first), status == DECODE_OK
 
     def pass_open(self):
-        """The transaction that is open, if there is one, has ended."""
+        """Note that the open transaction, if there is one, has ended."""
         if self.end_open() != DECODE_OK:
             raise MemoryError
 
     def forget_open(self):
-        """The transaction that is open never ends."""
+        """Note that the open transaction never ends."""
         self.open = False
 
     def take_gtids(self):
@@ -135,7 +135,7 @@ cdef class Trail:
         return out
 
     cdef int look(self, Cursor* cur, const descriptor_t* descriptor) noexcept nogil:
-        # The cursor stays where the event is not valid
+        # The cursor does not move if the event is not valid
         cdef event_header_t header
         cdef Cursor body
         cdef Cursor behind = cur[0]

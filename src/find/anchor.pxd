@@ -1,5 +1,5 @@
-# Where a transaction can begin, so that a log can be cut there: at its GTID where the log has
-# them, otherwise at its BEGIN; never at both, for then a transaction could lose its GTID.
+# Where a transaction can begin, so that a log can be cut there: at its GTID if the log has
+# them, otherwise at its BEGIN. Never at both: then a transaction could lose its GTID.
 
 from libc.stdint cimport uint8_t, uint32_t
 

@@ -1,4 +1,4 @@
-/* The one loop of the resync that sees every byte, in C: written so that compilers make vectors of it. */
+/* The only loop of the resync that sees every byte. It is in C, written so that compilers vectorize it. */
 
 #ifndef BINLOG_RESYNC_SCAN_H
 #define BINLOG_RESYNC_SCAN_H
@@ -8,9 +8,9 @@
 
 enum { BINLOG_SCAN_BLOCK = 256, BINLOG_SCAN_ROOM = 24 };
 
-/* Does one of the BINLOG_SCAN_BLOCK headers that could begin at p, p + 1, … tell a length and a next_position
- * that agree with its place? Where `most` is not 0, next_position 0 agrees with lengths of `least` to `least` +
- * `most` - 1. Reads BINLOG_SCAN_ROOM bytes after the block. No branch; each of the four alignments by itself.
+/* Does any of the BINLOG_SCAN_BLOCK headers that could begin at p, p + 1, … have a length and a next_position that
+ * agree with its place? If `most` is not 0, next_position 0 agrees with lengths of `least` to `least` + `most` - 1.
+ * Reads BINLOG_SCAN_ROOM bytes after the block. It has no branch, and treats each of the four alignments separately.
  */
 static inline int binlog_scan_block(const uint8_t *p, uint32_t position, uint32_t least, uint32_t most)
 {

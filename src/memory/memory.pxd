@@ -1,10 +1,10 @@
 # Memory that grows while a group fills, and the blocks that batches have given back.
 #
-# Fresh memory costs the kernel more than decoding into it costs us: so large blocks are used again,
-# and ask for huge pages, where the system gives them, which come at a tenth of the price.
+# Fresh memory costs more in the kernel than decoding into it costs here. So large blocks are used again,
+# and ask for huge pages where the system has them, which cost a tenth.
 #
-# Nobody waits for the pool: who finds it in use does without. So a process that was forked while a thread that it
-# does not have was in there only never pools again.
+# No thread waits for the pool: one that finds it in use does without. So a fork while another thread holds the lock
+# does no harm: the child merely never uses the pool again.
 
 from libc.stdint cimport uint8_t
 from libc.stdlib cimport free, malloc, realloc
@@ -18,7 +18,7 @@ cdef extern from *:
     #define BINLOG_TRY_LOCK(flag) (__atomic_exchange_n((flag), 1, __ATOMIC_ACQUIRE) == 0)
     #define BINLOG_UNLOCK(flag) __atomic_store_n((flag), 0, __ATOMIC_RELEASE)
     #define BINLOG_ANY ((size_t) -1)
-    #define BINLOG_LARGE ((size_t) 2 << 20)         /* of a huge page, on x86-64 and mostly on aarch64 */
+    #define BINLOG_LARGE ((size_t) 2 << 20)         /* a huge page on x86-64 and usually on aarch64 */
     #if defined(__linux__)
     #include <stdlib.h>
     #include <sys/mman.h>
@@ -46,9 +46,9 @@ cdef extern from *:
 
 cdef enum:
     POOL_BLOCKS = 64
-    POOL_BYTES = 16 << 20               # kept for loops to come, and the largest block; of a loop four times as much
-    # Smaller blocks are left to malloc. Larger ones it would give back to the system, at once or, which is worse, when
-    # by chance they come to lie on top of its heap: they were fresh memory again each time.
+    POOL_BYTES = 16 << 20               # kept for later loops, and the largest block; four times as much within a loop
+    # Smaller blocks are left to malloc. It would give larger ones back to the system, at once or, worse, whenever they
+    # happen to lie on top of its heap, so that each would be fresh memory again.
     POOLED = 1 << 16
 
 
@@ -57,15 +57,15 @@ cdef struct memory_t:
     size_t length
     size_t capacity
     pool_t* pool                        # NULL: none
-    bint lent                           # data is part of a block of somebody else's
+    bint lent                           # data is part of another owner's block
 
 
 cdef struct pool_t:
-    int locked                          # batches may die in any thread, while loops run in others
+    int locked                          # batches may be freed in any thread, while loops run in others
     memory_t[POOL_BLOCKS] blocks        # of POOLED bytes and more each, the longest idle first
     int count
     size_t bytes
-    int users                           # loops that there are
+    int users                           # number of loops that use it
 
 
 cdef inline void remove_block(pool_t* pool, int i) noexcept nogil:
@@ -75,7 +75,7 @@ cdef inline void remove_block(pool_t* pool, int i) noexcept nogil:
 
 
 cdef inline bint lock_pool(pool_t* pool) noexcept nogil:
-    # False: somebody else is in there
+    # False: another thread holds it
     return try_lock(&pool.locked)
 
 
@@ -88,7 +88,7 @@ cdef inline size_t most_of(const pool_t* pool) noexcept nogil:
 
 
 cdef inline int make_way(pool_t* pool, size_t bytes, memory_t* idle) noexcept nogil:
-    # For this many bytes: what is to be freed after the lock, since that may take long
+    # Makes room for this many bytes; `idle` receives blocks to free after unlocking, since that may take long
     cdef int count = 0
     while pool.count == POOL_BLOCKS or (pool.count and pool.bytes + bytes > most_of(pool)):
         idle[count] = pool.blocks[0]
@@ -129,8 +129,8 @@ cdef inline void leave_pool(pool_t* pool) noexcept nogil:
 
 
 cdef inline bint take_block(pool_t* pool, size_t least, size_t most, memory_t* out) noexcept nogil:
-    # The smallest block that is large enough; if any may be (most: ANY), the largest: what grows into it need not
-    # move again. Of equal ones the latest, which is in the caches still. False: there is none.
+    # Takes the smallest block that is large enough or, if any will do (most: ANY), the largest, so that growing data
+    # need not move again. Of equal blocks it takes the latest, which is still in the caches. False: there is none.
     cdef int i
     cdef int best = -1
     cdef size_t capacity
@@ -209,7 +209,7 @@ cdef inline int grow(memory_t* memory, size_t least) noexcept nogil:
 
 
 cdef inline int reserve(memory_t* memory, size_t more) noexcept nogil:
-    # Room for `more` bytes after what is there
+    # Makes room for `more` bytes after those used
     if unlikely(memory.capacity - memory.length < more):
         return grow(memory, memory.length + more)
     return DECODE_OK

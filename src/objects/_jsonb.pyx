@@ -36,7 +36,7 @@ def jsonb_to_text(data):
     Parameters
     ----------
     data : bytes-like, shape (n_bytes,), uint8
-        The document as a rows event holds it. Length 0 stands for JSON ``null``.
+        The document as a rows event holds it. An empty one means JSON ``null``.
 
     Returns
     -------
@@ -46,8 +46,8 @@ def jsonb_to_text(data):
     Raises
     ------
     DecodeError
-        An offset, length, count or type that is not valid, text that is not UTF-8, or more than
-        100 containers inside each other.
+        An offset, length, count or type is not valid, text is not UTF-8, or containers are nested
+        more than 100 deep.
 
     Source: MySQL server documentation, "JSON binary format".
     """
@@ -111,14 +111,14 @@ def parse_json_diffs(data):
     ----------
     data : bytes-like, shape (n_bytes,), uint8
         The value of a JSON column whose bit is set in the partial-JSON bitmap.
-        Length 0: the document did not change.
+        Empty: the document did not change.
 
     Returns
     -------
     list of (operation, path, text)
-        In the order in which they apply; each path means the result of the one before.
+        In the order in which they apply; each path refers to the result of the diff before.
         operation is "replace", "insert" or "remove", path is MySQL's JSON path as in the
-        statement, text the new value as the server prints it, None for "remove".
+        statement, and text is the new value as the server prints it; None for "remove".
 
     Raises
     ------
@@ -139,9 +139,9 @@ def apply_json_diffs(document, diffs):
     Parameters
     ----------
     document : bytes-like, shape (n_bytes,), uint8
-        The binary document of the before image.
+        The binary document in the before image.
     diffs : bytes-like, shape (n_bytes,), uint8
-        The list of diffs of the after image.
+        The list of diffs in the after image.
 
     Returns
     -------
@@ -174,9 +174,9 @@ def apply_json_diffs(document, diffs):
         release(&out)
 
 
-# A document being changed. A node is a Fragment, untouched binary JSON, until a path leads into
-# it; then it becomes a dict (its keys are sorted when it is printed) or Cells. Everything beside
-# the path thus stays as it is, and is printed by the same code as a whole document.
+# A document being changed. A node is a Fragment (untouched binary JSON) until a path leads into
+# it; then it becomes a dict (its keys are sorted when it is printed) or Cells. So everything beside
+# the path stays unchanged, and is printed by the same code as a whole document.
 
 @cython.final
 cdef class Fragment:
@@ -188,7 +188,7 @@ cdef class Fragment:
 
 @cython.final
 cdef class Cells:
-    """The cells of an array, in blocks: what is put into a long one, or taken out, moves few others."""
+    """The cells of an array, in blocks, so that inserting into a long array, or removing, moves few cells."""
 
     cdef list blocks
     cdef Py_ssize_t count
@@ -228,7 +228,7 @@ cdef class Cells:
         return 0
 
     cdef (Py_ssize_t, Py_ssize_t) place(self, Py_ssize_t index) except *:
-        # Block and place in it of a cell that is there.
+        # Block of an existing cell, and its place in the block.
         cdef Py_ssize_t number = 0
         cdef Py_ssize_t size = len(<list> self.blocks[0])
         while index >= size:
@@ -266,7 +266,7 @@ cdef Fragment new_fragment(bytes owner, uint8_t type, const uint8_t* data, size_
 cdef Fragment fragment_of(bytes binary):
     cdef const uint8_t* data
     if not binary:
-        binary = b"\x04\x00"     # length 0 stands for the literal null
+        binary = b"\x04\x00"     # an empty value means the literal null
     data = <const uint8_t*> PyBytes_AS_STRING(binary)
     return new_fragment(binary, data[0], data + 1, <size_t> PyBytes_GET_SIZE(binary) - 1)
 
@@ -310,7 +310,7 @@ cdef int apply_diff(list root, int operation, list legs, bytes value, path) exce
             raise DecodeError("a JSON diff inserts or removes the whole document")
         root[0] = fragment_of(value)
         return 0
-    # A path may be as long as the event; a document cannot be that deep.
+    # A path may be as long as the event, but a document cannot be that deep.
     if len(legs) > JSONB_MAX_DEPTH:
         raise DecodeError(f"a JSON diff has a path of {len(legs)} legs: expected at most {JSONB_MAX_DEPTH}")
     last = legs.pop()
@@ -340,7 +340,7 @@ cdef object step(parent, key, leg, path):
         if 0 <= index < len(node):
             return node, index
     elif cell_index(leg, 1) == 0:
-        return parent, key       # what is not an array counts as an array of one cell
+        return parent, key       # a value that is not an array counts as an array of one cell
     raise nowhere(path)
 
 
@@ -379,9 +379,9 @@ cdef list parse_path(str path):
             end = name_end(path, i)
             quoted = path[i:end] if path[i:i + 1] == '"' else f'"{path[i:end]}"'
             try:
-                # Unquoted names, too, go through the server's JSON string parser.
+                # The server runs unquoted names through its JSON string parser, too.
                 legs.append(json.loads(quoted, strict=False).encode("utf-8"))
-            except ValueError:       # UnicodeEncodeError, from half a surrogate pair, is one
+            except ValueError:       # including UnicodeEncodeError, from half a surrogate pair
                 raise DecodeError("a member name in the path of a JSON diff is not a JSON string") from None
         elif path[i] == "[":
             end = path.find("]", i) + 1
@@ -418,7 +418,7 @@ cdef Py_ssize_t name_end(str path, Py_ssize_t i):
 
 
 cdef tuple parse_cell(str cell):
-    # n, last, last-n
+    # Forms: n, last, last-n
     from_end = cell.startswith("last")
     number = cell
     if from_end:

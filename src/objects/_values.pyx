@@ -1,7 +1,7 @@
 """From the records of a batch to Python values and RowChange objects.
 
-One pass over a plan per record: no Python code runs per value, except for what only Python can
-make (Decimal, text in rare character sets, partial JSON updates).
+Each record takes one pass over a plan. Python code runs only for values that only Python can
+make: Decimal, text in rare character sets, partial JSON updates.
 """
 
 import decimal
@@ -45,7 +45,7 @@ from .._tables.side_dtypes import INVALID_DATE_DTYPE, TRANSACTION_DTYPE
 from ..errors import DecodeError
 
 cdef extern from "Python.h":
-    # New references
+    # They return new references
     PyObject* long_of "PyLong_FromLong"(long value) except NULL
     PyObject* long_of_i64 "PyLong_FromLongLong"(long long value) except NULL
     PyObject* long_of_u64 "PyLong_FromUnsignedLongLong"(unsigned long long value) except NULL
@@ -61,7 +61,7 @@ import_datetime()
 cnp.import_array()
 
 cdef type Decimal = decimal.Decimal
-cdef object ANY_DECIMAL = Decimal(0)     # what others are made like
+cdef object ANY_DECIMAL = Decimal(0)     # the model for other decimals
 cdef int known_limbs = DECIMAL_LIMBS if decimals_are_known(Decimal) else 0
 cdef object UTC = timezone.utc
 
@@ -73,12 +73,12 @@ include "objects/held_memory.pxi"
 
 
 def shortcuts():
-    """Which of the interpreter's own structures are as expected, so that values are written into them.
+    """Which of the interpreter's own structures are as expected, so that values can be written into them directly.
 
     Returns
     -------
     dict of str to bool
-        "decimal": Decimal's; "dict": a dict's.
+        "decimal": the structure of Decimal; "dict": the structure of dict.
     """
     cdef size_t[2] slots
     return {"decimal": known_limbs > 0, "dict": find_slots({"a": None, "b": None}, slots)}
@@ -106,22 +106,22 @@ cdef class RowReader:
     ----------
     batch : ChangeBatch
     plan : ValuePlan or None
-        Of the same table definition and columns, to save making it again.
+        A plan of the same table definition and columns, so that it need not be made again.
     on_error : "raise" or "skip"
-        A value whose bytes cannot be decoded (damaged JSON, a list of changes that does not fit
-        its document, a VECTOR that is not a row of floats): raise, or give its bytes and count it.
+        For a value whose bytes cannot be decoded (damaged JSON, a list of diffs that does not fit
+        its document, a VECTOR that is not a whole number of floats): raise, or give its bytes and count it.
 
     Attributes
     ----------
     plan : ValuePlan
     invalid_text : int
-        Values met so far whose bytes are not text in their character set; they come as bytes.
+        Number of values so far whose bytes are not text in their character set; they come as bytes.
     damaged_values : int
-        Values met so far that came as bytes because they cannot be decoded.
+        Number of values so far that came as bytes because they cannot be decoded.
     first_invalid_text, first_damaged_value : DecodeError or None
         The first of each, with path, offset, table and column.
 
-    A reader is for one thread.
+    A reader may be used by one thread only.
     """
 
     cdef readonly ValuePlan plan
@@ -134,7 +134,7 @@ cdef class RowReader:
     cdef object table
     cdef bint skips
     cdef Memory heap
-    cdef tuple held                   # what the pointers lead to
+    cdef tuple held                   # the owners of the memory that the pointers lead to
     cdef const uint8_t* records
     cdef Py_ssize_t record_count
     cdef const transaction_t* transactions
@@ -142,8 +142,8 @@ cdef class RowReader:
     cdef const invalid_date_t* invalid
     cdef Py_ssize_t invalid_count
     cdef set json_diffs
-    cdef Kept kept                    # or None: made again each time
-    cdef Origin origin                # of the changes of transaction …
+    cdef Kept kept                    # None: values are made again each time
+    cdef Origin origin                # of the changes of transaction `origin_of`
     cdef uint32_t origin_of
 
     def __cinit__(self, batch, ValuePlan plan=None, on_error="raise"):
@@ -203,7 +203,7 @@ cdef class RowReader:
         return self.row(record, None)
 
     def change(self, Py_ssize_t record):
-        """The change that begins at a record: an insert, a delete, or the first of an update's two.
+        """The change that begins at a record: an insert, a delete, or the first image of an update.
 
         Parameters
         ----------
@@ -219,13 +219,13 @@ cdef class RowReader:
         IndexError
             There is no such record.
         DecodeError
-            A value cannot be decoded, or the record begins no change.
+            A value cannot be decoded, or no change begins at the record.
         """
         self.check_record(record)
         return self.make_change(record)
 
     def column_values(self, column):
-        """One column's values in every record, None for NULL and for absent.
+        """One column's values in every record; None for NULL and for absent.
 
         Parameters
         ----------
@@ -257,20 +257,20 @@ cdef class RowReader:
         return out
 
     def column_texts(self, column, form, other, *, bint bytes_are_text=False):
-        """One column's values in every record as text of a format.
+        """One column's values in every record, as text of a format.
 
         Parameters
         ----------
         column : str
             Name of a decoded column.
         form : "json", "csv" or "sql"
-            Whole numbers and DECIMAL (with all digits of the scale) come as they are, in JSON only the former;
-            DECIMAL, dates and times (with six digits of a fraction, where there is one, and outside of SQL with
-            the offset of UTC after a TIMESTAMP) and text that needs no escape between the format's quotes.
+            Whole numbers come without quotes; so does DECIMAL (with all digits of the scale), except in JSON. Dates,
+            times and text that needs no escape come in the format's quotes, as does DECIMAL in JSON. Times have six
+            fraction digits if they have any; a TIMESTAMP has the offset of UTC, except in SQL.
         other : callable
-            Makes text of every other value, None for NULL and absent among them.
+            Makes text of every other value, including None for NULL and absent.
         bytes_are_text : bool
-            Bytes that are printable ASCII are quoted as text is.
+            Whether bytes that are printable ASCII are quoted like text.
 
         Returns
         -------
@@ -280,7 +280,7 @@ cdef class RowReader:
         Raises
         ------
         KeyError, DecodeError
-            As `column_values`.
+            As in `column_values`.
         """
         cdef Py_ssize_t i, record
         cdef field_t* field
@@ -311,15 +311,15 @@ cdef class RowReader:
         Parameters
         ----------
         form : "json" or "csv"
-            As `column_texts` has it.
+            As in `column_texts`.
         labels : list of bytes
-            What stands before the value of each decoded column.
+            Text before the value of each decoded column.
         separator : bytes
-            What stands between two values.
+            Text between two values.
         other : callable
-            Makes bytes of every other value, None for NULL among them.
+            Makes bytes of every other value, including None for NULL.
         gaps : bool
-            An absent column is written like NULL; False: it is left out.
+            Whether an absent column is written like NULL; False leaves it out.
 
         Returns
         -------
@@ -329,7 +329,7 @@ cdef class RowReader:
         Raises
         ------
         DecodeError
-            As `column_values`.
+            As in `column_values`.
         """
         cdef Py_ssize_t i, record
         cdef field_t* field
@@ -367,7 +367,7 @@ cdef class RowReader:
 
     cdef bint put_value(self, memory_t* out, field_t* field, Py_ssize_t i, Py_ssize_t record,
                         text_form_t wanted, bint bytes_are_text) except -1:
-        # False: its text is not what the record holds
+        # False: the value's text cannot be taken from the record directly
         cdef const uint8_t* p = self.at(record) + field.offset
         cdef put_status_t status
         cdef span_t span
@@ -394,7 +394,7 @@ cdef class RowReader:
         return ((bitmaps[0] | bitmaps[self.plan.bitmap_len]) & field.bitmap_mask) != 0
 
     cdef inline bint is_pair(self, Py_ssize_t record) noexcept:
-        # The two images of an update
+        # Whether two records are the images of one update
         return (
             (<const image_t*> self.at(record)).op == OP_UPDATE_PREIMAGE
             and record + 1 < self.record_count
@@ -436,7 +436,7 @@ cdef class RowReader:
         return 0
 
     cdef dict row(self, Py_ssize_t record, dict before):
-        # before: of the record before, if this is the other image of an update
+        # before: values of the record before, if this is the other image of the update
         cdef ValuePlan plan = self.plan
         cdef const uint8_t* p = self.at(record)
         cdef const uint8_t* nulls = p + sizeof(image_t)
@@ -467,7 +467,7 @@ cdef class RowReader:
         return out
 
     cdef inline bint is_whole(self, const uint8_t* p) noexcept:
-        # No column is absent from the record at p
+        # Whether no column is absent from the record at p
         cdef const uint8_t* absent = p + sizeof(image_t) + self.plan.bitmap_len
         cdef size_t byte
         for byte in range(self.plan.bitmap_len):
@@ -493,7 +493,7 @@ cdef class RowReader:
         return out
 
     cdef inline PyObject* same_value(self, const field_t* field, const uint8_t* p, PyObject* before) noexcept:
-        # A new reference to the object of the record before, if this one's bytes are the same; else NULL.
+        # A new reference to the previous record's object, if this record's bytes are the same; else NULL.
         cdef const uint8_t* q = p - self.plan.record_len + field.offset
         cdef span_t one, other
         p += field.offset
@@ -501,9 +501,9 @@ cdef class RowReader:
             return NULL
         if field.is_span:
             memcpy(&one, p, sizeof(one))
-            memcpy(&other, q, sizeof(other))        # whose bytes have been looked at
+            memcpy(&other, q, sizeof(other))        # its bytes have been checked already
             if one.length != other.length or (field.form != FORM_BYTES and not is_text_object(before)):
-                return NULL                          # bytes that are no text are counted each time
+                return NULL                          # bytes that are not text are counted each time
             if one.offset > self.heap.length or one.length > self.heap.length - one.offset:
                 return NULL
             if one.length and memcmp(self.heap.data + one.offset, self.heap.data + other.offset, one.length):
@@ -515,7 +515,7 @@ cdef class RowReader:
             if load_u64(p) != load_u64(q):
                 return NULL
             if FORM_DATE <= field.form <= FORM_TIME and load_u64(p) == <uint64_t> INT64_MIN:
-                return NULL                          # an invalid date, of its own
+                return NULL                          # an invalid date: it has its own entry
         elif memcmp(p, q, field.alike):
             return NULL
         Py_INCREF(<object> before)
@@ -587,7 +587,7 @@ cdef class RowReader:
         memcpy(&span, place, sizeof(span))
         data = self.span_data(record, i, &span)
         if (
-            span.length < 2                          # which Python has already
+            span.length < 2                          # Python has these objects already
             or (field.form == FORM_TEXT and not field.ascii_alike)
             or not is_ascii(<const uint8_t*> data, span.length)
         ):
@@ -635,7 +635,7 @@ cdef class RowReader:
         return self.span_value(field, i, record, <const span_t*> p)
 
     cdef object invalid_date(self, field_t* field, Py_ssize_t i, Py_ssize_t record):
-        # NaT that is not NULL
+        # NaT in a value that is not NULL
         cdef calendar_t at
         if not find_invalid_date(self.invalid, self.invalid_count, record, field.column, &at):
             raise self.error(record, i, "an invalid date lacks its entry in batch.invalid")
@@ -648,7 +648,7 @@ cdef class RowReader:
             message = f"{span.length} bytes at {span.offset} of a buffer of {self.heap.length}"
             raise self.error(record, i, message)
         if self.heap.length == 0:
-            return b""               # its address may be NULL
+            return b""               # the heap's address may be NULL
         return <const char*> self.heap.data + span.offset
 
     cdef object span_value(self, field_t* field, Py_ssize_t i, Py_ssize_t record, const span_t* span):
@@ -659,7 +659,7 @@ cdef class RowReader:
             return self.json(field, i, record, data, length)
         elif form == FORM_VECTOR:
             if length % 4:
-                message = f"a VECTOR of {length} bytes is not a row of floats"
+                message = f"a VECTOR of {length} bytes is not a whole number of floats"
                 return self.damaged(record, i, message, data, length)
             return vector_value(data, length // 4)
         elif length < field.pad_to:
@@ -705,7 +705,7 @@ cdef class RowReader:
     cdef object partial_json(
         self, field_t* field, Py_ssize_t i, Py_ssize_t record, const char* data, uint32_t length
     ):
-        # The whole document where the before image holds it, else the changes.
+        # The whole document if the before image holds it, else the diffs.
         cdef bytes changes = PyBytes_FromStringAndSize(data, length)
         cdef span_t document
         cdef const char* before

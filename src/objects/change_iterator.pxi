@@ -1,10 +1,10 @@
-# The changes of several batches as one stream. Included by _values.pyx: it calls RowReader in C.
+# The changes of several batches as one stream. Included by _values.pyx, so that it can call RowReader in C.
 
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 
 
-cdef struct place_t:                 # of a reader's next change: what goes first in a heap is the least
+cdef struct place_t:                 # the place of a reader's next change; a heap has the least first
     uint64_t position
     uint32_t row
     uint32_t reader
@@ -20,7 +20,7 @@ cdef inline bint comes_first(const place_t* a, const place_t* b) noexcept nogil:
 
 
 cdef inline void sink(place_t* heap, Py_ssize_t count, Py_ssize_t at) noexcept nogil:
-    # Down to where both below it come later
+    # Moves an item down to where both below it come later
     cdef place_t moved = heap[at]
     cdef Py_ssize_t below = 2 * at + 1
     while below < count:
@@ -41,14 +41,14 @@ cdef class ChangeIterator:
     Parameters
     ----------
     readers : iterable of RowReader
-        Of the batches of one group, each in log order: their changes are merged by position and row.
+        Readers of the batches of one group, each in log order; their changes are merged by position and row.
 
-    An error of one value is raised once; the next call continues after that change.
+    An error in one value is raised once; the next call continues after that change.
     """
 
     cdef list readers
     cdef place_t* heap
-    cdef Py_ssize_t left             # readers that have changes
+    cdef Py_ssize_t left             # number of readers that still have changes
 
     def __cinit__(self, readers):
         cdef RowReader reader
@@ -85,7 +85,7 @@ cdef class ChangeIterator:
         place.row = image.row
 
     cdef RowChange take(self):
-        # The next one; None at the end
+        # The next change; None at the end
         cdef place_t* first = self.heap
         cdef RowReader reader
         cdef Py_ssize_t record
@@ -111,13 +111,13 @@ cdef class Changes:
     ----------
     groups : generator of lists of RowReader
     opened : OpenSources, optional
-        What they are read from: once it is closed, changes end with its error.
+        The sources that are read; once they are closed, iteration ends with their error.
 
-    An error ends it.
+    An error ends the iteration.
     """
 
     cdef object groups
-    cdef ChangeIterator group        # the one at hand
+    cdef ChangeIterator group        # the current group
     cdef object opened
     cdef bytearray closed            # its flag
 
@@ -150,6 +150,6 @@ cdef class Changes:
             self.group = None
 
     def close(self):
-        """End it: what it reads from is closed."""
+        """End the iteration: its sources are closed."""
         self.group = None
         self.groups.close()

@@ -1,5 +1,5 @@
-# Decimals made of their parts, not of text that is parsed again: a tenth of the work. How `decimal` keeps them is not
-# promised. So samples are looked at and made first (`decimals_are_known`); where anything differs, text it is.
+# Decimals made from their parts instead of parsed from text: a tenth of the work. Python does not promise how `decimal`
+# stores them. So samples are examined and made first (`decimals_are_known`); if anything differs, text is parsed.
 # Header-only; everything here needs the GIL.
 
 from cpython.ref cimport PyObject
@@ -17,7 +17,7 @@ cdef extern from *:
         unsigned char flags;
         Py_ssize_t exponent, digits, words, room;
         uint64_t *data;
-        uint64_t inside[4];              /* where data leads to: words of 19 digits, least first */
+        uint64_t inside[4];              /* data points here: words of 19 digits, least first */
     } binlog_decimal_t;
 
     #define BINLOG_TEN_TO_19 10000000000000000000u
@@ -30,7 +30,7 @@ cdef extern from *:
             && d->room == 4 && d->data == d->inside && !memcmp(d->inside, words, 8 * (size_t) count);
     }
 
-    /* Of one or two limbs (two's complement, least first). `like`: one that was never hashed. */
+    /* From one or two limbs (two's complement, least first). `like`: a Decimal that was never hashed. */
     static PyObject *binlog_decimal_of(PyObject *like, const uint64_t *limbs, int limb_count, int scale) {
         PyTypeObject *type = Py_TYPE(like);
         binlog_decimal_t *d = (binlog_decimal_t *) type->tp_alloc(type, 0);
@@ -87,7 +87,7 @@ cdef inline object decimal_of_text(type Decimal, const uint64_t* limbs, int limb
 
 
 cdef inline bint decimals_are_known(type Decimal) except -1:
-    # Whether decimals that decimal_of makes are those that Decimal makes
+    # Whether decimal_of makes the same decimals as Decimal
     cdef uint64_t[3] words
     words[0], words[1], words[2] = 0, 0, 1
     if not decimal_is(Decimal("0.00"), Decimal, 0, -2, 1, words, 1):

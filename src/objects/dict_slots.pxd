@@ -1,6 +1,6 @@
-# Dicts of the same keys: one is copied, and the values are written where the copy has them. Setting each by its key
-# takes a third of the time of rows(). CPython does not promise where the values are. So the places are looked for in
-# a dict of these keys and tried, once for each plan; where one is not found, values are set by their keys.
+# Dicts with the same keys: a template is copied, and the values are written directly into the copy's slots. Setting
+# each by its key would take a third of the time of rows(). CPython does not promise where the values are, so each plan
+# once searches for the slots in a dict of its keys and tries them; if one is not found, values are set by their keys.
 # Header-only; everything here needs the GIL.
 
 from cpython.dict cimport PyDict_Copy
@@ -19,7 +19,7 @@ cdef inline PyObject** slot_at(char* block, size_t slot) noexcept:
 
 
 cdef inline void put_slot(char* block, size_t slot, PyObject* value) noexcept:
-    # Takes over the reference.
+    # It takes over the reference.
     cdef PyObject** place = slot_at(block, slot)
     cdef PyObject* before = place[0]
     place[0] = value
@@ -27,7 +27,7 @@ cdef inline void put_slot(char* block, size_t slot, PyObject* value) noexcept:
 
 
 cdef inline bint find_slots(dict template, size_t* slots) except -1:
-    # The place of each value in the block of a copy of this dict; False if they are not all to be found.
+    # Finds the slot of each value in the block of a copy of this dict; False if any is not found.
     cdef tuple names = tuple(template)
     cdef list marks = [object() for _ in names]
     cdef list others = [object() for _ in names]

@@ -1,4 +1,4 @@
-# One field of a record as text of a format (CSV, JSON, SQL), where its value is its own text: everything else goes
+# One field of a record as text of a format (CSV, JSON, SQL), if the text can be made directly; everything else goes
 # through Python. Header-only, without the GIL.
 
 from libc.stdint cimport INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
@@ -24,18 +24,18 @@ cdef enum text_form_t:
 
 cdef enum put_status_t:
     PUT_DONE
-    PUT_OTHER                 # not a value that is its own text, or one that needs an escape
+    PUT_OTHER                 # a value whose text cannot be made directly, or needs an escape
     PUT_NO_MEMORY
 
 
 cdef inline bint is_text(const field_t* field, bint bytes_are_text) noexcept nogil:
-    # Then put_text, else put_fixed
+    # If so, put_text writes it, else put_fixed
     return (field.form == FORM_UTF8 or field.form == FORM_ASCII or field.form == FORM_TEXT
             or (field.form == FORM_BYTES and bytes_are_text))
 
 
 cdef inline void put_quote(memory_t* out, text_form_t wanted) noexcept nogil:
-    # There is room for it.
+    # The caller has reserved room for it.
     if wanted != TEXT_CSV:
         out.data[out.length] = c'"' if wanted == TEXT_JSON else c"'"
         out.length += 1
@@ -46,7 +46,7 @@ cdef inline bint is_space(uint8_t c) noexcept nogil:
 
 
 cdef inline bint needs_no_escape(const uint8_t* p, size_t length, text_form_t wanted, bint utf8) noexcept nogil:
-    # Of ASCII, or of what may be UTF-8
+    # utf8: bytes above ASCII are UTF-8; otherwise they need an escape
     cdef size_t i
     cdef uint8_t c
     if wanted == TEXT_CSV:
@@ -116,7 +116,7 @@ cdef inline put_status_t put_fixed(memory_t* out, const field_t* field, const ui
 
 
 cdef inline put_status_t put_temporal(memory_t* out, form_t form, int64_t value, text_form_t wanted) noexcept nogil:
-    # There is room for it.
+    # The caller has reserved room for it.
     cdef calendar_t at
     cdef uint64_t size
     if value == INT64_MIN:           # NaT

@@ -6,7 +6,7 @@ from cpython.ref cimport Py_INCREF
 
 @cython.final
 cdef class Memory:
-    # The bytes of a contiguous bytes-like, held for as long as this lives.
+    # The bytes of a contiguous bytes-like object, held for as long as this lives.
     cdef Py_buffer view
     cdef const uint8_t* data
     cdef size_t length
@@ -21,7 +21,7 @@ cdef class Memory:
 
 
 cdef cnp.ndarray records_in(object array, object dtype):
-    # The array, or a contiguous copy; its data may be read for as long as it is held.
+    # The array, or a contiguous copy; its data may be read for as long as a reference to it is held.
     if array.dtype is not dtype and array.dtype != dtype:
         raise ValueError(f"an array of dtype {array.dtype}: expected {dtype}")
     return cnp.PyArray_GETCONTIGUOUS(array)

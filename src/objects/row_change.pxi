@@ -5,9 +5,9 @@ from objects.value_objects cimport gtid_text
 
 @cython.final
 @cython.freelist(64)
-@cython.no_gc                        # nothing that it holds refers back to it
+@cython.no_gc                        # nothing it holds refers back to it
 cdef class Origin:
-    # What the changes of a table's transaction have in common.
+    # What the changes to one table in one transaction have in common.
     cdef object database
     cdef object table
     cdef object path
@@ -29,29 +29,29 @@ cdef tuple OP_NAMES = (None, "insert", "update", "update", "delete")
 @cython.final
 @cython.freelist(256)
 cdef class RowChange:
-    """One changed row, as ``log.rows()`` yields them.
+    """One changed row, as ``log.rows()`` yields it.
 
     Parameters
     ----------
     op : str
-        "insert", "update" or "delete".
+        What the change did: "insert", "update" or "delete".
     database, table : str
     before, after : dict of str to value, or None
         The row before and after the change: column name to Python value, in table order. None
-        where there is none; a column that is absent from the image is not a key.
+        if there is none; a column that is absent from the image is not a key.
     position : int
-        Offset in bytes of the event (the outermost) in its file.
+        Offset in bytes of the (outermost) event in its file.
     timestamp : int
-        Of the event's header, seconds since 1970 UTC.
+        Time in the event's header, seconds since 1970 UTC.
     gtid : str or None
-        As the server prints it; None without one, or an anonymous one.
+        The transaction's GTID as the server prints it; None if it has none, or an anonymous one.
     commit_time : int or None
-        Of the transaction's commit where it was made, microseconds since 1970 UTC; None if the log does
-        not tell.
+        When the transaction was committed on the server where it was made, in microseconds since 1970 UTC;
+        None if the log does not say.
     path : str or None
-        The file, or name of the source. Changes that differ in nothing else are equal.
+        The file, or name of the source. Changes that differ only in it are equal.
 
-    All of them are attributes.
+    Each parameter is also an attribute.
     """
 
     cdef readonly object op
@@ -102,7 +102,7 @@ cdef class RowChange:
         return self.common().path
 
     cdef Origin common(self):
-        if self.origin is None:      # of one that was made without arguments
+        if self.origin is None:      # it was made without arguments
             self.origin = Origin.__new__(Origin)
         return self.origin
 

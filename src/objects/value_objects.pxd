@@ -1,4 +1,4 @@
-# How one field of a record becomes one Python value, where that takes no more than its bytes.
+# How one field of a record becomes one Python value, if its bytes are enough for that.
 # Header-only; everything here needs the GIL.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -15,7 +15,7 @@ from wire.cursor cimport load_u16, load_u32, load_u64
 from wire.gtid cimport GTID_MARIADB, GTID_MYSQL
 
 
-cdef enum form_t:             # how a field of the record becomes a Python value
+cdef enum form_t:             # how a field becomes a Python value
     FORM_NONE
     FORM_I8
     FORM_I16
@@ -44,23 +44,23 @@ cdef enum form_t:             # how a field of the record becomes a Python value
 
 cdef struct field_t:
     form_t form
-    size_t offset             # in the record
+    size_t offset             # of the field in the record
     size_t bitmap_byte
     uint8_t bitmap_mask
     uint16_t column           # Column.index
     bint ascii_alike          # bytes below 0x80 are ASCII in the character set
-    int scale                 # of DECIMAL; fraction digits of temporal types
+    int scale                 # scale of DECIMAL; fraction digits of temporal types
     int limb_count
     Py_ssize_t pad_to
-    size_t slot               # of its value, in the block of a dict of all columns
-    uint8_t alike             # bytes of which the same ones give the same object, which nobody can change; 0: none do
-    bint is_span              # they lie elsewhere: as many as the span says
-    bint keeps                # made with some work: values are kept
-    int worth                 # of keeping them
+    size_t slot               # of the value in the block of a dict of all columns
+    uint8_t alike             # if this many bytes are the same, so is the (immutable) object; 0: never
+    bint is_span              # these bytes lie elsewhere, as many as the span says
+    bint keeps                # values are expensive to make, so they are kept
+    int worth                 # how much keeping them has paid so far
 
 
 cdef inline uint64_t load_integer(form_t form, const uint8_t* p) noexcept nogil:
-    # FORM_I8 to FORM_U64; signed ones by their sign up to 64 bits. Fields of records are not aligned.
+    # FORM_I8 to FORM_U64; signed ones are sign-extended to 64 bits. Fields of records are not aligned.
     if form == FORM_I8:
         return <uint64_t> (<const int8_t*> p)[0]
     if form == FORM_I16:
@@ -90,12 +90,12 @@ cdef inline str date_text(const field_t* field, const calendar_t* at):
 
 
 cdef inline bint is_day(int64_t days) noexcept nogil:
-    # Of a calendar that can be reckoned with
+    # Within the range that calendar arithmetic can handle
     return -100000000 < days < 100000000
 
 
 cdef inline object temporal_value(const field_t* field, int64_t value, object utc):
-    # Not NaT; of a DATE is_day holds.
+    # The value is not NaT; for a DATE, is_day holds.
     cdef calendar_t at
     cdef int64_t seconds
     if field.form == FORM_TIME:
@@ -116,12 +116,12 @@ cdef inline object temporal_value(const field_t* field, int64_t value, object ut
                 <int> at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond,
                 utc if field.form == FORM_TIMESTAMP else None,
             )
-    return date_text(field, &at)     # no date of Python's is so far away
+    return date_text(field, &at)     # outside the range of Python's dates
 
 
 cdef inline bint find_invalid_date(const invalid_date_t* entries, Py_ssize_t count, Py_ssize_t record,
                                    uint16_t column, calendar_t* at) noexcept nogil:
-    # The fields of a date that no calendar has; entries are sorted by record and column.
+    # The fields of an invalid date; entries are sorted by record and column.
     cdef Py_ssize_t low = 0
     cdef Py_ssize_t high = count
     cdef Py_ssize_t middle
@@ -148,7 +148,7 @@ cdef inline bint find_invalid_date(const invalid_date_t* entries, Py_ssize_t cou
 
 
 cdef inline object enum_value(uint16_t number, tuple members):
-    # 0 is '', what the server stores for a value that is not a member.
+    # 0 is '', which the server stores for a value that is not a member.
     if members is None:
         return number
     if number == 0:

@@ -1,5 +1,5 @@
-# How the columns of a table become Python values. Included by _values.pyx: types of another module could only be
-# used through Python.
+# How the columns of a table become Python values. Included by _values.pyx: types of another module could be used
+# only through Python.
 
 import sys
 
@@ -42,7 +42,7 @@ cdef dict FORMS = {
 }
 
 
-# Bytes of a field of the record; of those that are not here a span's.
+# Bytes of a field of the record; forms that are not listed have those of a span.
 cdef dict FORM_SIZES = {
     FORM_NONE: (0, 1),
     FORM_FLOAT: (4,),
@@ -60,29 +60,29 @@ cdef dict FORM_SIZES = {
 
 @cython.final
 cdef class ValuePlan:
-    """How the records of one table definition become Python values; made once, used by many readers.
+    """How the records of one table definition become Python values. Made once and used by many readers.
 
     Parameters
     ----------
     table : Table
     columns : tuple of Column
-        The decoded ones, in table order.
+        The decoded columns, in table order.
     kept : Kept, optional
-        Values that other plans' readers have kept, too.
+        Kept values, shared with the readers of other plans.
     """
 
     cdef readonly object table
     cdef readonly tuple columns
     cdef readonly object dtype
     cdef tuple names
-    cdef tuple helpers        # per column: members (a tuple) of ENUM and SET, the decoder of text, or None
-    cdef dict template        # every name with None: copied, it is cheaper than a dict that grows
+    cdef tuple helpers        # per column: the members (a tuple) of ENUM and SET, the decoder of text, or None
+    cdef dict template        # every name with None: copying it is cheaper than growing a dict
     cdef field_t* fields
     cdef Py_ssize_t count
     cdef size_t bitmap_len
     cdef size_t record_len
     cdef bint placed          # the values of a copied template lie in the slots of the fields
-    cdef bint has_lists       # some values are lists: the garbage collector has to know of rows
+    cdef bint has_lists       # some values are lists: the garbage collector must track rows
     cdef Kept kept
 
     def __cinit__(self, table, columns, Kept kept=None):
@@ -125,7 +125,7 @@ cdef class ValuePlan:
         PyMem_Free(self.fields)
 
     cdef Py_ssize_t index_of(self, column) except -1:
-        # Of a decoded column
+        # Index of a decoded column
         try:
             return self.names.index(column)
         except ValueError:

@@ -1,4 +1,4 @@
-/* Is it all ASCII? In C, so that copy_spans.h can compile it once more, for wider vectors. */
+/* Are all bytes ASCII? In C, so that copy_spans.h can compile it a second time, for wider vectors. */
 
 #ifndef BINLOG_ASCII_H
 #define BINLOG_ASCII_H
@@ -13,7 +13,7 @@
 #define BINLOG_INLINE static inline
 #endif
 
-/* To the end always: a loop without a way out is one that compilers make wide steps of. */
+/* It always runs to the end: compilers vectorize only a loop without an early exit. */
 BINLOG_INLINE int binlog_is_ascii(const uint8_t* p, size_t n) {
     uint64_t high = 0, word;
     size_t i;

@@ -33,8 +33,8 @@ cdef inline int64_t floor_div(int64_t value, int64_t by) noexcept nogil:
 
 
 cdef inline void calendar_of_days(int64_t days, calendar_t* out) noexcept nogil:
-    # Proleptic Gregorian. Counted from 0001-01-01 in cycles of 400, 100, 4 and 1 years, of which
-    # the last of each kind is a day longer than its share.
+    # Proleptic Gregorian. Counts from 0001-01-01 in cycles of 400, 100, 4 and 1 years; the last
+    # of each kind is a day longer than the others.
     cdef int64_t n = days + 719162
     cdef int64_t cycles = floor_div(n, 146097)
     cdef int rest = <int> (n - cycles * 146097)
@@ -70,7 +70,7 @@ cdef inline void calendar_of_us(int64_t us, calendar_t* out) noexcept nogil:
 
 
 cdef inline size_t put_date(const calendar_t* at, char* out) noexcept nogil:
-    # YYYY-MM-DD; years of more digits take them.
+    # YYYY-MM-DD; years with more digits take more.
     cdef int year_digits = 4
     cdef size_t length = 0
     cdef uint64_t year = <uint64_t> at.year

@@ -26,7 +26,7 @@ cdef struct decimal_layout_t:
 
 # At most 18 digits in at most 8 bytes: a head of up to nine digits, at most one full group, a tail.
 cdef struct decimal64_t:
-    uint32_t shift           # of a load of 8 bytes, down to the value's
+    uint32_t shift           # right shift of a load of 8 bytes, down to the value's bytes
     uint64_t sign_bit
     uint32_t tail_bits
     uint32_t tail_scale
@@ -52,7 +52,7 @@ cdef inline decimal64_t decimal64_of(decimal_layout_t layout, uint32_t width) no
 
 
 cdef inline bint decode_decimal64(const uint8_t* p, const decimal64_t* layout, int64_t* out) noexcept nogil:
-    # By one load (p[7] must be readable). False if a group holds more than its digits can.
+    # One load (p[7] must be readable). False if a group is larger than its digits allow.
     cdef uint64_t v = load_be_over(p, 8) >> layout.shift
     cdef uint64_t flip = 0 if v & layout.sign_bit else <uint64_t> -1        # negative: all bytes inverted
     cdef uint64_t tail
@@ -67,8 +67,8 @@ cdef inline bint decode_decimal64(const uint8_t* p, const decimal64_t* layout, i
 
 
 cdef inline uint32_t take_digits(const uint8_t** p, uint32_t length, uint32_t flip, uint32_t* sign) noexcept nogil:
-    # 1 to 4 bytes, big-endian, by one load of 8. The first group of a number holds the sign in its
-    # top bit: sign is then 1.
+    # Takes 1 to 4 bytes, big-endian, by one load of 8. The first group of a number has the sign in
+    # its top bit: sign is then 1.
     cdef uint32_t v = <uint32_t> (load_be_over(p[0], length)
                                   ^ (flip & (((<uint64_t> 1) << (8 * length)) - 1))) ^ sign[0] << (8 * length - 1)
     sign[0] = 0

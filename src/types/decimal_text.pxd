@@ -1,4 +1,4 @@
-# A scaled decimal from its unscaled limbs to text, with all digits of the scale. Header-only.
+# The text of a decimal, made of its unscaled limbs, with all digits of the scale. Header-only.
 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -12,7 +12,7 @@ cdef enum:
 cdef inline size_t decimal_text(const uint64_t* limbs, int limb_count, int scale, char* out) noexcept nogil:
     # Writes into `out`, DECIMAL_TEXT_MAX long; returns the length.
     # Limbs: two's complement, least first, 1 to 4 of them. scale: 0 to 40.
-    cdef char[DECIMAL_TEXT_MAX] digits        # from the right
+    cdef char[DECIMAL_TEXT_MAX] digits        # filled from the right
     cdef uint32_t[8] words
     cdef uint64_t rest
     cdef bint negative = limbs[limb_count - 1] >> 63
@@ -30,7 +30,7 @@ cdef inline size_t decimal_text(const uint64_t* limbs, int limb_count, int scale
     while word_count and not words[word_count - 1]:
         word_count -= 1
     while word_count:
-        # Nine digits per division. The highest word may be below the divisor, then it becomes 0.
+        # Nine digits per division. If the highest word is below the divisor, it becomes 0.
         rest = 0
         for i in range(word_count - 1, -1, -1):
             rest = rest << 32 | words[i]

@@ -7,7 +7,7 @@ from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
 
 
 cdef inline void put_digits(char* place, uint64_t value, int digits) noexcept nogil:
-    # The last so many decimal digits of value, with leading zeros.
+    # The last `count` decimal digits of value, with leading zeros.
     cdef int i
     for i in range(digits - 1, -1, -1):
         place[i] = <char> (c'0' + value % 10)

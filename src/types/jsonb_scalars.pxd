@@ -14,7 +14,7 @@ from wire.codes cimport DECODE_BAD_VALUE, DECODE_NO_MEMORY, DECODE_OK
 
 
 cdef inline int append_double(memory_t* out, double value) noexcept nogil:
-    # With value = 0.d1d2... * 10^point the server writes points from -14 to 15 without exponent.
+    # With value = 0.d1d2... * 10^point, the server writes points from -14 to 15 without an exponent.
     cdef char[20] digits
     cdef char* place
     cdef char* start
@@ -29,7 +29,7 @@ cdef inline int append_double(memory_t* out, double value) noexcept nogil:
     if reserve(out, 48) != DECODE_OK:
         return DECODE_NO_MEMORY
     start = place = <char*> out.data + out.length
-    if signbit(value):                # also -0.0
+    if signbit(value):                # true for -0.0, too
         place[0] = c'-'
         place += 1
     if point < -14 or point > 15:
@@ -63,15 +63,15 @@ cdef inline int append_double(memory_t* out, double value) noexcept nogil:
 
 
 cdef enum:
-    PACKED_DECIMAL_MAX = 120  # bytes of the most digits that a byte can tell, 255
+    PACKED_DECIMAL_MAX = 120  # bytes of 255 digits, the most that a byte can count
 
 
 cdef inline int append_packed_decimal(
     memory_t* out, const uint8_t* data, size_t length, int precision, int scale
 ) noexcept nogil:
     # NEWDECIMAL straight to text. The server computes with up to 81 digits, more than the 65 of
-    # a column; as text any count will do.
-    cdef uint8_t[PACKED_DECIMAL_MAX + 8] packed      # room behind: groups are loaded in whole words
+    # a column; as text, any number will do.
+    cdef uint8_t[PACKED_DECIMAL_MAX + 8] packed      # with room after it: groups are loaded in whole words
     cdef const uint8_t* pos = packed
     cdef int whole = precision - scale
     cdef size_t expected
@@ -102,7 +102,7 @@ cdef inline int append_packed_decimal(
         place[0] = c'0'
         place += 1
     while left:
-        # Whole digits are grouped from the point to the left, fraction digits to the right.
+        # Integer digits are grouped from the point to the left, fraction digits to the right.
         if left > scale:
             digits = (left - scale) % 9 or 9
         else:
@@ -123,7 +123,7 @@ cdef inline int append_packed_decimal(
 
 
 cdef inline Py_ssize_t drop_leading_zeros(char* digits, Py_ssize_t count) noexcept nogil:
-    # All but the last digit; returns how many digits stay.
+    # Removes leading zeros, except the last digit; returns how many digits stay.
     cdef Py_ssize_t zeros = 0
     cdef Py_ssize_t i
     while zeros < count - 1 and digits[zeros] == c'0':
@@ -193,7 +193,7 @@ cdef inline int append_base64(memory_t* out, const uint8_t* data, size_t length)
     cdef size_t i
     cdef uint32_t three
     cdef char* place
-    # 4 characters for each 3 bytes, and 2 more for each line.
+    # 4 characters for every 3 bytes, and 2 more for each line.
     if reserve(out, length // 3 * 4 + 4 + length // 57 * 2) != DECODE_OK:
         return DECODE_NO_MEMORY
     place = <char*> out.data + out.length

@@ -1,12 +1,12 @@
-# MySQL's binary JSON to text, as the server prints it, to the byte.
+# MySQL's binary JSON to text, byte for byte as the server prints it.
 # Header-only; no Python object is made per value. For other modules:
 #
 #   memory_t                                     growable bytes; zero it first
 #   append_jsonb_text(data, length, &buffer)     one document; nogil; returns a status_t:
 #                                                DECODE_OK, DECODE_BAD_VALUE, DECODE_NO_MEMORY
-#   release(&buffer)                             when done; buffer.length = 0 starts again without a malloc
+#   release(&buffer)                             when done; buffer.length = 0 reuses the memory
 #
-# After a failure the buffer may hold a part of the document: cut it back to the length before.
+# After a failure the buffer may hold a part of the document: restore its previous length.
 # The text is always valid UTF-8.
 #
 # Source: MySQL server documentation, "JSON binary format".
@@ -52,8 +52,8 @@ cdef enum:
 cdef struct JsonbPrinter:
     memory_t* out
     int depth                 # containers around the value
-    # Bytes of the document not yet printed. A damaged document can point many entries at one
-    # value; without this a few kilobytes could ask for exabytes of text.
+    # Bytes of the document not printed yet. In a damaged document many entries can point at one
+    # value; without this limit a few kilobytes could ask for exabytes of text.
     size_t budget
 
 
@@ -67,12 +67,12 @@ cdef inline bint spend(JsonbPrinter* printer, size_t n) noexcept nogil:
 # -- Containers ------------------------------------------------------------------------------
 
 cdef struct Container:
-    const uint8_t* start      # of `count`: offsets are relative to it
-    size_t size               # no key and no value reaches beyond
+    const uint8_t* start      # where `count` is; offsets are relative to it
+    size_t size               # no key or value reaches beyond it
     size_t count
     size_t value_entries      # offset of the first value entry
     size_t entries_end        # offset after the last one
-    uint8_t width             # bytes of an offset: 2 small, 4 large
+    uint8_t width             # bytes of an offset: 2 in a small container, 4 in a large one
     bint is_object
 
 
@@ -176,9 +176,9 @@ cdef inline int append_container(
 # -- Strings ---------------------------------------------------------------------------------
 
 cdef inline size_t plain_len(const uint8_t* p, size_t left) noexcept nogil:
-    # Bytes from p on that stand for themselves: ASCII except for controls, quote and backslash.
-    # Eight at a time; each term sets the high bit of a byte that it finds. A borrow can also
-    # set that of a later byte, which only sends the rest to the loop below.
+    # Counts the bytes from p on that need no escape: ASCII except controls, quote and backslash.
+    # Eight at a time; each term sets the high bit of a byte that it finds. A borrow can also set
+    # that of a later byte, which only leaves the rest to the loop below.
     cdef const uint8_t* start = p
     cdef uint64_t ones = 0x0101010101010101u
     cdef uint64_t w, quote, backslash
@@ -206,7 +206,7 @@ cdef inline int append_escaped(JsonbPrinter* printer, const uint8_t* text, size_
     if not spend(printer, length):
         return DECODE_BAD_VALUE
     while True:
-        # Most strings end here in the first turn.
+        # Most strings end here, in the first turn.
         run = plain_len(text, length)
         if reserve(out, run + 6) != DECODE_OK:
             return DECODE_NO_MEMORY
@@ -325,7 +325,7 @@ cdef inline int append_literal(memory_t* out, uint8_t literal) noexcept nogil:
 
 
 cdef inline size_t number_len(uint8_t type) noexcept nogil:
-    # Bytes of a value of fixed length; 0: of another type.
+    # Bytes of a value of a type of fixed length; 0 for other types.
     if type == JSONB_LITERAL:
         return 1
     if type == JSONB_INT16 or type == JSONB_UINT16:

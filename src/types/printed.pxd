@@ -1,5 +1,5 @@
-# Numbers, dates and times as a server prints them. Header-only.
-# Each reads all of n bytes, or returns False.
+# Parses numbers, dates and times as a server prints them. Header-only.
+# Each function reads all n bytes, or returns False.
 # Source: MySQL server documentation, "Date and Time Literals", "Text Resultset Row".
 
 from libc.stdint cimport INT64_MAX, UINT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
@@ -10,13 +10,13 @@ from types.temporal cimport (
 )
 
 cdef enum:
-    DIGITS64 = 19                   # decimal digits that 64 bits hold for sure
+    DIGITS64 = 19                   # decimal digits that always fit 64 bits
     DATE_LEN = 10                   # 2026-11-22
     DATETIME_LEN = 19               # 2026-11-22 10:11:12, and from 20 on its fraction
 
 
 cdef inline bint read_digits(const uint8_t* p, size_t n, uint64_t* out) noexcept nogil:
-    # At most DIGITS64; of none it is 0
+    # At most DIGITS64 digits; without any, the value is 0
     cdef size_t i
     cdef uint8_t digit
     out[0] = 0
@@ -51,7 +51,7 @@ cdef inline bint read_signed(const uint8_t* p, size_t n, int64_t* out) noexcept 
 
 cdef inline bint read_decimal(const uint8_t* p, size_t n, uint32_t precision, uint32_t scale,
                               uint128_t* out) noexcept nogil:
-    # In units of the last digit, of which the text has as many after its point as the scale; precision: up to 38
+    # The value in units of the last digit. The text has `scale` digits after its point; precision: up to 38
     cdef bint negative = n > 0 and p[0] == c'-'
     cdef uint32_t point = scale + 1 if scale else 0
     cdef uint32_t step
@@ -85,7 +85,7 @@ cdef inline bint read_decimal(const uint8_t* p, size_t n, uint32_t precision, ui
 
 
 cdef inline uint32_t read_two(const uint8_t* p) noexcept nogil:
-    # Above 99: they are not digits
+    # Two digits; a result above 99 means that they are not digits
     cdef uint32_t tens = <uint32_t> p[0] - c'0'
     cdef uint32_t ones = <uint32_t> p[1] - c'0'
     return tens * 10 + ones if tens <= 9 and ones <= 9 else 100
@@ -104,7 +104,7 @@ cdef inline bint read_fraction(const uint8_t* p, size_t n, uint32_t* us) noexcep
 
 
 cdef inline bint read_date(const uint8_t* p, size_t n, int64_t* days, bint* known) noexcept nogil:
-    # known: the calendar has it
+    # known: whether the calendar has the date
     cdef uint32_t century, year, month, day
     if n != DATE_LEN or p[4] != c'-' or p[7] != c'-':
         return False

@@ -1,4 +1,4 @@
-# The fewest decimal digits that read back as the same double, the nearest of them to it.
+# The fewest decimal digits that read back as the same double; of several, the nearest to it.
 # Header-only; no Python, no allocation.
 #
 # Source: R. Giulietti, "The Schubfach way to render doubles". The digits are those of Python's
@@ -14,8 +14,8 @@ cdef extern from *:
 
     typedef unsigned __int128 binlog_product;
 
-    /* Leading 64 bits of the 192-bit product power * x; the lowest is set if any bit was cut off
-       (rounding to odd keeps comparisons with whole and half units exact). */
+    /* The leading 64 bits of the 192-bit product power * x. The lowest is set if any bit was cut off:
+       rounding to odd keeps comparisons with whole and half units exact. */
     static inline uint64_t binlog_scaled(int power, uint64_t x)
     {
         const uint64_t *bits = binlog_power_of_ten_bits[power - BINLOG_POWER_OF_TEN_MIN];
@@ -36,7 +36,7 @@ cdef extern from *:
 
 
 cdef inline uint64_t shortest_double(double value, int* exponent) noexcept nogil:
-    # value, finite, is result * 10^exponent except for its sign; the result has no trailing zeros.
+    # A finite value is result * 10^exponent except for its sign; the result has no trailing zeros.
     cdef uint64_t bits, c, lower, upper, middle, unit, digits
     cdef int32_t q
     cdef int k, shift
@@ -72,12 +72,12 @@ cdef inline uint64_t shortest_double(double value, int* exponent) noexcept nogil
         below = unit >= 10 and lower <= 40 * digits
         above = unit >= 10 and 40 * digits + 40 <= upper
         if below != above:
-            digits += above      # a digit fewer is enough
+            digits += above      # one digit fewer is enough
             k += 1
         else:
             below = lower <= 4 * unit
             above = 4 * unit + 4 <= upper
-            if below == above:   # the nearer one, the even one of two as near
+            if below == above:   # take the nearer, or the even one of two equally near
                 above = middle > 4 * unit + 2 or (middle == 4 * unit + 2 and unit & 1)
             digits = unit + above
     while digits % 10 == 0:

@@ -1,9 +1,9 @@
-# Dates and times: wire bytes to days or microseconds since 1970, one inline decoder per layout.
+# Dates and times: from wire bytes to days or microseconds since 1970, one inline decoder per layout.
 #
-# A date that no calendar has (zero, partial, year 0, 31 February) is legal data in MySQL.
-# Decoders then return False and leave the fields in `at`, so that the caller can keep them.
+# An invalid date (zero, partial, year 0, 31 February) is legal data in MySQL. Decoders then
+# return False and leave the fields in `at`, so that the caller can keep them.
 # Any bytes are safe: fields are masked to their width before they are used. Loads may read up
-# to 8 bytes from where a value begins: the caller sees to the room (see ROOM in decode/plan.pxd).
+# to 8 bytes from the start of a value: the caller provides the room (see ROOM in decode/plan.pxd).
 #
 # Source: MySQL server documentation, "Date and Time Data Type Representation";
 # MariaDB for the layouts of its own fractional types.
@@ -16,17 +16,17 @@ from wire.cursor cimport load_be, load_be_over, load_u24, load_u24_over, load_u3
 cdef enum:
     DAYS_TO_1970 = 719528               # from 0000-01-01, proleptic Gregorian
     SECONDS_PER_DAY = 86400
-    CYCLE_MONTHS = 400 * 13             # the calendar's own period, after which it repeats,
-    CYCLE_DAYS = 146097                 # and the days that it has
-    TABLE_CYCLE = 4                     # the table is of years 1600 to 2399
+    CYCLE_MONTHS = 400 * 13             # the period after which the calendar repeats
+    CYCLE_DAYS = 146097                 # the days in it
+    TABLE_CYCLE = 4                     # the table covers the years 1600 to 2399
     TABLE_MONTHS = 2 * CYCLE_MONTHS
-    FIRST_MONTH = 1 * 13                # of year 1; year 0 is none, and was a leap year
+    FIRST_MONTH = 1 * 13                # of year 1; year 0 is not valid, although it would be a leap year
     END_MONTH = 10000 * 13
 
 cdef extern from *:
     """
-    /* By year * 13 + month, in years 1600 to 2399: days from 0000-01-01 to the month's first, times 32, plus its
-       number of days. 0 if there is no such month: its every day is then too many. */
+    /* Indexed by year * 13 + month, for the years 1600 to 2399: days from 0000-01-01 to the first of the month, times
+       32, plus the month's number of days. 0 if there is no such month: then every day is out of range. */
     #define BINLOG_LEAP(y) ((y) % 4 == 0 && ((y) % 100 != 0 || (y) % 400 == 0))
     #define BINLOG_YEAR(y) (365 * (y) + ((y) + 3) / 4 - ((y) + 99) / 100 + ((y) + 399) / 400)
     #define BINLOG_MONTH(y, before, length) (BINLOG_YEAR(y) + (before)) << 5 | (length)
@@ -65,18 +65,18 @@ cdef struct datetime_fields_t:
 
 
 cdef inline bint days_of_date(uint32_t year_month, uint32_t day, int64_t* out) noexcept nogil:
-    # False if the calendar lacks the day. Year 0 counts as none: no date type of Python has it.
+    # False if the calendar does not have the day. Year 0 is not valid: Python's date types do not have it.
     cdef uint32_t place = year_month - TABLE_CYCLE * CYCLE_MONTHS
     cdef uint32_t month
     if unlikely(place >= TABLE_MONTHS):
         return days_of_rare_date(year_month, day, out)
     month = calendar[place]
     out[0] = <int64_t> (month >> 5) + day - (DAYS_TO_1970 + 1)
-    return day - 1 < month & 31             # unsigned: day 0 is none
+    return day - 1 < month & 31             # unsigned, so day 0 is out of range
 
 
 cdef inline bint days_of_rare_date(uint32_t year_month, uint32_t day, int64_t* out) noexcept nogil:
-    # The same of years that are not in the table, by those of it that are like them
+    # The same for years outside the table, by the corresponding years in it
     cdef uint32_t cycle = year_month // CYCLE_MONTHS
     cdef uint32_t month = calendar[year_month - cycle * CYCLE_MONTHS]
     out[0] = <int64_t> (month >> 5) + (<int64_t> cycle - TABLE_CYCLE) * CYCLE_DAYS + day - (DAYS_TO_1970 + 1)
@@ -84,7 +84,7 @@ cdef inline bint days_of_rare_date(uint32_t year_month, uint32_t day, int64_t* o
 
 
 cdef inline uint32_t year_month_of(uint32_t year, uint32_t month) noexcept nogil:
-    # Index into the calendar; 0, which is not a month, for what lies outside
+    # Index into the calendar; 0, which is not a month, for anything outside
     return year * 13 + month if month <= 12 and year <= 9999 else 0
 
 
@@ -109,7 +109,7 @@ cdef inline void split_packed_datetime(uint64_t v, datetime_fields_t* at) noexce
 
 cdef inline uint32_t load_fraction_us(const uint8_t* p, uint32_t fraction_len) noexcept nogil:
     # Big-endian hundredths, ten-thousandths or microseconds in 1, 2 or 3 bytes;
-    # damaged values are held at the largest fraction.
+    # damaged values become the largest fraction.
     cdef uint32_t us
     if fraction_len == 0:
         return 0
@@ -122,7 +122,7 @@ cdef inline uint32_t load_fraction_us(const uint8_t* p, uint32_t fraction_len) n
 
 cdef inline bint decode_datetime2(const uint8_t* p, uint32_t fraction_len, datetime_fields_t* at,
                                   int64_t* out) noexcept nogil:
-    # 2**39 is the sign's bias; negative values are not written
+    # 2**39 is the bias of the sign; servers do not write negative values
     cdef uint64_t v = load_be_over(p, 5)
     cdef uint32_t hms = <uint32_t> v & 0x1FFFF
     cdef int64_t days
@@ -149,7 +149,7 @@ cdef inline bint decode_timestamp2(const uint8_t* p, uint32_t fraction_len, date
 
 
 cdef inline int64_t us_of_packed_time(int64_t packed) noexcept nogil:
-    # hours (10 bits), minutes (6), seconds (6), then 24 bits of microseconds; sign apart
+    # hours (10 bits), minutes (6), seconds (6), then 24 bits of microseconds; the sign is separate
     cdef uint64_t t = <uint64_t> (-packed if packed < 0 else packed)
     cdef uint64_t hms = t >> 24
     cdef int64_t us = <int64_t> (((hms >> 12 & 1023) * 3600 + (hms >> 6 & 63) * 60 + (hms & 63)) * 1000000
@@ -158,7 +158,7 @@ cdef inline int64_t us_of_packed_time(int64_t packed) noexcept nogil:
 
 
 cdef inline int64_t decode_time2(const uint8_t* p, uint32_t fraction_len) noexcept nogil:
-    # The bias is taken off the whole value, so a negative fraction borrows from the integer part.
+    # The bias is subtracted from the whole value, so a negative fraction borrows from the integer part.
     cdef int64_t whole
     cdef int64_t fraction
     if fraction_len == 3:
@@ -218,7 +218,7 @@ cdef inline bint decode_datetime(const uint8_t* p, datetime_fields_t* at, int64_
 
 # ---------------------------------------------------------------- MariaDB's own fractions
 # Types 7, 11 and 12 with n > 0 digits (mysql56_temporal_format=OFF): unsigned, big-endian,
-# in units of the last digit. Only a schema tells n.
+# in units of the last digit. Only a schema gives n.
 
 cdef inline bint decode_maria_timestamp(const uint8_t* p, uint32_t width, uint32_t digits,
                                         datetime_fields_t* at, int64_t* out) noexcept nogil:
@@ -232,7 +232,7 @@ cdef inline bint decode_maria_timestamp(const uint8_t* p, uint32_t width, uint32
 
 
 cdef inline int64_t decode_maria_time(const uint8_t* p, uint32_t width, uint32_t digits) noexcept nogil:
-    # Biased by 839 hours
+    # The bias is 839 hours
     cdef int64_t v = <int64_t> load_be(p, width) - <int64_t> 3020400 * power_of_ten[digits]
     return v * power_of_ten[6 - digits]
 

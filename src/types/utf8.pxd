@@ -1,5 +1,5 @@
-# UTF-8: is it valid, and how other encodings become it.
-# Transcoders write at most three bytes for each byte that they read; the caller has reserved them.
+# Checks UTF-8, and converts other encodings to it.
+# Transcoders write at most three bytes for each byte that they read; the caller has reserved the room.
 # Header-only.
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -23,7 +23,7 @@ cdef extern from "types/ascii.h" nogil:
 
 
 cdef inline size_t ascii_prefix(const uint8_t* p, size_t length) noexcept nogil:
-    # Bytes at the start that are ASCII for sure; up to 7 more may be.
+    # A number of leading bytes that are ASCII; up to 7 more may be.
     cdef size_t i = 0
     while length - i >= 32:
         if (load_u64(p + i) | load_u64(p + i + 8) | load_u64(p + i + 16) | load_u64(p + i + 24)) & HIGH_BITS:
@@ -37,7 +37,7 @@ cdef inline size_t ascii_prefix(const uint8_t* p, size_t length) noexcept nogil:
 
 
 cdef inline size_t utf8_char_len(const uint8_t* p, size_t left) noexcept nogil:
-    # Bytes of the multi-byte character at p; 0: none that UTF-8 has (RFC 3629).
+    # Length in bytes of the multi-byte character at p; 0: not valid in UTF-8 (RFC 3629).
     cdef uint8_t first = p[0]
     cdef uint8_t low = 0x80
     cdef uint8_t high = 0xBF
@@ -105,12 +105,12 @@ cdef inline uint8_t* put_utf8(uint8_t* out, uint32_t code) noexcept nogil:
     return out + 4
 
 
-# Each returns the bytes written, or TRANSCODE_FAILED where the input is not of its encoding.
+# Each returns the number of bytes written, or TRANSCODE_FAILED if the input is not valid in its encoding.
 
 cdef inline Py_ssize_t from_table(
     const uint8_t* p, size_t length, uint8_t* out, const uint32_t* table, bint keeps_ascii
 ) noexcept nogil:
-    # table: for each byte its UTF-8 in the low three bytes, their number in the top one; 0: undefined.
+    # table: for each byte, its UTF-8 in the low three bytes and their number in the top one; 0: undefined.
     cdef uint8_t* start = out
     cdef size_t i = 0, n
     cdef uint32_t entry
@@ -126,7 +126,7 @@ cdef inline Py_ssize_t from_table(
         entry = table[p[i]]
         if entry == 0:
             return TRANSCODE_FAILED
-        # Four bytes are written where up to three count: the caller reserves one more.
+        # Four bytes are written, of which up to three count: the caller reserves one more.
         memcpy(out, &entry, 4)
         out += entry >> 24
         i += 1

@@ -1,8 +1,8 @@
-"""The packets of a replication stream: their headers stripped and their pieces joined, in place, without the GIL.
+"""Unpacks a replication stream in place, without the GIL: strips the packets' headers and joins their pieces.
 
 A server sends each event as one packet, or as several of 16 MiB - 1 bytes and a last, shorter one. Bytes are
-received into one buffer at `fill`; `strip` moves what is in the packets together at its front, so that whole
-events lie there one after the other, as in the log's file:
+received into one buffer at `fill`. `strip` moves the contents of the packets to the front of the buffer, so that
+complete events lie there one after the other, as in the log's file:
 
     0        whole      written       unread       fill
     |  events  |  a piece  |  (free)    |  packets  |
@@ -27,7 +27,7 @@ from wire.header cimport V4_MINIMUM_HEADER_LEN, flags_of, length_of, next_positi
 cdef enum:
     PACKET_HEADER_LEN = 4
     LONGEST_PIECE = 0xFFFFFF
-    ARTIFICIAL = 0x20               # flag of an event that is in no log
+    ARTIFICIAL = 0x20               # flag of an event that is not in the log
     SEMI_SYNC_MAGIC = 0xEF
 
 cdef enum strip_status_t:
@@ -41,11 +41,11 @@ cdef enum strip_status_t:
 
 # What `strip` comes back with.
 MORE = STRIP_MORE                   # receive more
-SPECIAL = STRIP_SPECIAL             # an event that is in no log lies between whole and written: take it, then drop
-HOLE = STRIP_HOLE                   # so does one that is not where the one before it ends: see `gap`
-REFUSED = STRIP_REFUSED             # not an event but an error or EOF packet lies there: the dump is over
-OUT_OF_ORDER = STRIP_OUT_OF_ORDER   # a sequence number is not the next
-NOT_AN_EVENT = STRIP_NOT_AN_EVENT   # a packet that is not an event, or whose length is not that of its event
+SPECIAL = STRIP_SPECIAL             # an event that is not in the log lies between whole and written: take it, then drop
+HOLE = STRIP_HOLE                   # the event there does not begin where the one before it ends: see `gap`
+REFUSED = STRIP_REFUSED             # an error or EOF packet lies there: the dump is over
+OUT_OF_ORDER = STRIP_OUT_OF_ORDER   # a sequence number is not the next one
+NOT_AN_EVENT = STRIP_NOT_AN_EVENT   # a packet is not an event, or its length is not that of its event
 TOO_LARGE = STRIP_TOO_LARGE         # an event of more than event_bytes: see `event_length`
 
 
@@ -57,23 +57,23 @@ cdef class Packets:
     event_bytes : int
         Most bytes of an event.
     semi_sync : bool
-        We asked to be a semi-synchronous replica. If the server grants it, which its first packet shows, every
-        event is preceded by two bytes that say whether to acknowledge it.
+        The client has asked to be a semi-synchronous replica. If the server agrees, which its first packet shows,
+        two bytes before each event say whether to acknowledge it.
     numbered : bool
-        Packets are numbered one after the other. On a compressed line their frames are instead.
+        Whether packets are numbered consecutively. In the compressed protocol their frames are numbered instead.
 
     Attributes
     ----------
     position : int
-        In the server's file, of the byte after the whole events.
+        Position in the server's file of the byte after the complete events.
     whole, written, unread, fill : int
-        Places in the buffer, see above.
+        Offsets in the buffer; see above.
     event_length : int
-        What the event at hand says of itself; 0 if it has not come so far.
+        The length that the current event gives; 0 if its header is not complete yet.
     gap : int
-        With HOLE: where the event begins.
+        With HOLE: the position where the event begins.
     acknowledge : bool
-        The server waits for the acknowledgement of one of the whole events.
+        The server waits for the acknowledgement of one of the complete events.
     """
 
     cdef readonly uint64_t position
@@ -88,18 +88,18 @@ cdef class Packets:
     cdef bint semi_sync
     cdef bint numbered
     cdef uint8_t sequence           # of the next packet
-    cdef uint32_t left              # bytes of the packet at hand
-    cdef bint joined                # it is followed by one that continues with the same event
-    cdef bint inside                # an event, or what stands for one
-    cdef uint8_t kind               # its first byte: 0 an event
-    cdef bint asked                 # to acknowledge it
+    cdef uint32_t left              # bytes left of the current packet
+    cdef bint joined                # the next packet continues the same event
+    cdef bint inside                # inside an event, or an error or EOF packet
+    cdef uint8_t kind               # its first byte; 0: an event
+    cdef bint asked                 # the server asks to acknowledge it
     cdef bint counts_anew           # the next packet may be number 1
-    cdef bint looks                 # … whether its first packet has what semi-sync adds
+    cdef bint looks                 # look whether the first packet has the semi-sync bytes
     cdef memory_t gtid_runs
     cdef gtid_t running             # the transaction that began last
-    cdef readonly int begun         # 1: it may continue; 0: it has ended; -1: nothing of either was seen
-    cdef readonly size_t state_at   # an event that says which GTIDs came before its log, among the whole ones …
-    cdef readonly size_t state_len  # … if there is one
+    cdef readonly int begun         # 1: it may continue; 0: it has ended; -1: neither was seen
+    cdef readonly size_t state_at   # offset of a complete event that lists the GTIDs before its log …
+    cdef readonly size_t state_len  # … and its length, 0 if there is none
 
     def __cinit__(self, uint64_t event_bytes, *, bint semi_sync=False, bint numbered=True):
         self.numbered = numbered
@@ -123,17 +123,17 @@ cdef class Packets:
                 self.running.domain_id, self.running.server_id, self.running.sequence_number)
 
     def strip(self, uint8_t[::1] buffer not None):
-        """Take what was received.
+        """Process the bytes that were received.
 
         Parameters
         ----------
         buffer : writable bytes-like
-            The same since the last `compact`.
+            The same buffer since the last `compact`.
 
         Returns
         -------
         int
-            MORE, SPECIAL, HOLE, REFUSED, or what is wrong.
+            MORE, SPECIAL, HOLE, REFUSED, or one of the errors.
         """
         cdef int status
         if self.fill > <size_t> buffer.shape[0] or not self.whole <= self.written <= self.unread <= self.fill:
@@ -145,22 +145,22 @@ cdef class Packets:
         return status
 
     def accept(self, uint8_t[::1] buffer not None, uint64_t position):
-        """The event between whole and written belongs to the log, at this position."""
+        """Accept the event between whole and written as part of the log, at this position."""
         if self.written > <size_t> buffer.shape[0] or self.written - self.whole < V4_MINIMUM_HEADER_LEN:
             raise ValueError("there is no event")
         self.position = position
         self.take_over(&buffer[0])
 
     def drop(self):
-        """The event between whole and written is done with."""
+        """Drop the event between whole and written."""
         self.written = self.whole
 
     def go_to(self, uint64_t position):
-        """The next event lies there."""
+        """Set the position of the next event."""
         self.position = position
 
     def compact(self, uint8_t[::1] source not None, uint8_t[::1] target not None):
-        """Forget the whole events: move what is after them to the front of a buffer, maybe of the same one."""
+        """Forget the complete events: move what follows them to the front of a buffer, which may be the same one."""
         cdef size_t piece = self.written - self.whole
         cdef size_t rest = self.fill - self.unread
         if self.fill > <size_t> source.shape[0] or piece + rest > <size_t> target.shape[0]:
@@ -194,7 +194,7 @@ cdef class Packets:
                 at = data + self.unread
                 n = load_u24(at)
                 if self.counts_anew:
-                    # After an event that it wants acknowledged a server counts from the reply, packet 0.
+                    # After an event that must be acknowledged, a server counts from the reply, which is packet 0.
                     self.counts_anew = False
                     if at[3] == 1:
                         self.sequence = 1
@@ -202,7 +202,7 @@ cdef class Packets:
                     return STRIP_OUT_OF_ORDER
                 before = 0
                 if not self.inside:
-                    # The first byte of an event's first packet, and after it what semi-sync adds, are not its own.
+                    # The first byte of an event's first packet, and the semi-sync bytes after it, are not part of it.
                     if n == 0:
                         return STRIP_NOT_AN_EVENT
                     if self.fill - self.unread < PACKET_HEADER_LEN + 1:
@@ -216,7 +216,7 @@ cdef class Packets:
                                 return STRIP_NOT_AN_EVENT
                             if self.fill - self.unread < PACKET_HEADER_LEN + 3:
                                 return STRIP_MORE
-                            if self.looks:      # the first event's time is 0: it cannot be taken for the mark
+                            if self.looks:      # the first event's timestamp is 0: it cannot be mistaken for the mark
                                 self.looks = False
                                 self.semi_sync = at[5] == SEMI_SYNC_MAGIC
                         if self.semi_sync:
@@ -240,7 +240,7 @@ cdef class Packets:
             self.unread += n
             self.left -= n
             if self.kind != 0:
-                if self.written - self.whole > 4096:            # an error's text is 512 bytes long
+                if self.written - self.whole > 4096:            # an error's text has at most 512 bytes
                     return STRIP_NOT_AN_EVENT
                 continue
             if self.event_length == 0 and self.written - self.whole >= V4_MINIMUM_HEADER_LEN:
@@ -267,14 +267,14 @@ cdef class Packets:
                 or (log_pos == 0 and (kind == FORMAT_DESCRIPTION_EVENT or kind == ROTATE_EVENT))):
             return STRIP_SPECIAL
         if log_pos != 0 and log_pos != <uint32_t> (self.position + length):
-            # Further on than the event before it ends: how far, the low half of the position tells.
+            # It begins after the end of the event before it; the low half of the position says how far.
             self.gap = self.position + <uint32_t> (log_pos - <uint32_t> (self.position + length))
             return STRIP_HOLE
         self.take_over(data)
         return STRIP_MORE
 
     cdef void take_over(self, const uint8_t* data) noexcept nogil:
-        # The event between whole and written is one of the log's
+        # The event between whole and written is part of the log
         cdef const uint8_t* event = data + self.whole
         cdef uint8_t kind = type_of(event)
         cdef Cursor body
@@ -283,7 +283,7 @@ cdef class Packets:
             body.pos = event + V4_MINIMUM_HEADER_LEN
             body.end = data + self.written
             if decode_gtid_event(kind, server_id_of(event), &body, &self.running, &flags):
-                note_gtid_run(&self.gtid_runs, &self.running)   # without memory for it a failover would be refused
+                note_gtid_run(&self.gtid_runs, &self.running)   # if there is no memory, a failover would be refused
             self.begun = 1
         elif (kind == XID_EVENT or kind == XA_PREPARE_EVENT or kind == TRANSACTION_PAYLOAD_EVENT
                 or kind == ROTATE_EVENT):

@@ -1,8 +1,8 @@
-"""The rows of a statement, out of the packets of the text protocol into columns, without the GIL.
+"""The rows of a statement, from the packets of the text protocol into columns, without the GIL.
 
-A server sends how many columns there are, their definitions, and each row as one packet, or as several of 16 MiB - 1
-bytes and a last, shorter one. Bytes are received into one buffer; `take` notes where the fields of whole rows lie
-there, `column` lays one column out in Arrow's manner:
+A server sends the number of columns, their definitions, and each row as one packet, or as several of 16 MiB - 1
+bytes and a last, shorter one. Bytes are received into one buffer. `take` notes where the fields of complete rows lie
+there; `column` lays out one column in Arrow's format:
 
     0      rows that were taken        unread        fill
     |  packets, pieces joined in place  |  a part of one  |
@@ -32,10 +32,10 @@ cnp.import_array()
 cdef enum:
     PACKET_HEADER_LEN = 4
     LONGEST_PIECE = 0xFFFFFF
-    EOF_MAX = 8                         # bytes of a packet that ends something; a row that begins so is longer
+    EOF_MAX = 8                         # most bytes of an EOF packet; a row with the same first byte is longer
     EOF_MARK = 0xFE
     ERROR_MARK = 0xFF
-    NULL_MARK = 0xFB                    # a field of a row; in place of a column count: the server asks for a file
+    NULL_MARK = 0xFB                    # a NULL field; in place of a column count, the server asks for a file
     MAX_COLUMNS = 4096
 
 cdef enum take_status_t:
@@ -50,8 +50,8 @@ cdef enum take_status_t:
 MORE = TAKE_MORE                        # receive more
 ENDED = TAKE_ENDED                      # that was the last row
 REFUSED = TAKE_REFUSED                  # an error packet ends before unread: see `refusal_len`
-OUT_OF_ORDER = TAKE_OUT_OF_ORDER        # a sequence number is not the next
-MALFORMED = TAKE_MALFORMED              # a packet is not what comes there
+OUT_OF_ORDER = TAKE_OUT_OF_ORDER        # a sequence number is not the next one
+MALFORMED = TAKE_MALFORMED              # a packet is not what is expected there
 
 cdef enum format_t:
     FORMAT_BYTES = 0
@@ -62,17 +62,17 @@ cdef enum format_t:
     FORMAT_DATETIME
     FORMAT_TIME
 
-# What `column` makes of texts.
-BYTES = FORMAT_BYTES                    # what they are: offsets (int32) and bytes
+# What `column` converts texts to.
+BYTES = FORMAT_BYTES                    # unchanged: offsets (int32) and bytes
 SIGNED = FORMAT_SIGNED                  # int64
 UNSIGNED = FORMAT_UNSIGNED              # uint64
 DECIMAL = FORMAT_DECIMAL                # 128 bits
-DATE = FORMAT_DATE                      # int32 days since 1970; NULL where no calendar has it
-DATETIME = FORMAT_DATETIME              # int64 microseconds since 1970; as DATE
+DATE = FORMAT_DATE                      # int32 days since 1970; NULL for an invalid date
+DATETIME = FORMAT_DATETIME              # int64 microseconds since 1970; NULL for an invalid date
 TIME = FORMAT_TIME                      # int64 microseconds
 
 cdef struct field_t:
-    uint64_t at                         # in the buffer; 0: NULL, as no field is
+    uint64_t at                         # offset in the buffer; 0, where no field can be: NULL
     uint32_t length
 
 cdef bint wide = binlog_has_wide()
@@ -84,13 +84,13 @@ cdef class ResultRows:
     Parameters
     ----------
     numbered : bool
-        Packets are numbered one after the other. On a compressed line their frames are instead.
+        Whether packets are numbered consecutively. In the compressed protocol their frames are numbered instead.
 
     Attributes
     ----------
     columns, rows : int
     unread : int
-        Place in the buffer after the packets that were taken.
+        Offset in the buffer after the packets that were taken.
     refusal_len : int
         With REFUSED: the length of the error packet, which ends at `unread`.
     """
@@ -99,11 +99,11 @@ cdef class ResultRows:
     cdef readonly int64_t rows
     cdef readonly size_t unread
     cdef readonly size_t refusal_len
-    cdef int to_come                    # packets of definitions, and their end; -1: the count comes first
+    cdef int to_come                    # packets of definitions and their end still to come; -1: the count comes first
     cdef bint numbered
     cdef uint8_t sequence               # of the next packet
     cdef memory_t fields                # a field_t for each field, row by row
-    cdef size_t reach                   # after the last field
+    cdef size_t reach                   # offset after the last field
 
     def __cinit__(self, *, bint numbered=True):
         self.numbered = numbered
@@ -114,19 +114,19 @@ cdef class ResultRows:
         release(&self.fields)
 
     def take(self, uint8_t[::1] buffer not None, size_t fill):
-        """Take what was received.
+        """Process the bytes that were received.
 
         Parameters
         ----------
         buffer : writable bytes-like
-            The same since the last `clear`, at most 2 GiB.
+            The same buffer since the last `clear`, at most 2 GiB.
         fill : int
-            Where what was received ends in it.
+            Where the received bytes end in it.
 
         Returns
         -------
         int
-            MORE, ENDED, REFUSED, or what is wrong.
+            MORE, ENDED, REFUSED, or one of the errors.
         """
         cdef int status = TAKE_MORE
         if fill > <size_t> buffer.shape[0] or fill > INT32_MAX or self.unread > fill:
@@ -139,7 +139,7 @@ cdef class ResultRows:
         return status
 
     def clear(self):
-        """Forget the rows. What is after `unread` is expected at the front of the buffer from now on."""
+        """Forget the rows. From now on, the bytes after `unread` are expected at the front of the buffer."""
         self.rows = 0
         self.unread = self.reach = 0
         self.fields.length = 0
@@ -151,26 +151,26 @@ cdef class ResultRows:
         Parameters
         ----------
         buffer : bytes-like
-            The one that was taken from.
+            The buffer that `take` was given.
         number : int
         format : int
             BYTES, SIGNED, …
         precision, scale : int
-            Of DECIMAL.
+            For DECIMAL.
         charset : ndarray of uint32, shape (256,), optional
-            Of BYTES: a one-byte character set, from which they become UTF-8; see ``arrow.text.utf8_table``.
+            For BYTES: a one-byte character set, to convert from to UTF-8; see ``arrow.text.utf8_table``.
         keeps_ascii : bool
-            ASCII is the same in it.
+            Whether ASCII is the same in that character set.
 
         Returns
         -------
         tuple of (int, ndarray or None, ndarray or None, ndarray)
-            How many are NULL, and Arrow's buffers: validity (None without NULL), offsets (of BYTES), values.
+            The number of NULLs, and Arrow's buffers: validity (None without NULLs), offsets (for BYTES), values.
 
         Raises
         ------
         ValueError
-            A text is not one of the format.
+            A text cannot be converted.
         """
         cdef int64_t rows = self.rows
         cdef cnp.ndarray nulls = np.zeros((rows + 7) // 8, np.uint8)
@@ -253,7 +253,7 @@ cdef class ResultRows:
                     return status
 
     cdef int next_packet(self, uint8_t* data, size_t fill, Cursor* out) noexcept nogil:
-        # Moves unread after it if all of it is there, and joins its pieces
+        # If the next packet is complete, joins its pieces and moves `unread` after it
         cdef size_t at = self.unread
         cdef size_t end = at + PACKET_HEADER_LEN
         cdef uint8_t sequence = self.sequence
@@ -343,7 +343,7 @@ cdef class ResultRows:
         spans.room = room
         spans.at = 0
         spans.offsets = offsets
-        spans.count = <int> self.rows       # fewer than bytes in the buffer
+        spans.count = <int> self.rows       # it fits: rows are fewer than bytes in the buffer
         return binlog_copy_spans(wide, &spans, 0) == spans.count
 
     cdef int64_t transcode(self, const field_t* field, const uint8_t* buffer, const uint32_t* charset,
@@ -388,7 +388,7 @@ cdef class ResultRows:
                 if format == FORMAT_DECIMAL:
                     memcpy(values + 16 * i, &decimal, 16)
                 elif format == FORMAT_DATE:
-                    memcpy(values + 4 * i, &number, 4)      # little-endian: its low half
+                    memcpy(values + 4 * i, &number, 4)      # little-endian: the low half
                 else:
                     memcpy(values + 8 * i, &number, 8)
                 if not known:
@@ -400,7 +400,7 @@ cdef class ResultRows:
 
 
 cdef inline uint32_t widest_of(const uint32_t* charset) noexcept nogil:
-    # Bytes of UTF-8 to a character
+    # Most bytes of UTF-8 per character
     cdef uint32_t most = 0
     cdef int k
     for k in range(256):

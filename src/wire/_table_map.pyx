@@ -1,7 +1,7 @@
 """TABLE_MAP_EVENT: the body and the optional metadata after it, as the event has them.
 
-What the counts mean, for which the two vendors have different rules, is told in
-binlog_core/_tables/tables.py; here bytes become lists.
+Here bytes become lists. The two vendors have different rules for what the counts mean: see
+binlog_core/_tables/tables.py.
 """
 
 from libc.stdint cimport uint8_t, uint64_t
@@ -34,10 +34,10 @@ cdef object METADATA_LEN = {code: t.metadata_len for code, t in COLUMN_TYPES.ite
 
 
 cdef class TableMap:
-    """One TABLE_MAP_EVENT, undigested.
+    """One TABLE_MAP_EVENT, not interpreted.
 
     Attributes are named after the fields in the server's documentation; those that the
-    event lacks are None. Lists of the optional metadata have the order and counting of
+    event lacks are None. Lists of the optional metadata are ordered and counted as in
     the event: see ``binlog_core._tables.table_map.shape_of``.
     """
 
@@ -76,7 +76,7 @@ cdef bytes take_bytes(Cursor* cur, uint64_t length, str what):
 
 
 cdef bytes take_name(Cursor* cur, str what):
-    # The length comes first, and yet a NUL follows.
+    # The length comes first, and still a NUL follows.
     cdef bytes name = take_bytes(cur, take_length(cur, what), what)
     if remaining(cur) < 1 or take_u8(cur) != 0:
         raise DecodeError(f"{what}: expected a NUL after the name")
@@ -172,12 +172,12 @@ cdef int take_optional_metadata(TableMap map, Cursor* cur) except -1:
 
 
 def decode_table_name(const uint8_t[::1] data):
-    """The names at the head of a TABLE_MAP_EVENT's body, and what is after them.
+    """The names at the head of a TABLE_MAP_EVENT's body, and the rest.
 
     Parameters
     ----------
     data : bytes-like, shape (n_bytes,), uint8
-        As in :func:`decode_table_map`.
+        The same bytes as for :func:`decode_table_map`.
 
     Returns
     -------
@@ -208,7 +208,7 @@ def decode_table_map(const uint8_t[::1] data):
     Raises
     ------
     DecodeError
-        A length reaches past the event, or more than 4096 columns.
+        A length reaches past the event, or there are more than 4096 columns.
 
     Source: MySQL server documentation, "Table_map_event"; MariaDB Knowledge Base,
     "TABLE_MAP_EVENT".
@@ -236,7 +236,7 @@ def decode_table_map(const uint8_t[::1] data):
     map.column_metadata = []
     for code in map.column_types:
         if code not in METADATA_LEN:
-            # How much metadata such a type has is not known: nothing after it can be told either.
+            # The size of this type's metadata is not known, so nothing after it can be read.
             map.column_metadata.extend([b""] * (<Py_ssize_t> column_count - len(map.column_metadata)))
             metadata.pos = metadata.end
             break

@@ -3,11 +3,11 @@
 
 cdef enum status_t:
     DECODE_OK = 0
-    DECODE_TRUNCATED = 1      # the data ends inside an event: more may come
+    DECODE_TRUNCATED = 1      # the data ends inside an event: more may follow
     DECODE_MALFORMED = 2      # a length, count or type that is not valid
     DECODE_NO_MEMORY = 3
     DECODE_BAD_VALUE = 4      # the bytes of one value are not valid
-    DECODE_TOO_LARGE = 5      # more records than one event may make
+    DECODE_TOO_LARGE = 5      # the event makes more records than the limit allows
 
 cdef enum event_type_t:
     UNKNOWN_EVENT = 0

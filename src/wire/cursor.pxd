@@ -1,6 +1,6 @@
 # The bounded cursor: everything read from a binlog goes through it.
-# take_ reads and advances, skip_ advances; neither checks. Check once for a fixed-size
-# block with remaining(), then take its fields in wire order.
+# take_ reads and advances, skip_ advances; neither checks. Check a fixed-size block
+# once with remaining(), then take its fields in wire order.
 # Header-only, so that it inlines into every module.
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -28,8 +28,8 @@ cdef inline void skip(Cursor* cur, size_t n) noexcept nogil:
     cur.pos += n
 
 
-# Little-endian loads. Wire data is not aligned, so a fixed-size memcpy, which compilers
-# turn into one load; every platform that we build for is little-endian (setup.py refuses others).
+# Little-endian loads. Wire data is not aligned, so they use a memcpy of fixed size, which
+# compilers turn into one load. Every supported platform is little-endian (setup.py refuses others).
 
 cdef inline uint16_t load_u16(const uint8_t* p) noexcept nogil:
     cdef uint16_t v
@@ -48,7 +48,7 @@ cdef inline uint32_t load_u32(const uint8_t* p) noexcept nogil:
 
 
 cdef inline uint32_t load_u24_over(const uint8_t* p) noexcept nogil:
-    # By one load of 4: p[3] must be readable
+    # One load of 4 bytes: p[3] must be readable
     return load_u32(p) & 0xFFFFFF
 
 
@@ -83,12 +83,12 @@ cdef inline uint64_t load_be(const uint8_t* p, size_t n) noexcept nogil:
 cdef extern from *:
     void prefetch "__builtin_prefetch"(const void* p) nogil     # any address will do
     uint64_t swap64 "__builtin_bswap64"(uint64_t v) nogil
-    # Cython's macro. What is only called where it says so is not inlined, which keeps the loops short.
+    # Cython's macro. A function that is called only behind it is not inlined, which keeps the loops short.
     bint unlikely(bint condition) nogil
 
 
 cdef inline uint64_t load_be_over(const uint8_t* p, size_t n) noexcept nogil:
-    # n bytes, 1 to 8, by one load of 8: p[7] must be readable
+    # n bytes, 1 to 8, in one load of 8: p[7] must be readable
     return swap64(load_u64(p)) >> (64 - 8 * n)
 
 
@@ -128,8 +128,8 @@ cdef inline bint take_slice(Cursor* cur, uint64_t length, Cursor* out) noexcept 
 
 
 cdef inline bint take_lenenc(Cursor* cur, uint64_t* out) noexcept nogil:
-    # MySQL's packed integer. 251 is NULL in the client protocol and 255 nothing at all:
-    # both are corrupt in a binlog. Encodings longer than needed are accepted.
+    # MySQL's packed integer. 251 means NULL in the client protocol and 255 is not used:
+    # in a binlog both are corrupt. Encodings longer than needed are accepted.
     cdef size_t n
     cdef uint8_t first
     if remaining(cur) < 1:

@@ -20,8 +20,8 @@ cdef enum mariadb_gtid_flag_t:
     MARIADB_COMPLETED_XA = 128    # XA COMMIT or XA ROLLBACK follows
 
 cdef enum mariadb_gtid_extra_t:
-    MARIADB_EXTRA_ENGINES = 1     # their number follows
-    MARIADB_EXTRA_END_ALTER = 4 | 8  # the sequence number of its beginning follows
+    MARIADB_EXTRA_ENGINES = 1     # the number of engines follows
+    MARIADB_EXTRA_END_ALTER = 4 | 8  # the sequence number of the ALTER's beginning follows
     MARIADB_EXTRA_THREAD = 16
 
 
@@ -35,20 +35,20 @@ cdef enum:
 
 
 cdef struct gtid_t:
-    uint8_t[16] uuid          # MySQL: of the source. First, as it is cleared and copied by words that then agree
+    uint8_t[16] uuid          # MySQL: of the source. First, so that clearing and copying use the same words
     uint8_t[32] tag           # MySQL 8.3 and later; filled up with NUL
     uint8_t kind              # gtid_kind_t
     uint32_t domain_id        # MariaDB
-    uint32_t server_id        # MariaDB's has it in the event's header
+    uint32_t server_id        # MariaDB: from the event's header
     uint64_t sequence_number
-    int64_t commit_time       # microseconds since 1970 UTC; -1: not told
-    uint32_t thread_id        # MariaDB 11.8 and later; 0: not told
+    int64_t commit_time       # microseconds since 1970 UTC; -1: not in the event
+    uint32_t thread_id        # MariaDB 11.8 and later; 0: not in the event
 
 
-# Each returns False if the event is too short; out was cleared.
+# Each returns False if the event is too short. The caller has cleared `out`.
 
 cdef inline bint decode_gtid(Cursor* cur, gtid_t* out) noexcept nogil:
-    # GTID_EVENT: fields were added at the end over the versions, so read while bytes last.
+    # GTID_EVENT: later versions added fields at the end, so read as far as there are bytes.
     if remaining(cur) < GTID_LEN:
         return False
     skip(cur, 1)                            # flags
@@ -65,7 +65,7 @@ cdef inline bint decode_gtid(Cursor* cur, gtid_t* out) noexcept nogil:
 
 
 cdef inline bint take_varint(Cursor* cur, uint64_t* out) noexcept nogil:
-    # As many bytes more as the first has trailing ones
+    # The first byte has as many trailing ones as bytes follow it
     cdef uint32_t ones = 0
     cdef uint8_t first
     if remaining(cur) < 1:
@@ -114,7 +114,7 @@ cdef inline bint decode_gtid_tagged(Cursor* cur, gtid_t* out) noexcept nogil:
         elif field == 6:                    # immediate_commit_timestamp
             out.commit_time = <int64_t> v
         elif field >= 11:
-            break                           # nothing of ours after the commit group ticket
+            break                           # the fields after the commit group ticket are not used
     out.kind = GTID_MYSQL
     return True
 
@@ -131,7 +131,7 @@ cdef inline bint decode_mariadb_gtid(Cursor* cur, gtid_t* out, uint8_t* flags) n
 
 
 cdef inline void take_mariadb_thread(Cursor* cur, uint8_t flags, gtid_t* out) noexcept nogil:
-    # Behind optional fields; an event that ends before has none
+    # The thread id lies after optional fields; an event that ends before it has none
     cdef uint32_t before = 8 if flags & MARIADB_GROUP_COMMIT else 0
     cdef uint8_t extra
     if flags & (MARIADB_PREPARED_XA | MARIADB_COMPLETED_XA):
@@ -155,7 +155,7 @@ cdef inline bint is_gtid_event(uint8_t kind) noexcept nogil:
 
 cdef inline bint decode_gtid_event(uint8_t kind, uint32_t server_id, Cursor* body, gtid_t* out,
                                    uint8_t* flags) noexcept nogil:
-    # Of any of these types; flags: MariaDB's. False: the event cannot be read.
+    # Reads an event of any of these types; flags: MariaDB's. False: the event cannot be read.
     memset(out, 0, sizeof(gtid_t))
     out.commit_time = -1
     out.server_id = server_id

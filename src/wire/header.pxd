@@ -1,6 +1,6 @@
-# The common event header and what the descriptor in force says of it: v1 has 13 bytes,
-# v3 19, v4 as many as the FORMAT_DESCRIPTION_EVENT tells. Every walk over events goes
-# through take_event, so that nothing else knows these numbers.
+# The common event header, and what the descriptor in force says about it: v1 has 13 bytes,
+# v3 19, v4 as many as the FORMAT_DESCRIPTION_EVENT says. Every walk over events uses
+# take_event, so that nothing else depends on these numbers.
 #
 # Source: MySQL server documentation, "Binlog Event Header".
 
@@ -31,7 +31,7 @@ cdef struct event_header_t:
     uint8_t type_code                    # today's numbering
     uint32_t server_id
     uint32_t event_length                # header and checksum included
-    uint32_t next_position               # as the file says it: data, never a guide
+    uint32_t next_position               # as in the file; never trusted for finding the next event
     uint16_t flags
 
 
@@ -43,7 +43,7 @@ cdef inline uint32_t timestamp_of(const uint8_t* p) noexcept nogil:
 
 
 cdef inline uint8_t type_of(const uint8_t* p) noexcept nogil:
-    # As the file numbers it
+    # In the file's own numbering
     return p[4]
 
 
@@ -52,7 +52,7 @@ cdef inline uint32_t server_id_of(const uint8_t* p) noexcept nogil:
 
 
 cdef inline uint32_t length_of(const uint8_t* p) noexcept nogil:
-    # Of the whole event
+    # Length of the whole event
     return load_u32(p + 9)
 
 
@@ -65,7 +65,7 @@ cdef inline uint16_t flags_of(const uint8_t* p) noexcept nogil:
 
 
 cdef inline bint is_header_len(uint32_t length) noexcept nogil:
-    # Of v1, or one that v4 may tell: what lies between has no place for the fields of v4.
+    # The length of v1, or one that is possible in v4: lengths in between have no room for the fields of v4.
     return length == V1_HEADER_LEN or V4_MINIMUM_HEADER_LEN <= length <= 255
 
 
@@ -74,7 +74,7 @@ cdef inline bint is_descriptor(uint8_t type_code) noexcept nogil:
 
 
 cdef inline uint32_t header_len_of(const descriptor_t* descriptor, uint8_t type_code) noexcept nogil:
-    # These three are read before, or in spite of, the header length that a descriptor gives.
+    # These three event types are read without regard to the header length that a descriptor gives.
     if descriptor.header_len > V4_MINIMUM_HEADER_LEN and (is_descriptor(type_code) or type_code == ROTATE_EVENT):
         return V4_MINIMUM_HEADER_LEN
     return descriptor.header_len
@@ -82,9 +82,9 @@ cdef inline uint32_t header_len_of(const descriptor_t* descriptor, uint8_t type_
 
 cdef inline int take_event(Cursor* cur, const descriptor_t* descriptor, event_header_t* header,
                            Cursor* body) noexcept nogil:
-    # One whole event: header read, body without its checksum, cursor at the next event.
-    # Truncated: cursor stays; of header next_position and event_length are told, or 0. Malformed:
-    # header is filled, cursor stays.
+    # One complete event: reads the header, sets body without its checksum, moves the cursor to the next event.
+    # Truncated: the cursor stays; of header, next_position and event_length are set, or 0. Malformed: header is
+    # filled, and the cursor stays.
     cdef Cursor at = cur[0]
     cdef const uint8_t* start = cur.pos
     cdef uint32_t header_len
@@ -106,7 +106,7 @@ cdef inline int take_event(Cursor* cur, const descriptor_t* descriptor, event_he
         header.flags = take_u16(&at)
         skip(&at, header_len - V4_MINIMUM_HEADER_LEN)      # extra header bytes
     if is_descriptor(header.type_code):
-        checksum_len = 0            # these say themselves whether they end with one
+        checksum_len = 0            # descriptors say themselves whether they end with one
     if header.event_length < header_len + checksum_len:
         return DECODE_MALFORMED
     if header.event_length > remaining(cur):
@@ -118,7 +118,7 @@ cdef inline int take_event(Cursor* cur, const descriptor_t* descriptor, event_he
 
 
 cdef inline bint position_agrees(const event_header_t* header, uint64_t position) noexcept nogil:
-    # v4: next_position is where the event ends, modulo 2**32; MariaDB 11.4 and later write 0 in transactions.
+    # v4: next_position is where the event ends, modulo 2**32; inside transactions MariaDB 11.4 and later write 0.
     return header.next_position == 0 or header.next_position == <uint32_t> (position + header.event_length)
 
 

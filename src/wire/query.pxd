@@ -1,4 +1,4 @@
-# QUERY events: what the statement does to transactions, and where it is.
+# QUERY events: where the statement is, and what it does to transactions.
 #
 # Source: MySQL server documentation, "Query_event".
 

@@ -1,4 +1,4 @@
-# Post-headers of rows events and their TABLE_MAP: the fields in wire order.
+# Post-headers of rows events and their TABLE_MAP events: the fields in wire order.
 #
 # Source: MySQL server documentation, "Rows_event", "Table_map_event".
 
@@ -8,13 +8,13 @@ from wire.codes cimport PRE_GA_DELETE_ROWS_EVENT, PRE_GA_WRITE_ROWS_EVENT
 from wire.cursor cimport Cursor, load_u32, load_u48, remaining, skip, take_u16
 
 cdef enum:
-    SHORT_TABLE_ID_LEN = 4          # of 5.1's first versions
+    SHORT_TABLE_ID_LEN = 4          # in the first 5.1 versions
     TABLE_ID_LEN = 6
     FLAGS_LEN = 2
     SHORT_POST_HEADER_LEN = 6       # with a short table id
-    TABLE_MAP_POST_HEADER_LEN = 8   # and of rows events of version 1
-    ROWS_V2_POST_HEADER_LEN = 10    # extra_row_info_len after it
-    EXTRA_INFO_LEN_LEN = 2          # which counts itself
+    TABLE_MAP_POST_HEADER_LEN = 8   # also of rows events of version 1
+    ROWS_V2_POST_HEADER_LEN = 10    # with extra_row_info_len at the end
+    EXTRA_INFO_LEN_LEN = 2          # the length counts itself
 
     DUMMY_TABLE_ID = 0x00FFFFFF     # ends a statement that changed no row
 
@@ -32,7 +32,7 @@ cdef inline bint is_rows_v0(uint8_t kind) noexcept nogil:
 
 
 cdef inline bint take_table_map_post_header(Cursor* body, uint32_t length, uint64_t* table_id) noexcept nogil:
-    # Up to the flags, which belong to what the event says of the table. False: it is too short.
+    # Reads up to the flags, which belong to the table's description. False: the event is too short.
     cdef uint32_t id_len = table_id_len_of(length)
     if remaining(body) < length or length < id_len + FLAGS_LEN:
         return False
@@ -43,7 +43,7 @@ cdef inline bint take_table_map_post_header(Cursor* body, uint32_t length, uint6
 
 cdef inline bint take_rows_post_header(Cursor* body, uint32_t length, uint64_t* table_id,
                                        uint32_t* extra_info_len) noexcept nogil:
-    # Of any version; bytes that a later one may add are skipped. False: it is too short.
+    # Reads a post-header of any version; bytes that a later version may add are skipped. False: it is too short.
     cdef Cursor cur = body[0]
     cdef uint32_t id_len = table_id_len_of(length)
     if remaining(body) < length or length < SHORT_POST_HEADER_LEN:
@@ -57,7 +57,7 @@ cdef inline bint take_rows_post_header(Cursor* body, uint32_t length, uint64_t* 
 
 
 cdef inline bint skip_extra_info(Cursor* body, uint32_t extra_info_len) noexcept nogil:
-    # From after the post-header to the column count. False: it runs past the event.
+    # Skips from after the post-header to the column count. False: it runs past the event.
     if extra_info_len < EXTRA_INFO_LEN_LEN or extra_info_len - EXTRA_INFO_LEN_LEN > remaining(body):
         return False
     skip(body, extra_info_len - EXTRA_INFO_LEN_LEN)

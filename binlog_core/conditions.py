@@ -445,7 +445,7 @@ class _Parser:
     def _like(self, ref: Ref) -> Node:
         token = self._peek
         if token.kind != "string":
-            self._fail("a text in quotes")
+            self._fail("text in quotes")
         pattern, escape = self._literal(), "\\"
         if self._accept("ESCAPE"):
             given = self._peek
@@ -508,7 +508,7 @@ class _Parser:
         dated = token.kind == "word" and text.upper() in ("DATE", "TIME", "TIMESTAMP", "DATETIME")
         if dated and self._peek.kind == "string":
             return self._literal()
-        raise self._failed("a number, a text in quotes, or NULL", token)
+        raise self._failed("a number, text in quotes, or NULL", token)
 
     @staticmethod
     def _number(token: _Token) -> int | Decimal:

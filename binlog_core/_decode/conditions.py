@@ -228,9 +228,9 @@ class _Binder:
                 return value.encode("utf-8", "surrogateescape")
             if isinstance(value, bytes):
                 return value
-            raise self._misfit(column, literal, "a text in quotes or x'…'")
+            raise self._misfit(column, literal, "text in quotes or x'…'")
         if not isinstance(value, str):
-            raise self._misfit(column, literal, "a text in quotes")
+            raise self._misfit(column, literal, "text in quotes")
         return value
 
     def _members(self, node: Node, column: Column, literals: tuple[Literal, ...]) -> bytes:
@@ -293,7 +293,7 @@ def _pseudo(node: Node) -> BoundNode:
         texts: list[str] = []
         for literal in literals:
             if not isinstance(literal.value, str):
-                raise _pseudo_misfit(name, literal, "a text in quotes")
+                raise _pseudo_misfit(name, literal, "text in quotes")
             texts.append(literal.value)
         if name == "_gtid":
             return GtidTest("", *_text_test(node, tuple(texts)))

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
     [
         ("k = 'abc'", "INT: expected a number at character 5"),
         ("k like '1%'", "like is for text"),
-        ("v = 5", "TEXT: expected a text in quotes at character 5"),
+        ("v = 5", "TEXT: expected text in quotes at character 5"),
         ("w = 5 and nothing = 1", "does not have the column 'nothing'"),
         ("_server_id = 'a'", "_server_id: expected a number at character 14"),
         (

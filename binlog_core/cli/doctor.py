@@ -40,7 +40,7 @@ def doctor(
     with errors_as_lines():
         if not is_server(server):
             messages().print(
-                f"binlog-core: {printable(server)} is not a server's address: mysql://user@host:port"
+                f"binlog-core: {printable(server)} is not a server's address: expected mysql://user@host:port"
             )
             raise typer.Exit(EXIT_USAGE)
         findings = examine(login.address(server, "SERVER"), archive)

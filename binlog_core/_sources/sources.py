@@ -390,7 +390,12 @@ class FileSource(Source):
         if not isinstance(data, bytes):
             if isinstance(data, str):
                 raise BinlogError("the file object returns text: open it in binary mode", path=self.path)
-            return bytes(data)
+            data = bytes(data)
+        if len(data) > size:
+            raise BinlogError(
+                f"the file object returned {len(data)} bytes: expected at most {size}",
+                path=self.path,
+            )
         return data
 
     def _move(self, position: int) -> None:

@@ -258,8 +258,14 @@ def test_file_objects_that_fail():
         def read(self, size: int = -1) -> None:
             return None
 
+    class Generous(Pipe):
+        def read(self, size: int = -1) -> bytes:
+            return super().read(size + 1)
+
     with pytest.raises(BinlogError, match="broken"):
         one(Broken())
+    with pytest.raises(BinlogError, match=r"returned \d bytes: expected at most \d"):
+        read_all(one(Generous(DATA)))
     with pytest.raises(BinlogError, match="binary mode"):
         one(io.StringIO("text"))
     assert one(Quiet()).read(10) == b""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -38,14 +38,37 @@ class Spark:
         return Frame([[pa.record_batch({"id": [i]})] for i in reversed(range(end))])
 
 
+class WithRdds:
+    """A session that has RDDs, and one of them: it keeps the order of its tasks."""
+
+    def __init__(self, tasks: Sequence[Any] = ()) -> None:
+        self.sparkContext, self.tasks, self.asked = self, tasks, 0
+
+    def parallelize(self, tasks: Sequence[Any], slices: int) -> WithRdds:
+        self.asked += 1
+        assert slices == len(tasks)
+        return WithRdds(tasks)
+
+    def map(self, function: Callable[[Any], Any]) -> WithRdds:
+        return WithRdds([function(task) for task in self.tasks])
+
+    def collect(self) -> list[Any]:
+        return list(self.tasks)
+
+
 def fail(task: Any) -> Any:
     if task == 2:
         raise DecodeError("a wrong value", path="bin.000001", offset=4)
     return task
 
 
-def test_results_come_in_the_order_of_the_tasks() -> None:
-    spark: Any = Spark()
+@pytest.fixture(params=[Spark, WithRdds])
+def spark(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    return request.param()
+
+
+def test_results_come_in_the_order_of_the_tasks(spark: Any) -> None:
     assert call_tasks(spark, lambda task: (task, -task), [3, 1, 2]) == [(3, -3), (1, -1), (2, -2)]
     assert call_tasks(spark, fail, []) == []
     assert spark.asked == 1
@@ -55,8 +78,7 @@ def test_results_come_in_the_order_of_the_tasks() -> None:
     assert spark.asked == 2
 
 
-def test_an_error_comes_back_as_what_it_is() -> None:
-    spark: Any = Spark()
+def test_an_error_comes_back_as_what_it_is(spark: Any) -> None:
     with pytest.raises(DecodeError) as caught:
         call_tasks(spark, fail, [1, 2, 3])
     assert (caught.value.path, caught.value.offset) == ("bin.000001", 4)

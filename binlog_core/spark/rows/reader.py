@@ -242,12 +242,14 @@ class SplitRows:
 
     def _note_outcomes(self, group: Group) -> None:
         begins, outcomes = group.transactions["begin_position"], group.transactions["outcome"]
-        if self.not_committed or (outcomes != _COMMITTED).any():
-            for begin, outcome in zip(begins.tolist(), outcomes.tolist(), strict=True):
-                version = self.split.version_base + begin
-                self.not_committed.pop(version, None)
-                if outcome != _COMMITTED and not (outcome == _PREPARED and self.xa):
-                    self.not_committed[version] = outcome
+        versions = begins.astype(np.int64) + self.split.version_base
+        if self.not_committed:  # one that a group ends within comes again with the next
+            for version in self.not_committed.keys() & versions.tolist():
+                del self.not_committed[version]
+        others = np.flatnonzero(outcomes != _COMMITTED)
+        for version, outcome in zip(versions[others].tolist(), outcomes[others].tolist(), strict=True):
+            if not (outcome == _PREPARED and self.xa):
+                self.not_committed[version] = outcome
 
     def _chosen(
         self, decoder: LogDecoder, definitions: Definitions | None, bounds: SplitBounds | None

@@ -15,22 +15,17 @@ if TYPE_CHECKING:
 _FIRST_STEP = 256  # doubled until a transaction ends
 
 
-def boundary_behind(source: Source, start: int, least: int) -> int | None:
+def boundary_behind(source: Source, start: int, least: int) -> int:
     """A transaction boundary at or after `least`, the first or close to it, from the boundary `start` on.
 
-    Returns
-    -------
-    int or None
-        None: the log ends before.
+    Where the log ends before, it is its last boundary.
     """
     step = _FIRST_STEP
     stop = least
     while True:
         found, ended = _walk(source, start, stop)
-        if found >= least:
+        if found >= least or ended:
             return found
-        if ended:
-            return None
         start = max(start, found)
         stop += step
         step *= 2

@@ -19,11 +19,14 @@ from .packed import PackedEvents
 from .track import DAMAGED_LENGTH, Track
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ..events import Event
 
 _COMMIT_TIMED = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED)
-_TRANSACTION_BOUNDS = np.array(
-    [*_COMMIT_TIMED, *DESCRIPTORS, EventType.ROTATE, EventType.STOP, EventType.PREVIOUS_GTIDS], np.uint8
+_CODES = np.arange(256)  # np.isin over the headers of each run would take longer than all else
+_IS_BOUND = np.isin(
+    _CODES, (*_COMMIT_TIMED, *DESCRIPTORS, EventType.ROTATE, EventType.STOP, EventType.PREVIOUS_GTIDS)
 )
 
 
@@ -38,22 +41,23 @@ def events_of(
     With `types` or `where` others are passed over unparsed.
     """
     commits = _CommitTimes(track)
+    wanted = None if types is None else np.isin(_CODES, [*types, EventType.TRANSACTION_PAYLOAD])
     for run in runs_of(track, part):
-        yield from _events_in(run, track, types, where, commits)
+        yield from _events_in(run, track, types, wanted, where, commits)
 
 
 def _events_in(
     run: Run,
     track: Track,
     types: Collection[int] | None,
+    wanted: NDArray[np.bool_] | None,
     where: HeaderFilter | None,
     commits: _CommitTimes,
 ) -> Iterator[Event]:
     """The typed events of a run, and those packed into them."""
     chosen = np.arange(len(run.headers))
-    if types is not None:
-        wanted = np.array(sorted({*types, EventType.TRANSACTION_PAYLOAD}), np.uint8)
-        chosen = np.flatnonzero(np.isin(run.headers["type_code"], wanted))
+    if wanted is not None:
+        chosen = np.flatnonzero(wanted[run.headers["type_code"]])
     if where is not None:
         chosen = chosen[where(run.headers[chosen])]
     commits.begin(run)
@@ -92,7 +96,7 @@ class _CommitTimes:
     def begin(self, run: Run) -> None:
         """Continue with a run."""
         self._run = run
-        self._bounds = np.flatnonzero(np.isin(run.headers["type_code"], _TRANSACTION_BOUNDS)).tolist()
+        self._bounds = np.flatnonzero(_IS_BOUND[run.headers["type_code"]]).tolist()
         self._passed = 0  # of these
 
     def at(self, index: int, event: Event | None = None) -> int | None:

@@ -260,10 +260,10 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # A log that another follows in a listing made before is complete.
             with self._options.access.file(logs[i].path).open() as source:
                 _check_size(logs[i], source, position)
-                stop = boundary_behind(source, position, max(position, FIRST_EVENT) + most)
-                if stop is not None:
-                    return i, stop
-                end = last_boundary(source, position)
+                least = max(position, FIRST_EVENT) + most
+                end = boundary_behind(source, position, least)
+            if end >= least:
+                return i, end
             if end > max(position, FIRST_EVENT):
                 found = i, end
                 most -= end - position

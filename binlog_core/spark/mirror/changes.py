@@ -32,7 +32,7 @@ from ..plan.definitions import from_text, to_text
 from ..plan.parts import Part
 from ..plan.xa import XaHistory
 from ..rows.types import import_pyarrow
-from ..workers import Run, call_tasks, run_here
+from ..workers import Run, call_tasks, run_here, settle
 from .raw import RawWriter
 from .state import GTIDS, Lake, Offset
 
@@ -121,7 +121,7 @@ class LogPlan(BinlogStreamReader):
         kept = {_DEFINITIONS: known, _PREPARED: [list(one) for one in xa.open]}
         return self._with_gtids(offset_of(logs, place, kept), None)
 
-    def behind(self, start: Offset, most: int | None, last: int) -> Offset:
+    def behind(self, start: Offset, most: int | None, last: int | None) -> Offset:
         """The offset of the next boundary: after this many bytes, but not after a place.
 
         Parameters
@@ -129,7 +129,7 @@ class LogPlan(BinlogStreamReader):
         start : dict
         most : int or None
             Bytes.
-        last : int
+        last : int or None
             A version.
         """
         with warnings.catch_warnings():
@@ -150,9 +150,9 @@ class LogPlan(BinlogStreamReader):
             gtids = last_checkpoint(source, begin, before, position)[1]
         return {**offset, GTIDS: None if gtids is None else str(gtids)}
 
-    def _behind(self, start: Offset, most: int | None, last: int) -> Offset:
+    def _behind(self, start: Offset, most: int | None, last: int | None) -> Offset:
         end = self.latestOffset(start, ReadAllAvailable() if most is None else ReadMaxBytes(most))
-        if self.version(end) <= last:
+        if last is None or self.version(end) <= last:
             return end
         logs = self._logs()
         number = next(i for i, log in enumerate(logs) if log.file_number == last >> FILE_NUMBER_SHIFT)
@@ -209,6 +209,7 @@ class _PartWriter:
                 yield writer.write(part.split, attempt_name())
             except BinlogError as error:
                 yield error
+        settle()
 
 
 @dataclass(frozen=True)

@@ -371,33 +371,27 @@ class Mirroring:
             following = [one for one in self.state.tables.values() if one.stage == "following"]
             if not following:
                 return
-            plan = self.plan(following)
-            end = plan.end() if last is None else last
             places = sorted({one.place for one in following if one.place is not None})
-            if places[0] >= end:
-                for one in following:
-                    one.as_of = asked
-                self._save()
-                return
-            until = min([end, *places[1:2]])
-            group = [one.full_name for one in following if one.place == places[0]]
-            start = self.state.offsets[places[0]]
+            group = [one for one in following if one.place == places[0]]
+            start, plan = self.state.offsets[places[0]], self.plan(group)
             if places[1:] and (log := plan.lacking(start)):  # of all tables, it is an error
-                for one in following:
-                    if one.place == places[0]:
-                        reason = f"the archive no longer has the log {log}, which the table goes on from"
-                        one.park(f"needs resync: {reason}", again=True)
+                for one in group:
+                    reason = f"the archive no longer has the log {log}, which the table goes on from"
+                    one.park(f"needs resync: {reason}", again=True)
                 self._save()
                 continue
-            stop = plan.behind(start, _ROUND_BYTES, until)
+            stop = start
+            if last is None or places[0] < last:
+                ends = [*places[1:2], *([] if last is None else [last])]
+                stop = plan.behind(start, _ROUND_BYTES, min(ends, default=None))
             if plan.version(stop) <= places[0]:  # no transaction comes before the end
                 for one in following:
                     one.as_of = asked
                 self._save()
                 return
-            self.state.round = {"start": start, "end": stop, "tables": group}
+            self.state.round = {"start": start, "end": stop, "tables": [one.full_name for one in group]}
             self._save()
-            self._round()
+            self._round(plan)
 
     def _begin_histories(self) -> None:
         """Begin those that are not there, or have a gap: with the rows that their tables have."""
@@ -415,16 +409,15 @@ class Mirroring:
         plan = self.plan([state])
         return plan.version(plan.behind(self.state.offsets[state.place], None, place)) == state.place
 
-    def _round(self) -> None:
-        """Do what `state.round` says, for the first time or again."""
+    def _round(self, plan: LogPlan | None = None) -> None:
+        """Do what `state.round` says, for the first time or again; `plan`: of its tables, if there is one."""
         work = self.state.round
         assert work is not None
         tables = [self.state.tables[name] for name in work["tables"] if name in self.state.tables]
-        plan = self.plan(tables)
-        version = plan.version(work["end"])
+        version = (plan or self.plan(())).version(work["end"])
         tables = [one for one in tables if one.stage == "following" and (one.place or 0) < version]
         if tables:
-            decoded = self._decoded(tables, work["start"], work["end"])
+            decoded = self._decoded(plan or self.plan(tables), tables, work["start"], work["end"])
             self._apply_each([one for one in tables if one.stage == "following"], decoded, work, version)
         moved = [one for one in tables if one.place == version]
         if moved:
@@ -435,12 +428,13 @@ class Mirroring:
         self._save()
         self._lake.remove("changes")
 
-    def _decoded(self, tables: list[TableState], start: dict[str, Any], end: dict[str, Any]) -> Decoded:
-        """The changes of some tables; one that cannot be decoded is parked."""
+    def _decoded(
+        self, plan: LogPlan, tables: list[TableState], start: dict[str, Any], end: dict[str, Any]
+    ) -> Decoded:
+        """The changes of some tables, those of the plan; one that cannot be decoded is parked."""
+        wanted = tables
         while True:
-            wanted = [one for one in tables if one.stage == "following"]
             try:
-                plan = self.plan(wanted)
                 return decode(self.session, self._lake, plan, start, end, by_case=self._by_case)
             except BinlogError as error:
                 state = next((one for one in wanted if one.full_name == error.table), None)
@@ -454,6 +448,8 @@ class Mirroring:
                     state.failures = failures
                 else:
                     state.park(str(error))
+                wanted = [one for one in tables if one.stage == "following"]
+                plan = self.plan(wanted)
 
     def _apply_each(
         self, tables: list[TableState], decoded: Decoded, work: Mapping[str, Any], version: int

@@ -201,8 +201,9 @@ def divide(log: Split, start: int, stop: int | None, size: int, options: SourceO
             yield Part(replace(log, start=start, end=stop), exact=start > 0 or stop is not None)
             return
         while True:
-            end = boundary_behind(source, start, (start or FIRST_EVENT) + size)
-            if end is None or (stop is not None and end >= stop):
+            least = (start or FIRST_EVENT) + size
+            end = boundary_behind(source, start, least)
+            if end < least or (stop is not None and end >= stop):
                 break
             yield Part(replace(log, start=start, end=end), exact=True)
             start = end

@@ -29,6 +29,7 @@ from ..rows.prepared import Prepared
 from ..workers import Run, run_here
 
 _GTIDS = tuple(GTID_EVENTS)
+_IS_GTID = np.isin(np.arange(256), _GTIDS)
 _END = re.compile(
     r"XA\s+(?P<how>COMMIT|ROLLBACK)\s+X'(?P<gtrid>[0-9a-f]*)'\s*,\s*X'(?P<bqual>[0-9a-f]*)'\s*,\s*(?P<format>\d+)",
     re.IGNORECASE,
@@ -207,7 +208,7 @@ class _Looking:
         def wanted(headers: NDArray[np.void]) -> NDArray[np.bool_]:
             position, kinds = headers["position"], headers["type_code"]
             inside = (position >= self.start) & (position < stop)
-            gtids = np.isin(kinds, _GTIDS)
+            gtids = _IS_GTID[kinds]
             begins.extend(position[inside & gtids].tolist())
             short = (kinds != EventType.QUERY) | (headers["event_length"] < _NAME_LEN)
             return np.asarray(inside & ~gtids & short)

@@ -589,7 +589,7 @@ INPUTS = [
     ),
     *(
         Hostile(
-            f"a {kind} file of 256 MiB of zeros", partial(_packed_file, kind), 48, "steps", suffix=f".{kind}"
+            f"a .{kind} file of 256 MiB of zeros", partial(_packed_file, kind), 48, "steps", suffix=f".{kind}"
         )
         for kind in ("gz", "xz", "zst")
     ),

@@ -268,9 +268,9 @@ WORST = (
     "20,000 tables of 100 columns, rows in each",
     "300,000 transactions without rows",
     "every second event of 524,288 broken",
-    "a gz file of 256 MiB of zeros",
-    "a xz file of 256 MiB of zeros",
-    "a zst file of 256 MiB of zeros",
+    "a .gz file of 256 MiB of zeros",
+    "a .xz file of 256 MiB of zeros",
+    "a .zst file of 256 MiB of zeros",
 )
 
 

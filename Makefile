@@ -14,25 +14,25 @@ LOGS := 'tests/data/mysql97/dml_*.binlog'
 OUT := out/changes
 CURRENT := out/current
 
-# Nothing run from here may import the source folder, Spark's workers neither: it has no compiled modules.
+# Nothing run from here may import the source folder, which has no compiled modules; Spark's workers may not either.
 export PYTHONSAFEPATH := 1
 
 .PHONY: run test dev oldest-spark lint format sanitize bench guard peers docs wheel reproducible clean
 
-# The main job through Spark on all cores: changes of the bundled logs, one Parquet directory per table, and beside
+# The main job through Spark on all cores: the changes in the bundled logs, one Parquet directory per table, and beside
 # them the tables as these changes leave them.
 run: $(VENV)/.run
 	rm -rf $(OUT) $(CURRENT)
 	$(BIN)/binlog-core export $(LOGS) $(OUT) --current $(CURRENT) --show 3
 
 # `pytest`, not `python -m pytest`: that would import the source folder. The first line makes sure.
-# One worker more than processors, since Spark and servers are waited for (see GROUPS in tests/conftest.py).
+# One worker more than processors, since workers also wait for Spark and servers (see GROUPS in tests/conftest.py).
 test: $(VENV)/.test
 	cd / && $(abspath $(BIN))/python -c 'import binlog_core, sys; f = binlog_core.__file__; print("testing", f); sys.exit("site-packages" not in f)'
 	$(BIN)/pytest tests -n 3 --dist loadgroup $(PYTEST_ARGS)
 
-# The source folder itself, installed: what is edited in .py files holds at once, and `make dev` again compiles what
-# changed in src/. `make test` afterwards installs the wheel over it.
+# An editable install: changes in .py files take effect at once, and another `make dev` compiles what changed in src/.
+# A later `make test` installs the wheel over it.
 dev: $(VENV)/.dev
 	$(PIP) install -q --no-build-isolation --no-deps -e .
 
@@ -41,7 +41,7 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.created
 	@rm -f $(VENV)/.test $(VENV)/.run
 	@touch $@
 
-# The oldest Spark that is supported, in an environment of its own: what of Spark's interfaces differs from the newest.
+# Tests what differs between the oldest supported Spark and the newest, in a separate environment.
 # (Spark 4.0 does not run on Python 3.14.)
 SPARK_OLDEST := 4.0
 SPARK_VENV := .venv-spark
@@ -91,10 +91,10 @@ reproducible: $(VENV)/.test
 	wheels/reproducible
 
 # The core under AddressSanitizer and UndefinedBehaviorSanitizer (gcc), built apart from the installed wheel: the tests
-# that bring bytes, hostile ones above all, into the compiled modules. Not those of the layers above them, which hand the
-# same calls on: Spark (whose JVM does not start under a preloaded sanitizer), the command line, servers, archives,
-# definitions, replay; nor foreign programs (DuckDB, browsers, servers of object stores).
-# Tests that measure memory say themselves that a sanitizer takes some of its own, and are skipped.
+# that pass bytes, especially hostile ones, to the compiled modules. Not the tests of the layers above, which make the
+# same calls: Spark (whose JVM does not start under a preloaded sanitizer), the command line, servers, archives,
+# definitions, replay; nor those of foreign programs (DuckDB, browsers, servers of object stores).
+# Tests that measure memory skip themselves, since a sanitizer takes memory of its own.
 # The quarantine of freed memory is kept small, since some tests measure how much memory is held.
 SANITIZED := build/sanitize/lib
 SANITIZED_TESTS := tests/arrow tests/core tests/decode tests/events tests/format tests/splits tests/tables tests/walk \
@@ -103,7 +103,7 @@ SANITIZED_TESTS := tests/arrow tests/core tests/decode tests/events tests/format
     tests/test_report.py tests/test_settings.py
 NOT_SANITIZED := $(addprefix tests/sources/test_,archived.py archives.py object_stores.py remote.py timeline.py) \
     tests/whole/test_docs.py tests/whole/test_reference.py tests/whole/test_typing.py
-# Nor each byte twice: what is damaged comes further where checksums are not verified.
+# Without checksums, damage gets further; so each damaged byte is read once, without them.
 NOT_SANITIZED_ALSO := not spark and not (each_byte_set_to_extremes and not unverified)
 
 sanitize: build/.sanitized
@@ -119,7 +119,7 @@ build/.sanitized: $(SOURCES) $(VENV)/.test
 	BINLOG_CORE_BUILD=sanitize $(BIN)/python setup.py -q build --build-base build/sanitize --build-lib $(SANITIZED)
 	@touch $@
 
-# ---- set-up; stamps in .venv tell what is done ----
+# ---- set-up; stamps in .venv record what is done ----
 
 $(VENV)/.created: .ci/prepare
 	@python=$$(.ci/prepare) && echo "Creating $(VENV) with $$python" && "$$python" -m venv --clear $(VENV)
@@ -127,14 +127,14 @@ $(VENV)/.created: .ci/prepare
 	$(PIP) install -q $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])')
 	@touch $@
 
-# Compiled Python files of an earlier tree must not slip into the wheel, so what was copied goes; objects stay. Without
-# isolation, or Cython would be newer each time than the C it wrote: only changed modules are compiled.
+# Python files of an earlier tree must not get into the wheel, so copies are removed; object files stay. Without
+# isolation, so that only changed modules are compiled: otherwise Cython would be newer each time than its C files.
 build/.wheel: $(SOURCES) $(VENV)/.created
 	@rm -rf build/dist *.egg-info && find build/lib* -name '*.py*' -type f -delete 2>/dev/null || true
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist .
 	@touch $@
 
-# First whatever the extras need, then this very wheel, whose version may be the one installed already.
+# First the extras' dependencies, then exactly this wheel, whose version may already be installed.
 define install
 	wheel=$$(ls build/dist/*.whl) && $(PIP) install -q "$$wheel[$(1)]" && $(PIP) install -q --no-deps --force-reinstall "$$wheel"
 	@touch $@

@@ -1,6 +1,6 @@
 """Changes of a log folded and written into a Delta table, against decoding them and writing them as Parquet.
 
-Both in this process and in one thread, alternated; CPU seconds, of which ratios are shown. BINLOG_BENCH_MB
+Both run in this process and in one thread, alternating; ratios of CPU seconds are shown. BINLOG_BENCH_MB
 sets the size of each log.
 """
 
@@ -28,7 +28,7 @@ _SUBJECT = "apply: CPU seconds, and their ratio to decoding + pyarrow's Parquet 
 
 
 class Streamed:
-    """The changes of a log as they are decoded: a table of them all is not made. See `Jobs`."""
+    """The changes of a log as they are decoded, without a table of them all. See `Jobs`."""
 
     def __init__(self, changes: Any) -> None:
         self.changes, self.schema = changes, changes.schema

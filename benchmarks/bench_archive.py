@@ -39,7 +39,7 @@ class Took(NamedTuple):
 
 
 class Unsynced(Files):
-    """A disk that says that all is on it."""
+    """A disk whose sync does nothing."""
 
     def sync(self, descriptor: int) -> None:
         """Nothing."""
@@ -50,7 +50,7 @@ def feed_of(address: Address) -> LiveFeed:
 
 
 def bare(address: Address, first: str, size: int) -> Took:
-    """Receive, and look at nothing."""
+    """Receive without looking at the bytes."""
     began, cpu = time.perf_counter(), time.process_time()
     live.bare(address, (first, 4))
     return Took(size, time.perf_counter() - began, time.process_time() - cpu)
@@ -80,7 +80,7 @@ def archived(address: Address, first: str, files: Files) -> Took:
 
 
 def peer(command: str, size: int) -> Took:
-    """Another program that fetches the same logs."""
+    """Run another program that fetches the same logs."""
 
     def children() -> float:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,6 +1,6 @@
 """Decoding the seeded logs into arrays, Arrow, pandas and Python rows; each answer is checked first.
 
-Sizes and shapes are told by the generators' docstrings; the ratio to zlib.crc32 is in the closing table.
+The generators' docstrings describe sizes and shapes; the closing table has the ratio to zlib.crc32.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reference import read_log
 
 import binlog_core
 
-ROWS_MB = 8  # Python objects and DataFrames take long: a smaller log tells as much
+ROWS_MB = 8  # Python objects and DataFrames take long: a smaller log shows as much
 MOST_MEMORY = 64e6  # of a group of batches and what it takes to decode it, whatever the log's size
 UPDATE_PREIMAGE = 2
 
@@ -87,7 +87,7 @@ def test_arrays(benchmark: Any, log: BenchLog, checksum: bool) -> None:
     result = measure(benchmark, log, what, decode)
     floor = FLOORS.get((log.name, what))
     if result and floor:
-        # Machines differ: only a loop of the wrong shape fails here, the closing table tells the rest.
+        # Machines differ: only a loop of the wrong shape fails here; the closing table shows the rest.
         assert result.ratio >= floor / 4
 
 
@@ -126,7 +126,7 @@ def test_pandas(benchmark: Any, small_log: BenchLog) -> None:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc to read RssAnon from")
 @pytest.mark.parametrize("name", list(MEMORY_WORKLOADS))
 def test_memory(name: str) -> None:
-    """Peak anonymous memory of decoding into arrays is bounded, also where the log is one transaction."""
+    """Peak anonymous memory of decoding into arrays is bounded, even if the log is one transaction."""
     assert measure_memory(bench_log(name)).taken < MOST_MEMORY
 
 

@@ -1,17 +1,17 @@
-"""What the mirror takes, piece by piece:
+"""Cost of the mirror, stage by stage:
 
     BINLOG_CORE_TEST_SERVER=mysql://root@127.0.0.1 python benchmarks/bench_mirror.py copy [MEGABYTES]
     python benchmarks/bench_mirror.py catch-up [MEGABYTES [MEGABYTES OF A ROUND]]
     python benchmarks/bench_mirror.py tables [MEGABYTES [TABLES]]
 
 copy
-    A table's initial copy on one connection, against a loop that only receives the same rows. In turns, the
-    best of five rounds.
+    A table's initial copy over one connection, against a loop that only receives the same rows. They
+    alternate; the best of five rounds counts.
 catch-up
     A mirror brings a table up to date with a log of sysbench: changes a second, CPU by stage, and the
     driver's peak of anonymous memory, beside the JVM. `apply_alone.py` has `apply_changes` on the same log.
 tables
-    The same rows in ten tables, and in so many; and what deltalake itself takes to append a row to one.
+    The same rows in ten tables, and in this many; and what deltalake itself takes to append a row to a table.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def prepare(server: Connection, name: str, size: int) -> None:
 
 
 def receive(address: Address, sql: str) -> int:
-    """Receive a result set into one buffer, and look at nothing but its end."""
+    """Receive a result set into one buffer, looking only at its end."""
     buffer, got = memoryview(bytearray(4 << 20)), 0
     with Connection(address) as connection:
         connection.query(SESSION)
@@ -173,7 +173,7 @@ class Stages:
         self.spent: dict[str, tuple[float, float]] = {}
 
     def timed(self, owner: Any, name: str, what: str) -> None:
-        """Count what a function takes; inner ones are taken off by who reads."""
+        """Count the time that a function takes; the reader subtracts inner functions."""
         real = getattr(owner, name)
 
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -191,7 +191,7 @@ class Stages:
 
 
 def created(table: Table) -> str:
-    """CREATE TABLE of a table that a log was written with."""
+    """The CREATE TABLE statement of a table in the log."""
     columns = ", ".join(f"`{one.name}` {one.declared}" for one in table.columns)
     return f"CREATE TABLE `{table.name}` ({columns}, PRIMARY KEY ({', '.join(table.primary_key)}))"
 
@@ -306,7 +306,7 @@ def tables(size: int, count: int) -> None:
 
 
 def appended(count: int) -> tuple[float, float]:
-    """CPU seconds of a table that deltalake appends one row to: one after another, and eight at a time."""
+    """CPU seconds per table in which deltalake appends one row: one after another, and eight at a time."""
     import pyarrow as pa
     from deltalake import write_deltalake
 

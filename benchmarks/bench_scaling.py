@@ -1,7 +1,7 @@
-"""How cost grows: with columns, with rows, with events, and over threads. Ratios within one run.
+"""How cost grows with columns, rows, events and threads. Ratios within one run.
 
-In CPU time, which other programs disturb less; but threads in wall time. Nothing fails for being slow, since
-machines are busy: only growth of another shape than a line does.
+By CPU time, which other programs disturb less; threads by wall time. Since machines are busy, slowness does
+not fail: only growth that is not linear does.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def decode(path: Path, **options: bool) -> None:
 def best(
     works: list[Callable[[], object]], clock: Callable[[], float] = time.process_time, rounds: int = 3
 ) -> list[float]:
-    """Best time of each, taken in turns: `rounds` at least, and more until some seconds are over."""
+    """Best time of each, alternating: at least `rounds` rounds, and more until some seconds are over."""
     times: list[list[float]] = [[] for _ in works]
     begin = time.perf_counter()
     while len(times[0]) < rounds or time.perf_counter() - begin < SECONDS:
@@ -186,7 +186,7 @@ def test_threads(name: str) -> None:
 @pytest.mark.parametrize("arrow", [False, True], ids=["arrays", "arrow"])
 @pytest.mark.parametrize("name", ["narrow", "sysbench", "lineitem", "wide", "tables"])
 def test_one_log_in_two_threads(name: str, arrow: bool) -> None:
-    """`threads=2` against one: by the clock, and what it costs in CPU time."""
+    """`threads=2` against one: by wall time, and the cost in CPU time."""
     log = bench_log(name)
 
     def read(threads: int) -> None:

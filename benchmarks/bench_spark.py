@@ -1,4 +1,4 @@
-"""Roads from logs into Spark, CPU seconds and wall time side by side in one run.
+"""Ways from logs into Spark, CPU seconds and wall time side by side in one run.
 
     python benchmarks/bench_spark.py LOG [LOG ...] --table database.table [--split-size 32m]
 
@@ -31,12 +31,12 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def keep_orphans() -> None:
-    """Workers whose parent ends become our children, and stay countable when they end themselves."""
+    """Workers whose parent ends become our children, and can still be counted after they end."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def descendants() -> Iterator[tuple[int, str, list[str]]]:
-    """This process and all its descendants: number, name, and what follows both in ``stat``."""
+    """This process and all its descendants: number, name, and the fields after these in ``stat``."""
     children: dict[int, list[int]] = {}
     found: dict[int, tuple[str, list[str]]] = {}
     for entry in Path("/proc").iterdir():
@@ -57,7 +57,7 @@ def descendants() -> Iterator[tuple[int, str, list[str]]]:
 
 
 def cpu_seconds() -> float:
-    """Of this process and all its descendants, also those that have ended."""
+    """CPU seconds of this process and all its descendants, including those that have ended."""
     # Its own, and of children that were waited for.
     return sum(sum(map(int, fields[11:15])) / TICKS for _, _, fields in descendants())
 
@@ -71,7 +71,7 @@ def measure(name: str, run: Callable[[], Any]) -> tuple[float, float, Any]:
 
 
 def on_cores(seconds: Iterable[float], cores: int) -> float:
-    """When the last of some tasks ends that so many cores take in order."""
+    """When the last task ends if this many cores take the tasks in order."""
     busy = [0.0] * cores
     for one in seconds:
         heapq.heapreplace(busy, busy[0] + one)
@@ -147,7 +147,7 @@ def main() -> None:
     with quiet_java():
         spark = start_session(given.master)
     try:
-        # Workers are there and have imported what they need, the JVM has met each road.
+        # Now the workers are there and have imported what they need, and the JVM has run each way once.
         export("warm", given.split_size, given.logs[:1])
         noop(changes_df(spark, given.logs[:1], **divided))()
         spark.read.format("binlog").options(**divided).load(given.logs[:1]).limit(1).collect()

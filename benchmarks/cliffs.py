@@ -1,6 +1,6 @@
-"""Logs with something that slow paths are for, and the smooth log that each may take 1.2 times the time of.
+"""Logs that need a slow path somewhere, each with the smooth log whose time it may exceed by a factor of 1.2.
 
-Rows of a pair are alike: what differs is a date, a NULL, a text, the table.
+Rows of a pair are alike: only a date, a NULL, a text or the table differs.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def notes(make: Maker) -> None:
 
 
 def long_text(make: Maker) -> None:
-    """Notes, one of which has a megabyte."""
+    """The rows of notes, one of which has a megabyte."""
     _notes(make, LONG)
 
 
@@ -130,12 +130,12 @@ def single(make: Maker) -> None:
 
 
 def alternating(make: Maker) -> None:
-    """As single, into two tables in turn."""
+    """The same as single, into two tables in turn."""
     _single(make, [range(7)] * 2)
 
 
 def shapes(make: Maker) -> None:
-    """As single, into 300 tables in turn, whose columns have 300 orders."""
+    """The same as single, into 300 tables in turn, whose columns are in 300 different orders."""
     _single(make, [(0, *order) for order in islice(permutations(range(1, 7)), SHAPES)])
 
 

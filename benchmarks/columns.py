@@ -1,7 +1,7 @@
 """Many values of one column at once, in the form of the row image.
 
-A column of n values is a byte matrix with a row per value and the number of bytes of each that count: so a
-block of rows is merged by laying matrices side by side and keeping the bytes that count.
+A column of n values is a byte matrix with a row per value, and the number of bytes of each row that count. So
+a block of rows is merged by putting matrices side by side and keeping the bytes that count.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def row_images(columns: Sequence[Values], nulls: NDArray[np.bool_] | None = None
 
 
 def compact(matrix: Bytes, keep: NDArray[np.bool_]) -> Values:
-    """Rows moved together to the left, so that only their lengths are needed."""
+    """The rows with their bytes moved to the left, so that their lengths describe them."""
     lengths = keep.sum(axis=1)
     out = np.zeros((len(matrix), int(lengths.max(initial=0))), np.uint8)
     out[np.arange(out.shape[1]) < lengths[:, None]] = matrix[keep]

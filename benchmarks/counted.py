@@ -23,7 +23,7 @@ import binlog_core
 def decode(
     path: str, how: str, way: str, begin: Callable[[], object] = list, end: Callable[[], object] = list
 ) -> list[int]:
-    """Row images of each group, of `rows` of all; counted is what is between `begin` and `end`."""
+    """Row images of each group; for `rows`, of all. What runs between `begin` and `end` is counted."""
     images = []
     if how != "group":
         begin()
@@ -57,7 +57,7 @@ def main(library: str, jobs: list[str]) -> None:
         for way in ways if how else [*ways, "rows"]:
             images = decode(path, how, way)
             gc.collect()
-            gc.disable()  # or a collection falls now here, now there
+            gc.disable()  # otherwise garbage collections would fall in different places
             stop = partial(callgrind.stop_counting, f"{name} {way}".encode())
             decode(path, how, way, callgrind.start_counting, stop)
             gc.enable()

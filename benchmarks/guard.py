@@ -3,14 +3,14 @@
     python benchmarks/guard.py [--base COMMIT]
 
 Six generated shapes, into arrays, Arrow and rows, counted by callgrind around the decode call alone. The
-counts are the same in each run, whatever else the machine does; they are of the portable paths, as callgrind
-knows only some of a processor's extensions. The base is built here, by its own setup.py, and both decode the
-same logs. Counted of the change alone: logs with something that takes a slow path, which may cost at most
-20 % more than smooth ones (cliffs.py), and two threads, as much more than one.
+counts are the same in each run, whatever else the machine does; they are of the portable paths, because
+callgrind knows only some of a processor's extensions. The base is built here, by its own setup.py, and both
+decode the same logs. Two comparisons need only the change itself: logs with something that takes a slow path
+may cost at most 20 % more than smooth ones (cliffs.py), and so may two threads, compared with one.
 
 The base is BINLOG_BASE (or --base) if given; the last commit, if the working tree differs from it; else where
-the branch left origin/main, or on main itself the commit before. Nothing is counted where no file of the
-decode path differs from the base, and where there is no base, as in a shallow clone: that is said.
+the branch left origin/main, or on main itself the commit before. If no file of the decode path differs from
+the base, or if there is no base, as in a shallow clone, nothing is counted, and the output says so.
 
 A change that is slower with good reason says so in a trailer of a commit message: ``Slower: why``.
 """
@@ -67,7 +67,7 @@ def find_base(asked: str) -> str | None:
     Raises
     ------
     SystemExit
-        What was asked for is not a commit of this clone.
+        The name is not a commit of this clone.
     """
     if asked.strip("0"):
         commit = git("rev-parse", "--verify", "--quiet", f"{asked}^{{commit}}")
@@ -99,12 +99,12 @@ def built(base: str) -> Path:
 
 
 def job_of(log: str, how: str) -> str:
-    """A job as counted.py takes and tells it."""
+    """A job as counted.py takes and prints it."""
     return f"{log}+{how}" if how else log
 
 
 def start_count(library: Path, jobs: list[Job], folder: Path, tree: Path | None) -> subprocess.Popen[str]:
-    """Count in the package of a built tree, or (None) in the one that Python finds here."""
+    """Count with the package of a built tree, or (None) with the one that Python finds here."""
     environment = {**os.environ, "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     if tree is not None:
         environment["PYTHONPATH"] = str(tree)
@@ -175,7 +175,7 @@ def count_all(base: Path) -> tuple[Counts, Counts, Counts]:
 
 
 def compare(title: str, pairs: Iterable[tuple[str, str]], before: Counts, now: Counts) -> list[str]:
-    """Print a table of `pairs`: names in `now` and in `before`. Those that are too much worse."""
+    """Print a table of `pairs` (names in `now` and in `before`); return those that are too much worse."""
     print(f"{title:<12}{'into':<8}{'before':>10}{'now':>10}{'ratio':>8}")
     worse = []
     for name, other in pairs:
@@ -190,7 +190,7 @@ def compare(title: str, pairs: Iterable[tuple[str, str]], before: Counts, now: C
 
 
 def main() -> int:
-    """Print the tables; 1 if something takes more than 5 or 20 % more and no commit says why."""
+    """Print the tables; return 1 if something takes more than 5 or 20 % more and no commit says why."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -2,7 +2,7 @@
 
     python benchmarks/hostile.py [WORD…]      # those whose kind has one of the words
 
-Ends non-zero where one takes more than its bound.
+Exits with 1 if an input takes more than its bound.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What an index costs and saves: its making against decoding arrays, its size, what a history then decodes.
+"""What an index costs and saves: making it against decoding arrays, its size, how much a history decodes.
 
     python benchmarks/index.py LOG [LOG …] [--table DB.TABLE --key COLUMN=VALUE]
 
-CPU time of this process, the best of five rounds in turns; the index is made beside links to the logs, in a
-temporary directory. With a key: how much of the logs its history decodes.
+CPU time of this process, the best of five alternating rounds; the index is made beside links to the logs, in
+a temporary directory. With a key: how much of the logs its history decodes.
 """
 
 from __future__ import annotations

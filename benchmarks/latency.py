@@ -1,10 +1,10 @@
-"""How long after a commit a follower has its row, on an idle server, and how much memory a live pass takes:
+"""How soon after a commit a follower has its row, on an idle server, and how much memory a live pass takes:
 
     BINLOG_CORE_TEST_SERVER=mysql://root@127.0.0.1 python benchmarks/latency.py [COMMITS]
 
-One row is committed at a time, with a pause before each. Printed are the median, the 99th percentile and the
-most, in milliseconds, since the client knew of its commit and since it sent it; then the peak memory of
-reading 64 MB of logs from the server and from a copy of them, each in a process of its own.
+One row is committed at a time, with a pause before each. The output has the median, the 99th percentile and
+the maximum, in milliseconds, from the client's commit and from when it was acknowledged; then the peak memory
+of reading 64 MB of logs from the server and from a copy of them, each in its own process.
 """
 
 from __future__ import annotations

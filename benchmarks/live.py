@@ -2,8 +2,9 @@
 
     BINLOG_CORE_TEST_SERVER=mysql://root@127.0.0.1 python benchmarks/live.py [MEGABYTES]
 
-So many megabytes of each workload are made on the server: rows in bulk with one-row transactions after them,
-and those alone. Printed are MB/s of the best of five runs, in turns, and the ratio to the bare loop's.
+This many megabytes of each workload are made on the server: rows in bulk with one-row transactions after
+them, and one-row transactions alone. The output has MB/s of the best of five alternating runs, and the ratio
+to the bare loop's.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ DATABASE = "live_bench"
 
 
 def prepare(address: Address, size: int) -> dict[str, tuple[str, int]]:
-    """Write both workloads; of each the log that it begins with."""
+    """Write both workloads; return the log that each begins with."""
     found = {}
     with Connection(address) as server:
         server.query(f"DROP DATABASE IF EXISTS {DATABASE}")
@@ -55,7 +56,7 @@ def _stand(server: Connection) -> tuple[str, int]:
 
 
 def bare(address: Address, start: tuple[str, int]) -> int:
-    """Receive into one buffer until the log is over, and look at nothing."""
+    """Receive into one buffer until the log is over, without looking at the bytes."""
     connection = Connection(address)
     facts = connection.facts()
     dump = Dump(

@@ -21,7 +21,7 @@ EVERY = {**MEMORY_WORKLOADS, **CLIFFS}
 
 
 def megabytes() -> int:
-    """Size of each log, from BINLOG_BENCH_MB; 64 unless told."""
+    """Size of each log, from BINLOG_BENCH_MB; 64 by default."""
     return int(os.environ.get("BINLOG_BENCH_MB", "64"))
 
 

@@ -114,7 +114,7 @@ class _Tables:
 
 def tpcc(make: Maker) -> None:
     """TPC-C: nine tables, 3 to 20 columns; new orders, payments and deliveries, each statement on one row,
-    up to 33 statements a transaction that go to and fro between the tables."""
+    up to 33 statements a transaction that alternate between the tables."""
     defs = {name: _table("tpcc", name, text) for name, text in _TPCC.items()}
     do = _Tables(make, seed=1)
     pools = {name: _Pool(table, do.rng) for name, table in defs.items()}

@@ -1,6 +1,7 @@
-"""Timing as a ratio: our pass over some bytes against zlib.crc32 over the same bytes, taken in turns.
+"""Timing as a ratio: our pass over some bytes against zlib.crc32 over the same bytes, alternating.
 
-In CPU time of this process: waiting on a busy machine does not count, the kernel's work for us does.
+In CPU time of this process: waiting on a busy machine does not count, but the kernel's work for the process
+does.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ MEMORY: list[Memory] = []
 
 
 def measure_memory(log: BenchLog) -> Memory:
-    """Decode a log into arrays in a process of its own, for the closing table."""
+    """Decode a log into arrays in a separate process, for the closing table."""
     script = Path(__file__).with_name("memory.py")
     done = subprocess.run([sys.executable, script, log.path], check=True, capture_output=True, text=True)
     result = Memory(log.name, log.size, **json.loads(done.stdout))

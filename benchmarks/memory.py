@@ -22,7 +22,7 @@ def anonymous(pid: int | str = "self") -> int:
 
 @contextmanager
 def peak(every: float = EVERY, of: Callable[[], int] = anonymous) -> Iterator[list[int]]:
-    """The most anonymous memory that this process had in the meantime, looked at every so many seconds."""
+    """The most anonymous memory that this process had in the meantime, sampled every so many seconds."""
     most, done = [of()], threading.Event()
 
     def look() -> None:

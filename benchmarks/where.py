@@ -2,8 +2,8 @@
 
     python benchmarks/where.py PICTURE.svg LOG [LOG …] [--way arrays|arrow] [--seconds 4]
 
-CPU time of one process that decodes a log again and again, the kernel's work for it included; starting Python
-and importing are not. Functions that the compiler put into others count as part of those.
+CPU time of one process that decodes a log again and again, including the kernel's work for it, but not the
+start of Python and the imports. Functions that the compiler inlined into others count as part of those.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ DARK = ("#457b9d", "#6d597a", "#7f5539", "#b56576")  # parts whose percentage is
 
 
 def picture(rows: dict[str, dict[str, float]]) -> str:
-    """An SVG that is legible on light and on dark pages: it brings its own ground."""
+    """An SVG that is legible on light and on dark pages: it has its own background."""
     used = [part for part in PARTS if any(row[part.name] >= 0.005 for row in rows.values())]
     scale = WIDTH - LEFT - 24
     legend_top = TOP + len(rows) * (BAR + GAP) + 10

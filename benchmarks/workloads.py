@@ -79,7 +79,7 @@ class Maker:
 
 
 def _chunks(rows: list[bytes]) -> Iterator[bytes]:
-    """Rows events are closed before they grow beyond 8 KiB."""
+    """Write rows events, each closed before it grows beyond 8 KiB."""
     start = size = 0
     for i, row in enumerate(rows):
         if size and size + len(row) > EVENT_BYTES:

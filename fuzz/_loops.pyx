@@ -1,8 +1,8 @@
 """Fuzz targets over the loops of the core that need no decoder, each by itself: millions of inputs a minute.
 
-An input is a few bytes that choose, then data, which lies in blocks of exactly its size. A target aborts where
-a promise is broken: text that is not what Python's codec, or the C library, makes of the same bytes; an event
-that is not one; a buffer that does not hold what its offsets say.
+An input is a few bytes that choose, then data, which is put into blocks of exactly its size. A target aborts if
+a promise is broken: text that differs from what Python's codec, or the C library, makes of the same bytes; an
+event that is not one; a buffer that does not hold what its offsets say.
 """
 
 include "find/_resync.pyx"
@@ -40,7 +40,7 @@ cdef void check(bint holds) noexcept nogil:
 
 
 cdef uint8_t* exact(const uint8_t* data, size_t size) noexcept nogil:
-    # A block of just that size: what is read after it is seen.
+    # A block of exactly that size, so that a read past its end is detected.
     cdef uint8_t* block = <uint8_t*> malloc(size if size else 1)
     if block == NULL:
         abort()
@@ -51,7 +51,7 @@ cdef uint8_t* exact(const uint8_t* data, size_t size) noexcept nogil:
 # ---------------------------------------------------------------- JSON
 
 cdef int jsonb(const uint8_t* data, size_t size) noexcept nogil:
-    # Text of a document is UTF-8, and not larger than the budget of the printer lets it be.
+    # Text of a document is UTF-8, and not larger than the budget of the printer allows.
     cdef memory_t out
     memset(&out, 0, sizeof(out))
     if append_jsonb_text(data, size, &out) == DECODE_OK:
@@ -117,7 +117,7 @@ cdef int from_decimal(const uint8_t* data, size_t size) except -1:
 
 
 cdef int text(const uint8_t* data, size_t size) except -1:
-    # The first byte says which; each is compared with Python's own codec.
+    # The first byte selects the encoding; each is compared with Python's own codec.
     cdef uint8_t* given
     cdef uint8_t* out = NULL
     cdef Py_ssize_t written
@@ -280,7 +280,7 @@ cdef int resync(const uint8_t* data, size_t size) noexcept nogil:
 
 
 cdef int walk_events(const descriptor_t* descriptor, const uint8_t* first, const uint8_t* end) noexcept nogil:
-    # From event to event, as every walk does; each body within its event.
+    # From event to event, as every walk does; each body must lie within its event.
     cdef Cursor cur, body, query
     cdef Cursor database
     cdef event_header_t header
@@ -305,7 +305,7 @@ cdef int walk_events(const descriptor_t* descriptor, const uint8_t* first, const
 
 
 cdef int packed_integers(const uint8_t* data, size_t size) noexcept nogil:
-    # Lengths and slices of them: none reaches after the end, none is lost.
+    # Lengths and slices of these lengths: none reaches past the end, none is lost.
     cdef uint8_t* block = exact(data, size)
     cdef Cursor cur = cursor_over(block, size)
     cdef Cursor part
@@ -328,7 +328,7 @@ cdef int packed_integers(const uint8_t* data, size_t size) noexcept nogil:
 
 # ---------------------------------------------------------------- columns
 #
-# layout u8, records u8, options u8, then fields of 12 or 32 bytes, then what their spans refer to.
+# layout u8, records u8, options u8, then fields of 12 or 32 bytes, then the bytes that their spans refer to.
 
 include "_code_tables.pxi"
 cdef uint8_t[64 * LABEL] LABELS          # of 0 to 31 bytes

@@ -1,16 +1,16 @@
 """The fuzz target over the hot loop, run at the speed of C; _loops.pyx has those over the smaller loops.
 
-The loop is taken in whole, so that its cdef methods can be called: an input becomes events and
-plans, is walked, and what comes out is checked. The target returns 0, or aborts where a promise of the
-core is broken; memory and arithmetic are the sanitizers' business.
+The whole loop is included, so that its cdef methods can be called. An input becomes events and
+plans, is walked, and the results are checked. The target returns 0, or aborts if a promise of the
+core is broken; the sanitizers check memory and arithmetic.
 
 An input of `rows` is a small language, so that no byte is wasted on lengths that must agree:
 
     options u8, rows of a group u8, then events: type u8, table id u8, length u16, body
 
-The body of a table map is its flags and a list of (operation, first, second) bytes, a column each; that of a rows
-event begins behind its table id. With the first bit of options the rest is taken as the bytes of a log. A flag of a
-table map has its rows become columns at once (_rows_columns.pxi); another, that a condition is given for them
+The body of a table map is its flags and a list of (operation, first, second) bytes for each column; the body of a rows
+event begins after its table id. With the first bit of options, the rest is taken as the bytes of a log. One flag of a
+table map decodes its rows straight into columns (_rows_columns.pxi); another gives a condition for them
 (_rows_conditions.pxi).
 """
 
@@ -177,7 +177,7 @@ cdef uint32_t new_plan(Decoder decoder, const wire_op_t* ops, uint32_t count, ui
                        list json_columns, uint16_t flags) except? 0:
     cdef plan_t* plan
     cdef uint32_t i
-    # Memory and ids are the decoder's business; what the plan says comes in between.
+    # The decoder manages memory and ids; the plan's own fields are set in between.
     cdef uint32_t index = decoder.add_plan(EMPTY, image_len=image_len, record_len=record_len,
                                            raw=bool(flags & MAP_RAW), wanted=False)
     plan = decoder.loop.plans[index]
@@ -224,7 +224,7 @@ cdef void check(bint holds) noexcept nogil:
 
 
 cdef void check_batches(Decoder decoder) noexcept nogil:
-    # What every reader of a group relies on.
+    # Checks what every reader of a group relies on.
     cdef batch_t* batch
     cdef uint32_t i, plan
     cdef uint64_t total = 0
@@ -358,7 +358,7 @@ cdef int take_checked(Decoder decoder, int options) except -1:
     if decoder.loop.group.max_records & 1:
         decoder.take_group(Records, "")
     else:
-        # The same without the arrays, which cost more than all the rest.
+        # The same without the arrays, which take longer than all the rest.
         for i in range(decoder.loop.group.batch_count):
             definition = &decoder.loop.tables.definitions[decoder.loop.group.batches[i].definition]
             definition.batch = -1
@@ -384,7 +384,7 @@ cdef Decoder reused = None
 
 
 cdef Decoder fresh(int options, uint32_t group_rows):
-    # One decoder serves all inputs, emptied: making it takes longer than most inputs.
+    # One decoder, emptied each time, serves all inputs: making one takes longer than most inputs.
     global reused
     cdef uint32_t i
     if reused is None:
@@ -469,7 +469,7 @@ cdef int walk_input(const uint8_t* data, size_t size) except -1:
         log = events_of_input(cur, bool(options & OPTION_SHORT_IDS))
     depth = 1 if options & OPTION_NESTED else 0
     try:
-        # A block of exactly that size: what is read after it is seen.
+        # A block of exactly that size, so that a read past its end is detected.
         if log.length:
             log.data = <uint8_t*> realloc(log.data, log.length)
         if options & OPTION_IN_TWO:

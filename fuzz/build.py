@@ -2,7 +2,7 @@
 
     CC=clang python fuzz/build.py
 
-Modules and a copy of the Python files come into build/fuzz/lib, the program into build/fuzz/fuzz. The hooks
+Modules and a copy of the Python files go into build/fuzz/lib, the program into build/fuzz/fuzz. The hooks
 of the sanitizers are in the program; the modules find them there.
 """
 

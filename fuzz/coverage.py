@@ -1,11 +1,11 @@
-"""Lines and branches of the core that a run of the tests reached, told by the .pyx and .pxd files.
+"""Lines and branches of the core that a run of the tests reached, by .pyx and .pxd file.
 
     python fuzz/coverage.py FOLDER [--missing]
 
 FOLDER holds what BINLOG_CORE_BUILD=coverage built and the tests left (.gcno and .gcda). The C that Cython
-makes names the lines that it was made of, so that gcov counts ours. A line counts if C was made of it in any
-module, and as reached if it was in one. Branches are those of C. In the .pyx files most of them are Cython's
-own, for errors of Python; the .pxd files run without it, so that theirs are ours.
+makes names the lines that it was made of, so gcov counts ours. A line counts if C was made of it in any
+module, and as reached if it was reached in one. Branches are those of C. In the .pyx files most of them are
+Cython's own, for errors of Python; those of the .pxd files, which run without Python, are ours.
 """
 
 from __future__ import annotations

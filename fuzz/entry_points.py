@@ -1,8 +1,8 @@
-"""Fuzz targets over the Python entry points: functions of bytes that let through only what is a bug.
+"""Fuzz targets over the Python entry points: functions of bytes that raise only what is a bug.
 
-Whatever the bytes are, a call ends, with a result or an error of binlog_core.errors. Everything else that is
-raised, a crash, a sanitizer's report or a run-away ends the fuzzer. Inputs reach the decoder as NumPy arrays
-of exactly their size.
+Whatever the bytes are, a call ends with a result or an error of binlog_core.errors. Any other exception, a
+crash, a sanitizer's report or an endless loop ends the fuzzer. Inputs reach the decoder as NumPy arrays of
+exactly their size.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _log_of(data: bytes, head: bytes, *, packed_by: int = 0, further: bytes = b"
 
 @target
 def wire(data: bytes) -> None:
-    """Options, vendor, then events; those that are to be packed are packed here."""
+    """Options, vendor, then events; events that must be compressed are compressed here."""
     if len(data) > 2:
         _read_as(data[0] & 0xEF, _log_of(data[2:], HEADS[data[1] & 1], packed_by=data[1] >> 1 & 1))
 
@@ -204,7 +204,7 @@ def _changes(log: bytes) -> list[str]:
 
 @target
 def ddl_log(data: bytes) -> None:
-    """As `wire`; definitions are followed through the statements in the log."""
+    """Like `wire`; definitions are followed through the statements in the log."""
     if len(data) > 2:
         _read(
             exact(_log_of(data[2:], HEADS[data[1] & 1])),
@@ -240,7 +240,7 @@ def splits(data: bytes) -> None:
             try:
                 with read_split_groups(part, limits=LIMITS, on_error=skip) as reader:
                     parts += [place for group in reader for place in _places(group)]
-                    # Rows that use a table map of another transaction, as no server writes them.
+                    # Rows that use a table map of another transaction, which no server writes.
                     damaged |= bool(reader.report.rows_without_table_map)
             except BinlogError as raised:
                 error = raised
@@ -361,7 +361,7 @@ def packed(data: bytes) -> None:
 
 
 def _sent(data: bytes) -> bytes:
-    """What a server sends, behind options and a size: as it is, or payloads behind lengths u8."""
+    """What a server sends, after options and a size: unchanged, or payloads after lengths u8."""
     sent = data[2:]
     if data[0] & 1:
         out, number = bytearray(), 1
@@ -380,7 +380,7 @@ def packets(data: bytes) -> None:
         return
     sent = _sent(data)
     semi_sync = bool(data[0] & 2)
-    # However the bytes come, the same events are in them.
+    # The events are the same however the bytes are divided.
     assert _stripped(sent, len(sent), semi_sync) == _stripped(sent, data[1] or 1, semi_sync)
 
 
@@ -437,7 +437,7 @@ def _stripped(sent: bytes, size: int, semi_sync: bool) -> tuple[bytes, int, int]
 
 @target
 def gtid_sets(data: bytes) -> None:
-    """Encoded sets, and sets as text, which come back from their own text."""
+    """Encoded sets, and sets as text; read back from their text, they are the same."""
     if not data:
         return
     if data[0] & 1:
@@ -456,14 +456,14 @@ def create_table(data: bytes) -> None:
 
 @target
 def gtid_texts(data: bytes) -> None:
-    """The text of one GTID, which comes back from its own text."""
+    """The text of one GTID; read back from its text, it is the same."""
     found = gtids.parse_gtid(data.decode("utf-8", "replace"))
     assert type(found).parse(str(found)) == found
 
 
 @target
 def positions(data: bytes) -> None:
-    """The JSON text of a position, which comes back from its own text."""
+    """The JSON text of a position; read back from its text, it is the same."""
     try:
         found = binlog_core.Position.parse(data.decode("utf-8", "replace"))
     except ValueError:
@@ -473,7 +473,7 @@ def positions(data: bytes) -> None:
 
 @target
 def conditions(data: bytes) -> None:
-    """A condition's text. Where the log has its columns, the loop and NumPy find the same changes."""
+    """A condition's text. If the log has its columns, the loop and NumPy find the same changes."""
     condition = binlog_core.Condition(data.decode("utf-8", "replace"))
     quick = _found(condition)
     compile_ = compiled_conditions.compile_condition
@@ -497,7 +497,7 @@ def _found(condition: binlog_core.Condition) -> list[tuple[int, str]] | str:
 
 @target
 def index_files(data: bytes) -> None:
-    """The text of an index file; the folder has one log. What is opened lies there."""
+    """The text of an index file; the folder has one log. Only files in the folder may be opened."""
     with tempfile.TemporaryDirectory(dir=SHARED_MEMORY) as name:
         folder = Path(name)
         (folder / "bin.000001").write_bytes(HEADS[0])
@@ -526,9 +526,9 @@ def _by_index(folder: Path) -> list[str]:
 
 @target
 def log_indexes(data: bytes) -> None:
-    """Whether checksums are right again, then bytes of an index that are others, as offset u16 and a byte.
+    """Whether checksums are corrected, then changed bytes of an index, as offset u16 and a byte.
 
-    A damaged index finds what there is without it; of a forged one the errors are our own.
+    A damaged index gives the same result as no index; a forged one raises only our own errors.
     """
     folder, index, wanted = _indexed()
     changed = bytearray(index)
@@ -542,7 +542,7 @@ def log_indexes(data: bytes) -> None:
 
 
 def _resealed(index: bytearray) -> bytearray:
-    """An index whose checksums are right, if there is JSON to put them into."""
+    """The index with valid checksums, if there is JSON to put them into."""
     seal = len(index) - 8 - int.from_bytes(index[-8:-4], "little") - files._SEAL.size
     if seal < 0:
         return index
@@ -562,14 +562,14 @@ def _resealed(index: bytearray) -> bytearray:
 
 @target
 def timelines(data: bytes) -> None:
-    """The timeline file of an archive, which comes back from what it writes."""
+    """The timeline file of an archive; written and read again, it is the same."""
     found = Timeline.parse(data, "timeline.json")
     assert Timeline.parse(found.to_bytes(), "timeline.json") == found
 
 
 @target
 def manifests(data: bytes) -> None:
-    """The manifest of an export, as JSON: refused, or one whose outputs have folders of their own."""
+    """The manifest of an export, as JSON: it is refused, or its outputs have separate folders."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):

@@ -1,9 +1,9 @@
-"""One lie in a log that is right otherwise: the mutator of the target `log`.
+"""One lie in a log that is otherwise right: the mutator of the target `log`.
 
-What a fuzzer changes at random is refused by a checksum or a length. Here one thing of one event is changed:
-its type, a length, a column's type, a byte of metadata, a bitmap, a value, its place among others. What is
-compressed is packed again around it, and all other lengths, next positions and checksums are made right,
-so that the lie is reached.
+Checksums and lengths reject most random changes of a fuzzer. Here one thing in one event is changed: its
+type, a length, a column's type, a byte of metadata, a bitmap, a value, its place among others. Compressed
+data is packed again around the change, and all other lengths, next positions and checksums are corrected, so
+that the decoder reaches the lie.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EXTREMES = (0, 1, 2, 0x7F, 0x80, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF)
 
 @dataclass
 class Event:
-    """An event without its checksum; `longer`, `further`: what its length and next position are wrong by."""
+    """An event without its checksum; `longer`, `further`: the errors of its length and next position."""
 
     head: bytearray
     body: bytearray
@@ -37,7 +37,7 @@ class Event:
 
 
 def mutated(data: bytes, most: int, seed: int) -> bytes | None:
-    """Options u8 and a log, with one lie more; None: it is not a log, or it grows beyond `most` bytes."""
+    """Options u8 and a log, with one more lie; None: it is not a log, or it grows beyond `most` bytes."""
     log = data[1:]
     if log[:4] != MAGIC or log[8:9] != bytes((FORMAT_DESCRIPTION,)):
         return None
@@ -59,7 +59,7 @@ def mutated(data: bytes, most: int, seed: int) -> bytes | None:
 
 
 def events_of(data: bytes, checksum: int) -> list[Event]:
-    """Split by their lengths; an end that is not an event stays as it is."""
+    """Split a log into events by their lengths; an end that is not an event stays unchanged."""
     found, at = [], 0
     while at + HEADER + checksum <= len(data):
         length = int.from_bytes(data[at + 9 : at + 13], "little")
@@ -73,9 +73,9 @@ def events_of(data: bytes, checksum: int) -> list[Event]:
 
 
 def joined(event: Event, begin: int, checksum: bool) -> bytes:
-    """An event that begins there; its checksum is right."""
+    """The event that begins there; its checksum is right."""
     length = HEADER + len(event.body) + CHECKSUM * checksum
-    told = int.from_bytes(event.head[13:17], "little") and begin + length  # 0: MariaDB tells it seldom
+    told = int.from_bytes(event.head[13:17], "little") and begin + length  # 0: MariaDB often leaves it out
     struct.pack_into(
         "<II", event.head, 9, length + event.longer & 0xFFFFFFFF, told + event.further & 0xFFFFFFFF
     )
@@ -84,14 +84,14 @@ def joined(event: Event, begin: int, checksum: bool) -> bytes:
 
 
 def sum_of(plain: bytes) -> bytes:
-    """The checksum of an event; that of a descriptor does not tell that the log is in use."""
+    """The checksum of an event; a descriptor's is computed without the in-use flag."""
     if plain[4] == FORMAT_DESCRIPTION:
         plain = plain[:17] + bytes((plain[17] & 0xFE,)) + plain[18:]
     return zlib.crc32(plain).to_bytes(CHECKSUM, "little")
 
 
 def lie(events: list[Event], chance: Random, first: int) -> None:
-    """Change one thing of the events from `first` on; seldom of the descriptor before."""
+    """Change one thing in the events from `first` on; rarely in the descriptor before them."""
     at = chance.randrange(0 if chance.random() < 0.03 else min(first, len(events) - 1), len(events))
     event, what = events[at], chance.randrange(20)
     if what == 0:
@@ -134,7 +134,7 @@ def change_body(event: Event, chance: Random) -> None:
 
 
 def changed(data: bytearray, begin: int, end: int, chance: Random, *, grows: bool = True) -> None:
-    """One byte between: set, flipped, added to; or some are inserted or gone."""
+    """Set, flip or add to one byte in between; or insert or remove some bytes."""
     at = chance.randrange(begin, max(end, begin + 1))
     what = chance.randrange(7 if grows else 5)
     if what == 5:
@@ -153,7 +153,7 @@ def changed(data: bytearray, begin: int, end: int, chance: Random, *, grows: boo
 
 
 def parts(event: Event) -> list[tuple[int, int]]:
-    """Where the parts of its body are, the last to the end."""
+    """Where the parts of the event's body are; the last reaches to the end."""
     body = event.body
     try:
         if event.kind == TABLE_MAP:
@@ -206,7 +206,7 @@ def lenenc(data: bytearray, at: int) -> tuple[int, int]:
 
 
 def packed_block(data: bytes) -> bytes:
-    """As MariaDB packs rows and statements."""
+    """Compressed like MariaDB's rows and statements."""
     return bytes((0x82,)) + (len(data) & 0xFFFF).to_bytes(2, "big") + zlib.compress(data, 1)
 
 
@@ -225,13 +225,13 @@ def query_text(body: bytearray) -> int:
 
 
 def packed_payload(data: bytes) -> bytes:
-    """A transaction of MySQL, uncompressed, as the server writes what does not shrink."""
+    """A transaction of MySQL, uncompressed, as the server writes one that does not shrink."""
     size = struct.pack("<H", len(data) & 0xFFFF)
     return b"\2\3\xfc\xff\0" + b"\3\3\xfc" + size + b"\1\3\xfc" + size + b"\0" + data
 
 
 def unpacked_payload(body: bytes) -> bytes:
-    """The events in it; none where it is damaged."""
+    """The events in it; none if it is damaged."""
     import zstandard
 
     data, at, zstd = bytearray(body), 0, False

@@ -1,6 +1,6 @@
 """Seeds of the fuzzers, from the golden logs: fuzz/seeds.py DIRECTORY makes a folder per target.
 
-Of every log come its bytes, its events in the language of fuzz/_rows_target.pyx, and the table maps, JSON
+Each log gives its bytes, its events in the language of fuzz/_rows_target.pyx, and the table maps, JSON
 documents, partial updates and texts in it. Large inputs only slow a fuzzer down, so they are left out.
 """
 
@@ -37,7 +37,7 @@ EVERY = {
     "header_lengths": 40,
     "ddl_log": 40,
     "statements": 4,
-}  # of which only every n-th is kept
+}  # of these, only every n-th is kept
 FORMAT_DESCRIPTION = 15
 TABLE_MAP, PREVIOUS_GTIDS, PARTIAL, PAYLOAD = 19, 35, 39, 40
 MARIADB_COMPRESSED = range(165, 172)
@@ -156,7 +156,7 @@ def pieces(events: list[tuple[int, bytes]], flags: int) -> Iterator[bytes]:
 
 
 def packed_values() -> Iterator[bytes]:
-    """Spans of two columns, of which one is compressed, and what they refer to."""
+    """Spans of two columns, one of them compressed, and the bytes that they refer to."""
     for level in (0, 9):
         text = b"compressed " * 9
         block = bytes((0x82,)) + len(text).to_bytes(2, "big") + zlib.compress(text, level)
@@ -171,7 +171,7 @@ def main(out: Path) -> None:
     saved: dict[str, int] = {}
 
     def save(target: str, data: bytes) -> None:
-        # Many are alike: the first few hundred of a target say it all, and loading them takes time.
+        # Many are alike: the first few hundred of a target are enough, and loading them takes time.
         saved[target] = saved.get(target, 0) + 1
         if saved[target] % EVERY.get(target, 1):
             return
@@ -209,7 +209,7 @@ def main(out: Path) -> None:
                 except binlog_core.BinlogError:  # of early 5.1: other lengths, and other numbers
                     break
                 for first in range(0, min(len(events), 200), 20):
-                    # A transaction's table maps lie near its rows: windows of the log are whole enough.
+                    # A transaction's table maps lie near its rows, so windows of the log are complete enough.
                     few = b"".join(events[first : first + 20])[:MAX_SMALL]
                     save("rows", bytes((options, 7)) + few + BEHIND)
             mariadb = log.format.is_mariadb

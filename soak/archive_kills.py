@@ -31,7 +31,7 @@ def connect(port: int) -> Any:
 
 
 def write(port: int, number: int, stop: threading.Event) -> None:
-    """Transactions of all sizes, now and then a new log."""
+    """Write transactions of all sizes, and begin a new log now and then."""
     chance = random.Random(number)
     with closing(connect(port)) as connection, connection.cursor() as cursor:
         while not stop.is_set():
@@ -43,7 +43,7 @@ def write(port: int, number: int, stop: threading.Event) -> None:
 
 
 def sent(port: int, first: str = "") -> dict[str, bytes]:
-    """The server's logs from one on, as a replica gets them: by code that the archiver does not share."""
+    """The server's logs from one on, as a replica gets them, by code that the archiver does not use."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
     from support.server import dump
 
@@ -69,7 +69,7 @@ def size_of(folder: Path) -> int:
 
 
 def difference(mine: bytes | None, theirs: bytes) -> str | None:
-    """Where two copies of a log part; None: nowhere."""
+    """Where two copies of a log begin to differ; None: nowhere."""
     if mine == theirs:
         return None
     if mine is None:
@@ -79,7 +79,7 @@ def difference(mine: bytes | None, theirs: bytes) -> str | None:
 
 
 def archiver(port: int, folder: Path) -> subprocess.Popen[str]:
-    """A process that archives once it is told to."""
+    """A process that archives when told to."""
     program = (
         "import sys; from binlog_core.archive import archive; import binlog_core.archive.live_feed, pymysql\n"
         "print('ready', flush=True); sys.stdin.readline()\n"

@@ -1,15 +1,15 @@
 # ruff: noqa: E402, E501
-"""Random tables and statements; what each road reads of the log must build what SELECT then has.
+"""Random tables and statements; each way of reading the log must give the rows that SELECT then returns.
 
     python soak/differential.py --logs 100                        # the machine's mariadbd
     python soak/differential.py --logs 100 --port 3306 --seed 7   # a server that runs, root has no password
     python soak/differential.py --logs 1 --seed 1234              # one log again
 
 Each log has its own seed: tables of random columns of all types, with keys of all kinds or none, rows and
-definitions that change, images that are whole or not. It is read by rows(), arrays (support/arrays.py, by
-NumPy alone), Arrow batches by way of records and as columns at once, Arrow streams, three threads, splits,
-from the server, and from an archive. The folded rows must be the server's, and all roads must have met the
-same changes.
+definitions that change, row images that are complete or partial. It is read with rows(), arrays (support/arrays.py,
+by NumPy alone), Arrow batches (through records and straight into columns), Arrow streams, three threads, splits,
+from the server, and from an archive. The changes, applied in order, must give the server's rows, and all ways
+must have read the same changes.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def _vector(_: random.Random, version: str) -> Any:
 
 
 def _named(pick: random.Random, version: str) -> Any:
-    """MariaDB's types of fixed bytes; of which the server trims zeros at the end."""
+    """MariaDB's types of fixed bytes, from which the server trims zeros at the end."""
     if "MariaDB" not in version:
         return None
     kind = pick.choice(tuple(_FIXED))
@@ -269,7 +269,7 @@ KINDS_OF = (
 
 
 class Work:
-    """One log: what is done to the server."""
+    """One log: the work on the server."""
 
     def __init__(self, cursor: Any, version: str, seed: int) -> None:
         self.pick, self.cursor, self.version = random.Random(seed), cursor, version
@@ -281,7 +281,7 @@ class Work:
         self.cursor.execute(sql, values or None)
 
     def tried(self, sql: str, *values: Any) -> None:
-        """What a key or a value may forbid."""
+        """Restrictions that a key or a value brings."""
         with suppress(self.cursor.connection.Error):
             self.run(sql, *values)
 
@@ -325,7 +325,7 @@ class Work:
         self.tables.append(table)
 
     def _set(self, one: Column) -> tuple[str, Any]:
-        """A value, and how it stands in a statement."""
+        """A value, and its form in a statement."""
         value = None if self.pick.random() < 0.2 else one.value(self.pick)
         if one.kind == "geometry" and value is not None:
             return "ST_GeomFromWKB(%s)" if "5.6" not in self.version else "GeomFromWKB(%s)", value[4:]
@@ -444,7 +444,7 @@ class Work:
 
 
 def known(value: Any, kind: str) -> Any:
-    """A value of SELECT, as `ours` makes those of the roads."""
+    """A value of SELECT, in the form that `ours` gives decoded values."""
     if value is None:
         return None
     if kind == "bytes":
@@ -466,7 +466,7 @@ def known(value: Any, kind: str) -> Any:
 
 
 def ours(value: Any, kind: str) -> Any:
-    """A value of a road."""
+    """A decoded value, to be compared."""
     if value is None:
         return None
     if kind == "bytes":
@@ -496,7 +496,7 @@ def ours(value: Any, kind: str) -> Any:
 
 
 def text_of(value: Any, kind: str) -> str:
-    """A date or time with as many digits as it needs; what is not one says so itself."""
+    """A date or time with as many digits as it needs; other values unchanged."""
     from support.truth import datetime_text, time_text
 
     if isinstance(value, str):
@@ -521,11 +521,11 @@ def _fraction(value: Any) -> bool:
     return isinstance(value, str) and ":" in value and "." in value[-7:] and value[-1].isdigit()
 
 
-# ---------------------------------------------------------------- roads
+# ---------------------------------------------------------------- ways of reading
 
 
 def folded(changes: Iterable[Any], work: Work) -> dict[str, Counter[str]]:
-    """The rows that changes leave."""
+    """The rows after all changes."""
     rows: dict[str, dict[Any, Row]] = {}
     bags: dict[str, Counter[str]] = {}
     keys = {table.name: table.key for table in work.tables}
@@ -554,7 +554,7 @@ def folded(changes: Iterable[Any], work: Work) -> dict[str, Counter[str]]:
         if change.before is not None:
             held = here.pop(repr([change.before[name] for name in key]))
         if change.after is not None:
-            # An image may lack what did not change; one of another definition has all that there is.
+            # An image may lack columns that did not change; one of another definition has all of its columns.
             new = {**held, **change.after} if work.image != "FULL" else change.after
             here[repr([new.get(name) for name in key])] = new
     for table, left in rows.items():
@@ -566,14 +566,14 @@ def folded(changes: Iterable[Any], work: Work) -> dict[str, Counter[str]]:
 
 
 def places(changes: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """Changes, to be compared with those of a road of the same values."""
+    """Changes, to be compared with those of another way that gives the same values."""
     return [
         (c.position, c.op, c.table, repr(c.before), repr(c.after)) for c in changes if c.database == DATABASE
     ]
 
 
 def read(path: Path, url: str, name: str, folder: Path, work: Work) -> tuple[dict[str, Any], int]:
-    """By each road: the rows that it leaves; and how many batches were columns at once."""
+    """For each way of reading: the rows after all changes; and how many batches went straight into columns."""
     given = {"schema": "ddl"}
     roads: dict[str, Any] = {}
     with binlog_core.open(path, **given) as log:
@@ -604,7 +604,7 @@ def read(path: Path, url: str, name: str, folder: Path, work: Work) -> tuple[dic
 def arrow_of(
     path: Path, least: int, tables: str | None = None, **given: Any
 ) -> tuple[list[tuple[str, pa.RecordBatch, list[Any]]], int]:
-    """Batches of a few records, as columns at once from `least` records on; and how many were."""
+    """Batches of a few records, straight into columns from `least` records on; and how many were."""
     before = _rows.columns_from(least)
     found, at_once = [], 0
     try:
@@ -620,7 +620,7 @@ def arrow_of(
 
 
 def arrow_differences(path: Path, **given: Any) -> tuple[str, int]:
-    """What columns at once and streams have that batches by way of records do not; batches at once."""
+    """How columns and streams differ from batches through records; and the number of batches straight into columns."""
     records, none = arrow_of(path, 1 << 30, **given)
     columns, at_once = arrow_of(path, 1, **given)
     assert not none
@@ -654,7 +654,7 @@ def difference(found: list[Any], wanted: list[Any]) -> str:
 
 
 def log_of(port: int, seed: int) -> tuple[list[str], Counter[str]]:
-    """What is wrong with one log; the rows that it leaves, its bytes, its batches that were columns at once."""
+    """What is wrong with one log; its rows at the end, its bytes, its batches that went straight into columns."""
     url = f"mysql://root@127.0.0.1:{port}"
     with (
         closing(connect(port)) as connection,

@@ -3,15 +3,15 @@
     python soak/everything.py --seconds 3600               # starts the machine's mariadbd
     python soak/everything.py --seconds 3600 --port 3306   # a server that runs, root has no password
 
-The server is written to and archived; one reader follows it over the line and one the archive as it grows,
-both with their checkpoints; a stream reads the archive and applies it to a Delta table; a mirror copies other
-tables. In the first third of the time all of them are killed (SIGKILL) and started again, at moments of their
-own; then they live, and once they are warm their memory, descriptors and threads must not grow. At the end
-each must have what SELECT has, every change once, and the archive's logs must be the server's.
+The server is written to and archived. One reader follows the server and one the archive as it grows, both
+with checkpoints; a stream reads the archive and applies it to a Delta table; a mirror copies other tables. In
+the first third of the time all of them are killed (SIGKILL) and started again, each at its own moments. After
+that they keep running, and once they are warm their memory, descriptors and threads must not grow. At the end
+each must have the rows that SELECT has, every change once, and the archive's logs must equal the server's.
 
-What starts a JVM needs long for its first commit, longer on a busy machine: its first life lasts until then,
-and those that follow a half to three times as long. Where Spark ends by itself, since a Python worker did not
-begin within its ten seconds, that is a kill like any other.
+A process with a JVM needs long for its first commit, longer on a busy machine: its first life lasts until
+then, and later ones half to three times as long. If Spark ends by itself, because a Python worker did not
+start within ten seconds, that counts as a kill.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ into = changes.writeStream.foreachBatch(merge).option("checkpointLocation", sys.
 into.trigger(processingTime="2 seconds").start().awaitTermination()
 """
 _MIRROR = "mirror(sys.argv[1], sys.argv[2], tables=sys.argv[3], spark=session)"
-# Of the time without kills; each is a tenth of it. Spark's pools are full before the first.
+# Fractions of the time without kills; each window is a tenth of it. Spark's pools are full before the first.
 WINDOWS = {"begin": 0.3, "middle": 0.6, "end": 0.9}
 
 
 @dataclass
 class Process:
-    """One that is killed and started again.
+    """A process that is killed and started again.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Process:
     errors : Path
         What it says.
     lake : Path or None
-        Where it commits to Delta tables; its lives last as long as its first commit takes, times `lives`.
+        Where it commits to Delta tables; its lives last as long as its first commit took, times `lives`.
     """
 
     command: list[str]
@@ -91,7 +91,7 @@ class Process:
             self.until = self.began + self.unit * chance.uniform(*self.lives)
 
     def may_die(self) -> bool:
-        """Its time is over."""
+        """Whether its time is over."""
         if self.lake is not None:
             self.commits = sum(1 for _ in self.lake.rglob("_delta_log/*.json"))
             if self.commits and not self.until:
@@ -100,7 +100,7 @@ class Process:
         return 0 < self.until < time.monotonic()
 
     def was_left_alone(self) -> bool:
-        """Spark did not wait for its worker any longer."""
+        """Whether Spark stopped waiting for its worker."""
         return "Python worker failed to connect back" in self.errors.read_text()[-3000:]
 
     def kill(self) -> None:
@@ -108,7 +108,7 @@ class Process:
         self.running.wait()
 
     def look(self, when: str) -> None:
-        """Keep the highest that it had at a time, its children among it."""
+        """Keep the highest figures so far, including its children's."""
         found = [measure_or_none(pid) for pid in tree(self.running.pid)]
         sums = tuple(map(sum, zip(*filter(None, found), strict=True)))
         self.figures[when] = tuple(map(max, self.figures.get(when, sums), sums))
@@ -229,11 +229,11 @@ def judge(
     folder: Path,
     first: str,
 ) -> int:
-    """Print what everybody has. Of the mirror `lost` counts tables, of the archive logs."""
+    """Print the results. `lost` counts tables for the mirror, logs for the archive."""
     from binlog_core.spark.mirror import status
 
     with closing(soak.connect(port)) as connection, connection.cursor() as cursor:
-        # The last event of all is one that the readers meet.
+        # The very last event is one that the readers see.
         cursor.execute("INSERT INTO soak.t (writer, value, text) VALUES (-1, 0, 'last')")
         connection.commit()
     file, position, rows = soak.rows_of(port)

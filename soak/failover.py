@@ -1,15 +1,15 @@
-"""A primary is killed while it is read and archived; its replica takes over, and every row has come once.
+"""A primary is killed while it is read and archived; its replica takes over, and every row must arrive once.
 
     python soak/failover.py --primary 3306 --replica 3307 --kill 'kill -9 PID' [--lost] [--mirror 60]
 
-Two servers of one vendor on 127.0.0.1 with nothing in their logs but their own beginnings, with GTIDs and
-log_slave_updates, where root has no password. The command kills the primary: while it has a transaction open,
-and in the middle of another that it sends to the readers. That one is on the replica; or, with --lost, it is
-not, and who has rows of it is told so.
+Needs two servers of one vendor on 127.0.0.1 with new logs, GTIDs and log_slave_updates, where root has no
+password. The command kills the primary: while it has a transaction open, and in the middle of another that it
+sends to the readers. The replica has that one; or, with --lost, it does not, and a reader that has rows of it
+gets an error.
 
-With --mirror a mirror follows instead, eight writers change its tables, and the primary is killed so many
-seconds after it began. At the end the lake is what the replica has, and ``verify`` agrees; or, with --lost,
-each run of the mirror is told so, and no table of the lake changes any more.
+With --mirror a mirror follows instead, eight writers change its tables, and the primary is killed this many
+seconds after the start. At the end the lake equals the replica, and ``verify`` agrees; or, with --lost, each
+run of the mirror gets an error, and no table of the lake changes any more.
 """
 
 from __future__ import annotations

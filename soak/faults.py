@@ -5,9 +5,9 @@
     python soak/faults.py --most 20 index        # twenty faults of each kind at most, spread over the calls
 
 A first run counts the calls that change something: tests/support/faults.py has the list. Then, for each call
-and each kind of fault, a run begins from the same files, fails there, is looked at by a reader, runs again
-without a fault, and must have what a run without any has. Data files that no commit names are a killed run's
-only trace.
+and each kind of fault, a run begins from the same files and fails there. A reader checks the result so far;
+the command runs again without a fault, and must give the result of a run without any. Only data files that no
+commit names may remain of a killed run.
 """
 
 from __future__ import annotations
@@ -68,20 +68,20 @@ class Scenario:
     kinds: Sequence[str] = KINDS
 
     def prepare(self, root: Path) -> None:
-        """What is there before."""
+        """Make what is there before."""
 
     def work(self, root: Path) -> None:
-        """The command."""
+        """Run the command."""
         raise NotImplementedError
 
     def look(self, root: Path) -> None:
-        """What a reader sees who comes after the fault is right, old or new."""
+        """Check that a reader after the fault sees a valid result, old or new."""
 
     def pause(self, root: Path) -> None:
-        """What time does before the command runs again."""
+        """Simulate the time that passes before the command runs again."""
 
     def check(self, root: Path) -> None:
-        """What must be there after a run without a fault."""
+        """The result that a run without a fault must give."""
         raise NotImplementedError
 
     def expect_no_orphans(self, lake: Path) -> None:
@@ -95,7 +95,7 @@ def plain(data: bytes) -> bytes:
 
 
 def hidden(root: Path) -> list[str]:
-    """Files and directories that only a crash leaves."""
+    """Files and directories that only a crash leaves behind."""
     return [str(path.relative_to(root)) for path in root.rglob(".*") if path.name != ".lock"]
 
 
@@ -170,7 +170,7 @@ def indexed(folder: Path, logs: list[str]) -> None:
 
 
 class Objects(LocalFileSystem):
-    """A directory whose files appear whole, as objects of a store do."""
+    """A directory whose files appear complete, like objects in a store."""
 
     protocol = "objects"
 
@@ -193,9 +193,9 @@ class Objects(LocalFileSystem):
 
 
 class Stored(Scenario):
-    """A server's logs in a store, the one that grows in parts."""
+    """A server's logs in a store; the growing one is in parts."""
 
-    kinds = ("ENOSPC", "EIO", "EINTR", "kill")  # uploads are a thread's, where no Ctrl-C is
+    kinds = ("ENOSPC", "EIO", "EINTR", "kill")  # uploads run in a thread, which Ctrl-C does not reach
 
     def __init__(self) -> None:
         self._before = busy(FakeServer("8.0.36"), 4)
@@ -253,7 +253,7 @@ def logs_into(folder: Path, numbers: Iterable[int]) -> None:
 
 
 class Index(Scenario):
-    """An index that is brought up to date."""
+    """Bring an index up to date."""
 
     def prepare(self, root: Path) -> None:
         from binlog_core.index import index
@@ -278,7 +278,7 @@ class Index(Scenario):
 
 
 class RowsFile(Scenario):
-    """`binlog-core rows --output`, a new file, or over an older one."""
+    """`binlog-core rows --output`, into a new file or over an older one."""
 
     def __init__(self, *, new: bool) -> None:
         self._new = new
@@ -305,7 +305,7 @@ class RowsFile(Scenario):
 
 
 def command(*arguments: str) -> None:
-    """Run ``binlog-core``; what it says in a line is a BinlogError."""
+    """Run ``binlog-core``; an error that it prints is raised as a BinlogError."""
     from binlog_core.cli.app import app
 
     with open(os.devnull, "w") as nothing, redirect_stderr(nothing):
@@ -631,7 +631,7 @@ def histories(lake: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def in_child(work: Callable[[], Any]) -> tuple[int, str]:
-    """Exit code of a process that does some work, and what it says."""
+    """Exit code and output of a process that does some work."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -655,7 +655,7 @@ def in_child(work: Callable[[], Any]) -> tuple[int, str]:
 
 
 def faulty(scenario: Scenario, root: Path, at: int, kind: str) -> str:
-    """Run with a fault; what failed, in a line, or \"\" where there are no so many calls."""
+    """Run with a fault; return what failed, in a line, or \"\" if there are not that many calls."""
     faults = Faults(str(root), at, kind)
     told = "went on"
     try:
@@ -675,7 +675,7 @@ def faulty(scenario: Scenario, root: Path, at: int, kind: str) -> str:
 
 
 def repaired(scenario: Scenario, root: Path) -> None:
-    """Look, run without a fault, and look again."""
+    """Check, run without a fault, and check again."""
     steps = {
         "seen": scenario.look,
         "paused": scenario.pause,
@@ -693,7 +693,7 @@ def repaired(scenario: Scenario, root: Path) -> None:
 def walk(
     name: str, scenario: Scenario, kinds: Iterable[str], most: int, verbose: bool
 ) -> tuple[int, list[str]]:
-    """How many faults there were, and what was wrong after them."""
+    """The number of faults, and what was wrong after them."""
     wrong: list[str] = []
     count = 0
     with tempfile.TemporaryDirectory(prefix="faults") as folder:
@@ -742,7 +742,7 @@ def walk(
 
 
 def warm() -> None:
-    """Import once what each child would import again; none of it begins a thread."""
+    """Import once what each child would import again; none of it starts a thread."""
     import deltalake  # noqa: F401
     import pyspark.sql.streaming.datasource  # noqa: F401
     import zstandard  # noqa: F401

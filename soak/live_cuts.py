@@ -1,10 +1,10 @@
-"""A server is read and archived over lines that are cut, split, stalled and reset at seeded random places.
+"""A server is read and archived while connections are cut, split, stalled and reset at seeded random places.
 
     python soak/live_cuts.py --cuts 1000                # starts the machine's mariadbd
     python soak/live_cuts.py --cuts 1000 --port 3306    # a server that runs, root has no password
 
-Half of the cuts meet who reads rows, half the archive. At the end every row has come once and in order, and
-the archive's logs are those that the server sends.
+Half of the cuts hit the reader of rows, half the archiver. At the end every row must have arrived once and in
+order, and the archive's logs must equal those that the server sends.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def write(port: int, stop: threading.Event, written: list[int], chance: Random) 
     with closing(connect(port)) as connection, connection.cursor() as cursor:
         cursor.execute("USE cuts")
         while not stop.is_set():
-            # Each event is shorter than a line lives, or none would ever come through whole.
+            # Events must be shorter than a connection lives, or none would ever arrive complete.
             size = chance.randrange(chance.choice((10, 100, 1000, 1000, 6000)))
             notes = ["x" * size] * chance.randrange(1, 4)
             cursor.execute("INSERT INTO t (note) VALUES " + ",".join(["(%s)"] * len(notes)), notes)
@@ -47,7 +47,7 @@ def soak(port: int, cuts: int, seed: int, options: dict[str, str]) -> int:
     from binlog_core.archive import archive, archiver
     from binlog_core.server import stream
 
-    # Many cuts in a row bring nothing new: they would double the pauses up to their longest.
+    # Many cuts in a row show nothing new, and would double the pauses up to their maximum.
     archiver._LONGEST_PAUSE = stream._LONGEST_PAUSE = 0.2
     url = f"mysql://root@127.0.0.1:{port}"
     with closing(connect(port)) as connection, connection.cursor() as cursor:

@@ -1,12 +1,12 @@
-"""A server is archived and read for an hour, over the line and from the archive: only the logs grow.
+"""A server is archived and read for an hour, directly and from the archive: only the logs may grow.
 
     python soak/live_soak.py --seconds 3600                # starts the machine's mariadbd
     python soak/live_soak.py --seconds 3600 --port 3306    # a server that runs, root has no password
 
-Three processes: the archiver, one that reads the server's changes, one that reads those of the archive as it
-grows. At the end both readers must have met every change once and hold the server's own table, and the logs
-of the archive must be the server's. Anonymous memory, descriptors and threads of each are printed: as they
-were after the first tenth of the time, and their highest after it.
+Three processes: the archiver, a reader of the server's changes, and a reader of the archive as it grows. At
+the end both readers must have read every change once and have the server's own table, and the logs of the
+archive must equal the server's. Anonymous memory, descriptors and threads of each are printed: the values
+after the first tenth of the time, and the highest values after that.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def measure(pid: int) -> tuple[int, int, int]:
 
 
 def write(cursor: Any, chance: Random, present: set[int]) -> int:
-    """One transaction; how many rows it changed."""
+    """Run one transaction; return how many rows it changed."""
     keys = sorted({chance.randrange(KEYS) for _ in range(chance.choice((1, 1, 1, 30)))})
     note = "x" * chance.randrange(chance.choice((10, 100, 2000))) + str(chance.random())
     changed = 0

@@ -1,4 +1,4 @@
-"""A mirror is killed at random moments while eight writers change its tables; then lake and server agree.
+"""A mirror is killed at random moments while eight writers change its tables. Lake and server must agree.
 
     python soak/mirror_kills.py --kills 50                # starts the machine's mariadbd
     python soak/mirror_kills.py --kills 50 --port 3306    # a server that runs, root has no password
@@ -7,8 +7,8 @@
 
 Writers insert, update, delete, change keys, write transactions over several tables, alter, truncate and
 create tables, and swap a table for a copy of it as gh-ost does. Each round starts the mirror, and ends it by
-SIGKILL: every fourth at a random moment, the others a moment after it began one of ``WANTED``. At the end the
-histories must lead to the same rows.
+SIGKILL: every fourth time at a random moment, otherwise shortly after it began one of ``WANTED``. At the end
+the histories must lead to the same rows.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def create(name: str) -> str:
 
 
 def write(port: int, number: int, stop: threading.Event) -> None:
-    """One of the writers; what another one's statement makes impossible is passed over."""
+    """One of the writers; it ignores statements that another writer has made impossible."""
     import pymysql
 
     chance = random.Random(number)
@@ -149,12 +149,12 @@ def define(cursor: Any, chance: random.Random) -> None:
 
 
 def form_of(lake: Path, form: str) -> Form:
-    """How its tables are read; the catalog of Iceberg's is beside the lake."""
+    """How the lake's tables are read; Iceberg's catalog is beside the lake."""
     return FORMS[form](lake.parent)
 
 
 def mirror(port: int, lake: Path, form: str, phases: Path) -> subprocess.Popen[str]:
-    """A process that mirrors once it is told to; `phases`: where it tells what it is doing."""
+    """A process that mirrors when told to; `phases`: where it reports what it is doing."""
     pipe = subprocess.PIPE
     settings = json.dumps({**form_of(lake, form).settings, "history": True, "compact": 1})
     arguments = [f"mysql://root@127.0.0.1:{port}", str(lake), PATTERN, settings, str(phases)]
@@ -173,7 +173,7 @@ def told(process: subprocess.Popen[str]) -> None:
 
 
 def differences(port: int, lake: Path, form: str = "delta") -> list[str]:
-    """Tables that are not in the lake as a plain SELECT has them: by code that the mirror does not share."""
+    """Tables that differ from a plain SELECT, compared by code that the mirror does not use."""
     from binlog_core.spark.mirror import status
 
     wrong = []
@@ -196,7 +196,7 @@ def differences(port: int, lake: Path, form: str = "delta") -> list[str]:
 
 
 def history_differences(port: int, lake: Path, form: str) -> list[str]:
-    """Tables whose history, replayed row by row, does not end with what a plain SELECT has."""
+    """Tables whose history, replayed row by row, does not end with the rows of a plain SELECT."""
     from binlog_core.spark.lake.destination import directory_name
 
     wrong, columns = [], ("id", "note", "amount", "at")
@@ -274,14 +274,14 @@ def soak(port: int, kills: int, longest: float, seed: int, lake: Path, form: str
 
 
 def verified(lake: Path) -> list[dict[str, Any]]:
-    """What ``verify`` says of each table."""
+    """What ``verify`` says about each table."""
     program = [sys.executable, "-m", "binlog_core.cli", "mirror", "verify", str(lake), "--json"]
     found = subprocess.run(program, stdout=subprocess.PIPE).stdout.splitlines()
     return [json.loads(line) for line in found]
 
 
 def proved(port: int, lake: Path, form: str, *, history: bool) -> int:
-    """Whether the lake is what the server has, and ``verify`` says so, and says what is changed by hand."""
+    """Whether the lake equals the server, ``verify`` agrees, and it names rows that are changed by hand."""
     if command(port, lake, "run", form, history=history):
         return 1
     command(port, lake, "status")
@@ -304,7 +304,7 @@ def proved(port: int, lake: Path, form: str, *, history: bool) -> int:
 
 
 def wait_for_kill(running: subprocess.Popen[str], phases: Path, wanted: str | None, longest: float) -> None:
-    """Until any moment, or one after it began what is wanted: a commit takes milliseconds, a copy seconds."""
+    """Wait for a random moment, or for one after the wanted phase began; a commit takes only milliseconds."""
     if wanted is None:
         time.sleep(random.random() * longest)
         return

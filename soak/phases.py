@@ -1,4 +1,4 @@
-"""What a mirror is doing, told to a process that is going to kill it."""
+"""Reports what a mirror is doing to a process that will kill it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IDLE = "between"
 
 
 def tell(path: str) -> None:
-    """Have this process write there what its mirror is doing, from now on."""
+    """From now on, write to this place what the mirror in this process is doing."""
     from binlog_core.spark.lake.delta import DeltaLakeTable
     from binlog_core.spark.lake.iceberg import IcebergLakeTable
     from binlog_core.spark.mirror import history, mirroring, state
@@ -56,5 +56,5 @@ def tell(path: str) -> None:
 
 
 def phase(path: Path) -> str:
-    """What a process was last doing that told it there."""
+    """What the process that writes there was last doing."""
     return path.read_text().rstrip() if path.exists() else IDLE

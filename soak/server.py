@@ -1,10 +1,10 @@
-"""A MariaDB server of one's own, for as long as a command runs:
+"""A separate MariaDB server, for as long as a command runs:
 
     python soak/server.py COMMAND [ARGUMENTS…]
 
-The command finds it by BINLOG_CORE_TEST_SERVER, a URL. Where the machine has no server, the command runs all
-the same, without that name, and what needs it says so. Needs nothing but Python and the machine's mariadbd
-(Debian, Ubuntu: mariadb-server-core); listens on the loopback only.
+The command finds it by the URL in BINLOG_CORE_TEST_SERVER. If the machine has no server, the command still
+runs, without that variable, and whatever needs it says so. Needs only Python and the machine's mariadbd
+(Debian, Ubuntu: mariadb-server-core); listens only on the loopback interface.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ class Server:
 
     @property
     def url(self) -> str:
-        """As BINLOG_CORE_TEST_SERVER names it."""
+        """The URL for BINLOG_CORE_TEST_SERVER."""
         return f"mysql://root@127.0.0.1:{self.port}"
 
 
 @contextmanager
 def port_of(given: int | None) -> Iterator[int]:
-    """The port of a server that runs: the given one, or that of a server of one's own.
+    """The port of a running server: the given one, or that of a server started here.
 
     Raises
     ------
     SystemExit
-        The machine has none.
+        The machine has no server.
     """
     if given:
         yield given
@@ -77,7 +77,7 @@ def port_of(given: int | None) -> Iterator[int]:
 
 @contextmanager
 def server() -> Iterator[Server | None]:
-    """Start a server in a temporary folder, and end it; None if the machine has none."""
+    """Start a server in a temporary folder, and stop it at the end; None if the machine has none."""
     program = shutil.which("mariadbd", path=_PLACES)
     install = shutil.which("mariadb-install-db", path=_PLACES)
     if program is None or install is None:
@@ -87,7 +87,7 @@ def server() -> Iterator[Server | None]:
         folder = Path(name)
         data = folder / "data"
         user = ["--user=root"] if os.geteuid() == 0 else []  # it would refuse
-        # Two servers that are made at a time must not meet in /tmp.
+        # Two servers that are made at the same time must not collide in /tmp.
         common = ["--no-defaults", f"--datadir={data}", f"--tmpdir={folder}", *user]
         subprocess.run(
             [install, *common, "--auth-root-authentication-method=normal", "--skip-test-db"],

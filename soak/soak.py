@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""A server under write load; a reader follows its logs and is killed at random. Nothing lost, nothing doubled.
+"""A server under write load; a reader follows its logs and is killed at random. Nothing may be lost or doubled.
 
     python soak/soak.py --seconds 60                                # starts the machine's mariadbd, if it has one
     python soak/soak.py --seconds 60 --port 3306 --logs DIR/bin.index     # a server that runs, root has no password
@@ -36,7 +36,7 @@ WRITERS = 2
 
 
 def read(logs: str, store: str) -> None:
-    """Follow the logs for ever; the checkpoint is in the store."""
+    """Follow the logs forever; the checkpoint is in the store."""
     import binlog_core
     from binlog_core._decode.merge import ChangeReader
 
@@ -44,7 +44,7 @@ def read(logs: str, store: str) -> None:
     db = sqlite3.connect(store, timeout=60)
     found = db.execute("SELECT file, position FROM checkpoint").fetchone()
     if found:
-        # Of a transaction that was still open when its group was written.
+        # From a transaction that was still open when its group was written.
         db.execute("DELETE FROM changes WHERE file = ? AND position >= ?", found)
         db.commit()
     with binlog_core.open(logs, follow=True, start=found, tables="soak.*") as log:
@@ -141,7 +141,7 @@ def prepare(port: int, folder: str, *stores: str) -> None:
                 " (number INTEGER PRIMARY KEY, file TEXT, position INT, op TEXT, tbl TEXT, old, new)"
             )
             db.execute("CREATE TABLE checkpoint (file TEXT, position INT)")
-            # What the logs hold from before is another table's, whose keys were the same.
+            # Earlier rows in the logs belong to another table that had the same keys.
             db.execute("INSERT INTO checkpoint VALUES (?, ?)", (os.path.join(folder, file), position))
             db.commit()
 

@@ -1,17 +1,17 @@
-"""Undo while others write: what they changed since the accident is never overwritten.
+"""Undo while others write: changes that they made since the accident must never be overwritten.
 
     python soak/server.py python soak/undo.py [ROUNDS]
     BINLOG_CORE_TEST_SERVER=mysql://root@127.0.0.1:3306 python soak/undo.py [ROUNDS]
 
-Any server that logs rows does, MySQL from 5.6 on: the second line is for one that runs. The user may do
-everything; the database soak_undo is dropped and made again.
+Any server that logs rows will do, MySQL from 5.6 on; the second line is for one that already runs. The user
+needs all privileges; the database soak_undo is dropped and made again.
 
-In each round several connections insert, update, move and delete rows of a table at random, while one
-runs an UPDATE without WHERE, or a DELETE of a half. While they continue, the accident is looked for among the
-server's transactions and reversed, each second time by column. Then the server's logs are followed from
-the empty table on: each row that the undo changed was what the accident had left, is now what it was before,
-and is in the report; nothing else is. Of a row that is set back by column that holds for these columns, and
-the others stay. And the server's table is what comes out.
+In each round several connections insert, update, move and delete rows of a table at random, while one runs an
+UPDATE without WHERE, or a DELETE of half of the rows. While they continue, the accident is found among the
+server's transactions and reversed, every second time by column. Then the server's logs are followed from the
+empty table on. Each row that the undo changed must have been as the accident left it, must now be as it was
+before, and must be in the report; no other row may be in it. If a row is restored by column, that applies to
+these columns, and the others must stay. The result must be the server's table.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def connect(url: str) -> Any:
 
 
 def place(connection: Any) -> tuple[str, int]:
-    """Where the server writes now."""
+    """The server's current position."""
     with connection.cursor() as cursor:
         cursor.execute("SHOW BINARY LOGS")
         name, size = cursor.fetchall()[-1][:2]
@@ -59,7 +59,7 @@ def place(connection: Any) -> tuple[str, int]:
 
 
 def write(url: str, seed: int, stop: threading.Event, done: Counter[str]) -> None:
-    """Change rows at random until told to stop."""
+    """Change rows at random until stopped."""
     rng = random.Random(seed)
     connection = connect(url)
     with connection.cursor() as cursor:
@@ -84,7 +84,7 @@ def write(url: str, seed: int, stop: threading.Event, done: Counter[str]) -> Non
 
 
 def accident(url: str, number: int) -> int:
-    """Do the harm; the thread that did it."""
+    """Cause the accident; return the thread that did."""
     connection = connect(url)
     statement = (
         f"UPDATE {TABLE} SET v = -1, note = 'oops {number}'"
@@ -114,7 +114,7 @@ def table_of(url: str) -> dict[int, tuple[Any, ...]]:
 
 
 def run_round(url: str, number: int, totals: Counter[str]) -> None:
-    """One accident, reversed under way."""
+    """One accident, reversed while the writers continue."""
     connection = connect(url)
     with connection.cursor() as cursor:
         cursor.execute("DROP DATABASE IF EXISTS soak_undo")
@@ -137,8 +137,8 @@ def run_round(url: str, number: int, totals: Counter[str]) -> None:
     thread = accident(url, number)
     behind = place(connection)
     time.sleep(0.5)
-    # MariaDB 10.11 logs no thread: the accident is the transaction with most rows between two places.
-    # Names and character sets are asked of the server, since old ones do not log them.
+    # MariaDB 10.11 does not log the thread: the accident is the transaction with most rows between two
+    # places. Names and character sets come from the server, since old ones do not log them.
     span = {"start": before, "stop": behind, "tables": TABLE, "schema": url}
     [worst] = transactions(url, by="rows", most=1, **span)
     assert worst.thread_id in (None, thread)
@@ -164,7 +164,7 @@ def run_round(url: str, number: int, totals: Counter[str]) -> None:
 
 
 def check(url: str, first: str, begin: int, path: str, plan: Any, totals: Counter[str]) -> None:
-    """Each change of the undo in the log found what the accident had left, and gave back what was before."""
+    """Check that each change of the undo found what the accident had left, and restored what was before."""
     rows: dict[int, tuple[Any, ...]] = {}
     left: dict[int, tuple[Any, ...] | None] = {}
     was: dict[int, tuple[Any, ...] | None] = {}
@@ -190,7 +190,7 @@ def check(url: str, first: str, begin: int, path: str, plan: Any, totals: Counte
         at = max(p for p in places if p[0] == name and p[1] <= change.position)
         of.append(at)
         largest[at] += 1
-    # Of others each transaction changes one row.
+    # Each transaction of the others changes one row.
     last = max((p for p in largest if largest[p] > 1 and p[1] != begin), default=None)
     for change, at in zip(events, of, strict=True):
         before, after = image(change.before), image(change.after)

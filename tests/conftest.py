@@ -1,6 +1,6 @@
-"""What all tests share: where helpers are, what may not run side by side, whether the last run ended.
+"""Shared by all tests: where helpers are, what may not run side by side, whether the last run ended.
 
-The package under test comes from where Python finds it: an installed wheel as well as the source folder.
+The package under test is the one that Python finds: an installed wheel or the source folder.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ HERE = Path(__file__).resolve().parent
 if str(HERE) not in sys.path:  # ``support`` and ``reference``, whatever pytest's import mode
     sys.path.insert(0, str(HERE))
 
-# Side by side (``make test``) all of a group stay on one worker: each starts a Spark of its own, and tests
-# that talk to the server of BINLOG_CORE_TEST_SERVER change its settings. The first group that fits holds.
+# In parallel runs (``make test``) all tests of a group stay on one worker: each group starts its own Spark,
+# and tests that use the server of BINLOG_CORE_TEST_SERVER change its settings. The first group that fits
+# applies.
 GROUPS = {
     "server": (
         *("server/", "archive/", "schema/test_schema_server", "cli/test_cli_server", "replay/"),
@@ -29,7 +30,7 @@ GROUPS = {
     "commands": ("cli/test_cli_export", "whole/test_docs"),
 }
 
-# Java lives as long as the process: what the first session starts it with holds for all.
+# Java lives as long as the process: the first session's start options apply to all.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 # Java's second compiler, like 200 partitions, takes more time than it saves in runs as short as these.
@@ -64,7 +65,7 @@ def _mark(config: pytest.Config) -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A shell's background job ignores Ctrl-C, and what tests start would inherit that.
+    # A shell's background job ignores Ctrl-C, and processes that tests start would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if getattr(config, "cache", None) is None:  # -p no:cacheprovider

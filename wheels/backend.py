@@ -1,6 +1,6 @@
-"""The build backend: setuptools', whose archives become the same bytes wherever and whenever they are built.
+"""The build backend of setuptools, with archives that have the same bytes wherever and whenever built.
 
-Members are sorted, belong to nobody, and have one date (SOURCE_DATE_EPOCH, else 1980) and one of two modes.
+Members are sorted, have no owner, and have one date (SOURCE_DATE_EPOCH, else 1980) and one of two modes.
 The wheel also gets its bill of materials (PEP 770): what was compiled in, with versions and licences.
 """
 
@@ -23,18 +23,20 @@ from typing import Any
 from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403  (what stays as it is)
 
-DATE = max(int(os.environ.get("SOURCE_DATE_EPOCH", 0)), 315532800)  # a zip archive knows none before 1980
+DATE = max(
+    int(os.environ.get("SOURCE_DATE_EPOCH", 0)), 315532800
+)  # a zip archive cannot hold an earlier date
 # What is in the compiled modules besides our own code, as the SPDX list names its licences.
 COMPILED_IN = (
     ("Cython", "Apache-2.0", "the C around each function"),
     ("numpy", "BSD-3-Clause", "inline functions and declarations of its headers"),
 )
-# In the README, which is the description of the package: on an index these links lead nowhere.
+# In the README, which is the package's description: on a package index these links would lead nowhere.
 LINK_INTO_THE_SOURCE = re.compile(rb"\[([^\]]+)\]\((?!https?:)[^)\s]+\)")
 
 
 def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:
-    """Make the sdist; gives its file name."""
+    """Make the sdist; return its file name."""
     name: str = build_meta.build_sdist(sdist_directory, config_settings)
     path = Path(sdist_directory, name)
     with tarfile.open(path) as tar:
@@ -59,7 +61,7 @@ def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:
 
 
 def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: Any = None) -> str:
-    """Make the wheel; gives its file name."""
+    """Make the wheel; return its file name."""
     name: str = build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
     path = Path(wheel_directory, name)
     with zipfile.ZipFile(path) as archive:
@@ -81,7 +83,7 @@ def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_dire
 
 
 def described(member: str, content: bytes) -> bytes:
-    """A member's content; of metadata, links into the source folder are only their texts."""
+    """A member's content; in metadata, links into the source folder become plain text."""
     if member.rpartition("/")[2] in ("METADATA", "PKG-INFO"):
         return LINK_INTO_THE_SOURCE.sub(rb"\1", content)
     return content

@@ -1,8 +1,8 @@
-"""binlog_core, or zlib.crc32, on one log for some seconds; a line for each round: rows, images, seconds.
+"""binlog_core, or zlib.crc32, on one log for some seconds. Prints rows, images and seconds of each round.
 
 python ours.py LOG SECONDS WAY [checksums] [threads=N]
 
-WAY is arrays, arrow, rows or crc32. Seconds are CPU time, of several threads wall time.
+WAY is arrays, arrow, rows or crc32. Seconds are CPU time; with several threads, wall time.
 """
 
 from __future__ import annotations

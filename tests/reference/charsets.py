@@ -38,7 +38,7 @@ _IDS = {
     "cp932": "95-96 1119-1120",
     "gb18030": "248-250",
 }
-# Codes in which the server and Python's codec differ: bytes to what the server makes of them.
+# Codes in which the server and Python's codec differ: bytes to the server's text.
 _OWN: dict[str, dict[bytes, str]] = {
     "cp1252": {bytes((b,)): chr(b) for b in (0x81, 0x8D, 0x8F, 0x90, 0x9D)},
     "iso8859_8": {b"\xaf": "\u203e"},

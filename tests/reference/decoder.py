@@ -68,7 +68,7 @@ def read_log(
     keys : bytes, optional
         Content of the keyring or key file of an encrypted log.
     old_digits : dict, optional
-        By ``db.table`` and column index: digits of MariaDB's own fractional TIME, DATETIME and TIMESTAMP.
+        Digits of MariaDB's own fractional TIME, DATETIME and TIMESTAMP, by ``db.table`` and column index.
 
     Raises
     ------
@@ -150,7 +150,7 @@ class _Reader:
         self.mariadb = "mariadb" in version.lower() or "-maria-" in version
         numbers = [int(part or 0) for part in re.match(r"(\d+)\.(\d*)\.?(\d*)", version).groups()]  # type: ignore[union-attr]
         lengths = cur.rest()
-        # Entry 15 is the length of the descriptor's own post-header, and so tells if a checksum follows.
+        # Entry 15 is the length of the descriptor's own post-header, and so shows whether a checksum follows.
         aware = numbers >= ([5, 3, 0] if self.mariadb else [5, 6, 1])
         if lengths[14] == (57 + len(lengths) - 5) % 256:
             aware = True
@@ -214,7 +214,7 @@ class _Reader:
     # ------------------------------------------------------------------ rows
 
     def post_header(self, cur: Cursor, code: int, default: int) -> tuple[int, int]:
-        """Table id and flags; extra data are stepped over."""
+        """Table id and flags; extra data are skipped."""
         length = self.post_headers.get(code) or default
         table_id, flags = cur.little(4 if length == 6 else 6), cur.little(2)
         if length >= 10:

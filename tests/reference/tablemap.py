@@ -27,13 +27,13 @@ ENUM, SET, STRING, TYPED_ARRAY = 247, 248, 254, 20
 @dataclass
 class Column:
     name: str
-    type: int  # ENUM and SET already told from STRING
+    type: int  # ENUM and SET, already distinguished from STRING
     metadata: bytes
     length: int = 0  # CHAR: most bytes; ENUM and SET: bytes of a value
     unsigned: bool = False
     collation: int | None = None
     members: list[str] | None = None
-    old_digits: int = 0  # of MariaDB's own fractional types, which the log does not tell
+    old_digits: int = 0  # of MariaDB's own fractional types; not in the log
 
 
 @dataclass

@@ -24,7 +24,7 @@ def make_date(year: int, month: int, day: int) -> dt.date | str:
 def make_datetime(
     fields: tuple[int, int, int, int, int, int], microsecond: int, digits: int
 ) -> dt.datetime | str:
-    """A datetime, or the server's text where no calendar has it."""
+    """A datetime, or the server's text for an invalid date."""
     try:
         return dt.datetime(*fields, microsecond)
     except ValueError:
@@ -106,7 +106,7 @@ def take_time(cur: Cursor) -> dt.timedelta:
 
 
 def take_old_fraction(cur: Cursor, kind: int, digits: int) -> dt.datetime | dt.timedelta | str:
-    """MariaDB's own layouts of types 7, 11 and 12 with 1 to 6 digits, which the log does not tell."""
+    """MariaDB's own layouts of types 7, 11 and 12 with 1 to 6 digits, a number that is not in the log."""
     unit = 10 ** (6 - digits)
     if kind == 7:
         seconds = cur.big(4)

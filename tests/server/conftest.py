@@ -1,4 +1,4 @@
-"""What tests of a running server share."""
+"""Shared by the tests of a running server."""
 
 from __future__ import annotations
 

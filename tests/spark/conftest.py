@@ -1,4 +1,4 @@
-"""What the tests of tables in lakes share."""
+"""Shared by the tests of tables in lakes."""
 
 from __future__ import annotations
 

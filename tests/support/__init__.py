@@ -1,1 +1,1 @@
-"""What tests and benchmarks share: golden logs, the comparison with a server's truth, a binlog writer."""
+"""Shared by tests and benchmarks: golden logs, the comparison with a server's truth, a binlog writer."""

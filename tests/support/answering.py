@@ -1,4 +1,4 @@
-"""A server that a few questions are put to, without one."""
+"""A stand-in for a server that is asked a few questions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Server:
-    """Gives answers by the beginning of a statement, and keeps what it was asked."""
+    """Gives an answer by the beginning of a statement, and keeps the statements."""
 
     name = "db1:3306"
 

@@ -1,4 +1,4 @@
-"""A server in memory for archives: its logs, and what becomes of them. And disks that lose or refuse."""
+"""A server in memory for archives, with its logs; and disks that lose data or fail."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROTATE, STOP, PREVIOUS_GTIDS, IN_USE = 4, 3, 35, 1
 
 
 class FakeServer:
-    """A server: transactions of one row each, in logs of its own making.
+    """A server: transactions of one row each, in logs that it writes itself.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class FakeServer:
     server_id : int
     checksum : bool
     base : str
-        Of the logs' names.
+        Base name of the logs.
     """
 
     def __init__(
@@ -146,11 +146,11 @@ class FakeFeed:
     ----------
     server : FakeServer
     seed : int
-        Of the sizes of runs.
+        For the sizes of runs.
     cut_after : int or None
-        Events after which the line is lost.
+        Number of events after which the connection is lost.
     idle : callable
-        Called when there is nothing more; False ends the stream.
+        Called when there are no more events; False ends the stream.
     """
 
     def __init__(
@@ -260,10 +260,10 @@ class PowerCut(BaseException):
 
 
 class DroppingFiles(Files):
-    """A disk after a cache: at `cut` everything is lost that was not synced, names included.
+    """A disk behind a cache: `cut` loses everything that was not synced, including names.
 
-    It stops the machine before the n-th call that changes something. What a cut leaves of a file is what it
-    had at its last sync, or (`ragged`) also some later bytes, or its later size with zeros in their place.
+    It stops the machine before the n-th call that changes something. A cut leaves each file as it was at its
+    last sync, or (`ragged`) with some later bytes, or with its later size and zeros in their place.
     """
 
     def __init__(self, stop_at: int | None = None, *, ragged: random.Random | None = None) -> None:
@@ -282,7 +282,7 @@ class DroppingFiles(Files):
             raise PowerCut
 
     def watch(self, folder: str, keep: str) -> None:
-        """Everything that is in the folder now is on disk; removed files are kept in another one."""
+        """Put everything in the folder on disk; removed files are kept in another folder."""
         self._keep = keep
         for path, _, names in os.walk(folder):
             self._names[path] = {}
@@ -344,7 +344,7 @@ class DroppingFiles(Files):
         self._names.setdefault(path, {})
 
     def cut(self, folder: str) -> None:
-        """The power is gone: leave what was on disk."""
+        """Simulate a power failure: leave only what was on disk."""
         for path, _, names in os.walk(folder):
             for name in names:
                 os.unlink(os.path.join(path, name))
@@ -369,13 +369,13 @@ class DroppingFiles(Files):
 
 
 class FailingFiles(Files):
-    """A disk whose n-th change fails once.
+    """A disk on which the n-th change fails once.
 
     Parameters
     ----------
     fail_at : int
     number : int
-        Of the error: ENOSPC, EIO, EROFS.
+        The error's number: ENOSPC, EIO, EROFS.
     """
 
     def __init__(self, fail_at: int | None, number: int = errno.ENOSPC) -> None:
@@ -424,7 +424,7 @@ OTHER = "4e11fa47-71ca-11e1-9e33-c80aa9429563"
 
 
 def busy(server: FakeServer, transactions: int = 30, seed: int = 1) -> FakeServer:
-    """A server with some transactions more, in several logs."""
+    """A server with more transactions, in several logs."""
     chance = random.Random(seed)
     for _ in range(transactions):
         server.transaction("n" * chance.randrange(200))
@@ -456,7 +456,7 @@ SERVERS = {
 
 
 def archive(server: FakeServer, folder: Path, *, files: Files | None = None, **settings: Any) -> Archiver:
-    """The archiver of a server's logs in a folder, after it has run."""
+    """Archive a server's logs into a folder; return the archiver after it has run."""
     feed = {key: settings.pop(key) for key in ("seed", "most", "semi_sync") if key in settings}
     keep = {key: settings.pop(key) for key in ("compress", "keep", "index") if key in settings}
     settings.setdefault("connect", lambda: server.connect(**feed))
@@ -467,19 +467,19 @@ def archive(server: FakeServer, folder: Path, *, files: Files | None = None, **s
 
 
 def segments(folder: Path) -> list[dict[str, Any]]:
-    """Those of an archive's timeline."""
+    """The segments of an archive's timeline."""
     found: list[dict[str, Any]] = json.loads((folder / "timeline.json").read_text())["segments"]
     return found
 
 
 def ids(folder: Path, **options: Any) -> list[int]:
-    """Of the rows that an archive holds, as they come."""
+    """The keys of an archive's rows, in order."""
     with binlog_core.open(folder, **options) as log:
         return [change.after["id"] for change in log.rows()]
 
 
 def assert_same(server: FakeServer, folder: Path) -> None:
-    """Every log of the archive is the server's, the growing one a prefix of it."""
+    """Check that every log of the archive equals the server's; the growing one may be a prefix."""
     names = sorted(path.name for path in folder.iterdir() if path.suffix[1:].isdigit())
     assert names == list(server.logs)
     for name in names:

@@ -18,7 +18,7 @@ from .archive import FakeServer
 def archive(
     server: FakeServer, target: tuple[str, dict[str, Any] | None], spool: Path, **settings: Any
 ) -> Archiver:
-    """The archiver of a server's logs in a store, after it has run."""
+    """Archive a server's logs into a store; return the archiver after it has run."""
     keep = {key: settings.pop(key) for key in ("compress", "keep") if key in settings}
     store = Store(*target, patience=settings.pop("patience", 1.0), stop=threading.Event())
     uploader = Uploader(store, str(spool), settings.pop("interval", 0.05))
@@ -41,7 +41,7 @@ def held(target: tuple[str, dict[str, Any] | None], folder: str = "") -> dict[st
 
 
 def logs_in(target: tuple[str, dict[str, Any] | None], folder: str = "") -> dict[str, bytes]:
-    """The logs among them, that which grows joined from its parts."""
+    """The logs among them; the growing one is joined from its parts."""
     logs, parts = {}, []
     for name, data in held(target, folder).items():
         if name.startswith(".tail-"):
@@ -60,6 +60,6 @@ def logs_in(target: tuple[str, dict[str, Any] | None], folder: str = "") -> dict
 
 
 def ids(target: tuple[str, dict[str, Any] | None], **options: Any) -> list[int]:
-    """Of the rows that an archive in a store holds, as they come."""
+    """The keys of the rows of an archive in a store, in order."""
     with binlog_core.open(target[0], storage_options=target[1], **options) as log:
         return [change.after["id"] for change in log.rows()]

@@ -1,7 +1,7 @@
 """Row changes read from batches' structured arrays through numpy alone: fields, bitmaps and spans.
 
-The road that ``rows()`` takes is not used: text, JSON and decimals are made here from the raw fields, with
-the reference decoder's help.
+This does not use the code of ``rows()``: text, JSON and decimals are made here from the raw fields, with the
+reference decoder's help.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class BatchReader:
         return bytes(self.bytes[start : start + length])
 
     def partial(self, record: int, column: Any) -> Any:
-        """A partial update's diffs belong to the image before, where that has the document."""
+        """Apply a partial update's diffs to the document in the image before, if that has it."""
         diffs = self.span(self.row[column.name][record])
         if self.absent[record - 1, column.index] or self.nulls[record - 1, column.index]:
             return diffs_as_text(diffs)

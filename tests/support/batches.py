@@ -1,4 +1,4 @@
-"""Batches made by hand, record by record: what the decoder would hand over."""
+"""Batches made by hand, record by record, as the decoder would return them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def make_batch(
     """A batch of one record per row.
 
     A value is a number, a tuple of limbs, bytes of a span, None for NULL, or ABSENT. The spans lie
-    behind 7 bytes that belong to nobody.
+    after 7 unused bytes.
     """
     columns = tuple(_at(c, i) for i, c in enumerate(columns))
     decoded = tuple(c for c in columns if projection is None or c.name in projection)

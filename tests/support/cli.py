@@ -1,4 +1,4 @@
-"""The command line as tests call it: in this process where that does, in one of its own where it must."""
+"""The command line as tests call it: in this process if that is enough, otherwise in a separate one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMAND = [sys.executable, "-m", "binlog_core.cli"]
 
 @dataclass
 class Ran:
-    """What a command said."""
+    """The output of a command."""
 
     code: int
     out: bytes
@@ -46,14 +46,14 @@ def run(*arguments: object, stdin: bytes | None = None) -> Ran:
 
 
 def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
-    """Run a command in a process of its own, on the package that these tests import."""
+    """Run a command in a separate process, with the package that these tests import."""
     place = str(Path(binlog_core.__file__).parent.parent)
     environment = os.environ | {"PYTHONPATH": place} | options.pop("env", {})
     return subprocess.Popen([*COMMAND, *map(str, arguments)], env=environment, **options)
 
 
 def head_and_block() -> tuple[bytes, bytes]:
-    """What a log begins with, and its transactions, which may be repeated (positions do not agree then)."""
+    """The beginning of a log, and its transactions, which may be repeated (then positions do not agree)."""
     golden = next(g for g in golden_logs() if g.name == "mysql97/types_ints")
     begin = next(e["pos"] for e in golden.events if e["type"] == "Anonymous_Gtid")
     end = next(e["pos"] for e in golden.events if e["type"] == "Rotate")
@@ -61,7 +61,7 @@ def head_and_block() -> tuple[bytes, bytes]:
 
 
 def long_log(folder: Path) -> Path:
-    """A log that takes a while."""
+    """A log that takes a while to read."""
     head, block = head_and_block()
     path = folder / "long.binlog"
     path.write_bytes(head + block * 2000)

@@ -1,4 +1,4 @@
-"""Golden logs and what conditions choose of them, by plain Python."""
+"""Golden logs, and the changes that conditions select in them, found by plain Python."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOST_COLUMNS = {True: 8, False: 2}  # of a table that are asked for: of logs abo
 
 
 def comparable(value: Any) -> Any:
-    """A value of ``RowChange`` as one that its kind's others can be compared with."""
+    """A value of ``RowChange`` in a form that can be compared with others of its kind."""
     if isinstance(value, dt.datetime):
         return value.replace(tzinfo=None).isoformat(" ", "microseconds")
     if isinstance(value, dt.date):
@@ -47,7 +47,7 @@ def comparable(value: Any) -> Any:
 
 
 def as_date(text: str, kind: Kind) -> str:
-    """A date that no calendar has, as `comparable` gives the others."""
+    """An invalid date, in the form that `comparable` gives the others."""
     if kind is Kind.DATE:
         return text
     return text if "." in text else f"{text}.000000"
@@ -76,7 +76,7 @@ def matching(changes: list[RowChange], name: str, test: Callable[[dict[str, Any]
 
 
 def like(text: Any, pattern: Any) -> bool:
-    """By the book: tries everything."""
+    """Match by definition: tries everything."""
     if not pattern:
         return not text
     first, rest = pattern[:1], pattern[1:]
@@ -99,7 +99,7 @@ def decoded(golden: Golden) -> dict[str, list[RowChange]]:
 
 
 def columns_of(golden: Golden) -> Iterator[tuple[str, Column, list[RowChange], list[Any]]]:
-    """Of each column of one definition its changes, and values of its own that are not NULL."""
+    """For each column of one definition: its changes, and some of its values that are not NULL."""
     definitions: dict[str, list[binlog_core.Table]] = {}
     for batch in opened(golden).batches():
         known = definitions.setdefault(batch.table.full_name, [])
@@ -127,7 +127,7 @@ def usable(value: Any, kind: Kind, column: Column) -> bool:
 
 
 class Question:
-    """A condition, and what it says of a change."""
+    """A condition, and its result for a change."""
 
     def __init__(self, chance: random.Random, columns: list[tuple[Column, list[Any]]]) -> None:
         self._chance, self._columns = chance, columns

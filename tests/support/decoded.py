@@ -1,4 +1,4 @@
-"""Which columns are decoded."""
+"""Records which columns are decoded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from binlog_core.batches import Batches
 
 
 def columns_decoded(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Columns that are decoded from here on."""
+    """The columns that are decoded from here on."""
     found: set[str] = set()
     take = Batches.take
 

@@ -1,4 +1,4 @@
-"""Definitions of tables, as information_schema tells them and as DDL leaves them."""
+"""Definitions of tables, as in information_schema and as DDL leaves them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NUMBERS = {"tinyint", "smallint", "mediumint", "int", "bigint", "float", "double
 
 
 def told_by_server(column: dict[str, Any]) -> dict[str, Any]:
-    """What information_schema.columns says, in the words of ColumnSchema."""
+    """What information_schema.columns says, with the names of ColumnSchema."""
     text: str = column["column_type"]
     extra: str = column["extra"] or ""
     type_name = re.split(r"[( ]", text)[0]

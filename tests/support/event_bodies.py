@@ -1,4 +1,4 @@
-"""Typed events from bodies alone, for tests: their header is made up."""
+"""Typed events from bodies alone, for tests: their headers are made up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers of an export say, made by hand."""
+"""Reports of an export's workers, made by hand."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def written(split: Split, seam: SplitResult | None = None, **told: Any) -> Writt
 
 
 def piece_of(directory: Path, file: str, rows: Any) -> str:
-    """A piece of raw changes behind what the file has; its name."""
+    """Append a piece of raw changes to the file; return its name."""
     import pyarrow as pa
 
     path = directory / file

@@ -1,4 +1,4 @@
-"""Writers of exports that fail; workers get them by value, since they cannot import tests."""
+"""Export writers that fail; workers get them by value, since they cannot import tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _attempt() -> int:
 
 
 class FailingOnce(SplitWriter):
-    """Fails after all is written, the first time."""
+    """Fails the first time, after everything is written."""
 
     def write(self, split: Split, attempt: str) -> Any:
         result = super().write(split, attempt)
@@ -29,7 +29,7 @@ class FailingOnce(SplitWriter):
 
 
 class KilledOnce(SplitWriter):
-    """Its process is killed while files are open, the first time."""
+    """Has its process killed the first time, while files are open."""
 
     def write(self, split: Split, attempt: str) -> Any:
         result = super().write(split, attempt)
@@ -45,7 +45,7 @@ class FailingAlways(SplitWriter):
 
 
 class FailingSecond(SplitWriter):
-    """Writes all of a split and fails, for the second log, in every attempt."""
+    """For the second log, writes all of a split and fails, in every attempt."""
 
     def write(self, split: Split, attempt: str) -> Any:
         result = super().write(split, attempt)

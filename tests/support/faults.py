@@ -1,6 +1,7 @@
 """A disk that fails once: one of all calls that change a file or a name below a directory.
 
-Calls of the module `os`, of files that Python writes, of pyarrow's local file system; commits of deltalake.
+These are calls of the module `os`, of Python's files, and of pyarrow's local file system; and commits of
+deltalake.
 """
 
 from __future__ import annotations
@@ -20,24 +21,24 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
 class Faults:
-    """In place of the real calls from now on, in this process.
+    """Replaces the real calls in this process from now on.
 
     Parameters
     ----------
     root : str
-        Only what lies below this directory counts.
+        Only calls for files below this directory count.
     at : int
-        Number of the call that fails, from 1; 0: none.
+        Number of the call that fails, from 1; 0: none fails.
     kind : str
-        One of `KINDS`: an error of the system; a KeyboardInterrupt; or the process ends there. A write leaves
-        half of its bytes. Commits of deltalake are two calls: before it, and after it was done.
+        One of `KINDS`: a system error; a KeyboardInterrupt; or the process ends there. A write leaves half of
+        its bytes. A commit of deltalake counts as two calls: before it, and after it was done.
 
     Attributes
     ----------
     calls : list of str
-        What was called.
+        The calls so far.
     failed : str or None
-        What failed.
+        The call that failed.
     """
 
     def __init__(self, root: str, at: int = 0, kind: str = "EIO") -> None:
@@ -54,7 +55,7 @@ class Faults:
         self._delta()
 
     def step(self, what: str, path: str, before: Callable[[], object] | None = None) -> None:
-        """A call is about to be made; `before`: what of it happens although it fails."""
+        """A call is about to be made; `before`: the part of it that happens although it fails."""
         if not (path == self.root or path.startswith(self.root + "/")):
             return
         with self._lock:
@@ -193,7 +194,7 @@ class Faults:
 
 
 class _File:
-    """A file that is written to."""
+    """A file that is being written."""
 
     def __init__(self, faults: Faults, real: Any, path: str) -> None:
         self._faults, self._real, self._path = faults, real, path

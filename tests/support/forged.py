@@ -39,7 +39,7 @@ def forged_chain(base: int, length: int) -> bytes:
 
 
 def log_with_forgery(closing: bool) -> tuple[bytes, range]:
-    """A log with a BLOB full of forged transactions; their chain breaks off, or leads back into the log."""
+    """A log with a BLOB full of forged transactions; their chain ends there, or leads back into the log."""
     log = Log("8.0.36")
     log.previous_gtids()
     table = transactions(log, count=3)
@@ -52,7 +52,7 @@ def log_with_forgery(closing: bool) -> tuple[bytes, range]:
     begin = data.index(b"?" * 6000)
     chain = forged_chain(begin, 4000)
     if closing:
-        # A last event that ends where the true one ends: its checksum is that of the true event's end.
+        # A last event that ends where the real one ends, and so has that one's checksum at its end.
         length = struct.unpack_from("<I", data, at + 9)[0]
         end = at + length
         head_at = begin + len(chain)

@@ -1,4 +1,4 @@
-"""The golden logs of tests/data and the truth that the servers told about them."""
+"""The golden logs of tests/data, and the servers' truth about them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 DATA = Path(__file__).resolve().parent.parent / "data"
 SERVERS = ("mysql56", "mysql97", "maria1011", "maria118")
 
-# What a log tells of its columns (binlog_row_metadata).
+# What a log says about its columns (binlog_row_metadata).
 KNOWN_NOTHING, KNOWN_MINIMAL, KNOWN_FULL, KNOWN_SCHEMA = range(4)
 
 
@@ -24,7 +24,7 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def full_name(database: str, table: str) -> str:
-    """How a table is called: a name with a dot in it, or a backquote before it, is in backquotes."""
+    """A table's full name; a part that has a dot in it, or begins with a backquote, is in backquotes."""
     return ".".join(
         "`" + one.replace("`", "``") + "`" if "." in one or one[:1] == "`" else one
         for one in (database, table)
@@ -79,7 +79,7 @@ class Golden:
 
     @cached_property
     def known(self) -> int:
-        """The least that the log tells of its columns: KNOWN_NOTHING, KNOWN_MINIMAL or KNOWN_FULL."""
+        """The least that the log says about its columns: KNOWN_NOTHING, KNOWN_MINIMAL or KNOWN_FULL."""
         settings = self.meta["settings"]
         said = [str(settings.get("binlog_row_metadata"))]
         said += [s for s in settings.get("session", []) if "row_metadata" in s]
@@ -103,7 +103,7 @@ class Golden:
         return arguments
 
     def columns_of(self, row: int) -> dict[str, dict[str, Any]]:
-        """Columns of the table that the change number ``row`` is about, by name, as they were then."""
+        """Columns, by name, of the table of change number ``row``, as they were then."""
         change = self.truth[row]
         found: list[dict[str, Any]] = []
         for definition in self.definitions:
@@ -121,7 +121,7 @@ class Golden:
 
     @cached_property
     def old_digits(self) -> dict[str, dict[int, int]]:
-        """Columns of MariaDB's own fractional types, whose digits only the schema tells."""
+        """Columns of MariaDB's own fractional types, whose digits only the schema gives."""
         return {
             full_name(d["db"], d["table"]): {
                 i: int(found[1])
@@ -133,7 +133,7 @@ class Golden:
 
     @property
     def needs_schema(self) -> bool:
-        """The log alone cannot be decoded."""
+        """Whether the log cannot be decoded without a schema."""
         return any(self.old_digits.values())
 
     @cached_property

@@ -1,4 +1,4 @@
-"""How the time of something grows with its input: a ratio, measured in one process."""
+"""How running time grows with the input: a ratio, measured in one process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TIMES = 16
 
 
 def assert_linear(run: Callable[[Any], object], make: Callable[[int], Any], size: int) -> None:
-    """`run` may take in proportion to its input.
+    """Check that the time of `run` grows in proportion to its input.
 
     Measured over an input of `size` and one 16 times as large: a scanner whose time grows with the square
     takes 256 times as long, a linear one 16 times; 64 lies between the two on any machine.
@@ -19,9 +19,9 @@ def assert_linear(run: Callable[[Any], object], make: Callable[[int], Any], size
     ----------
     run : callable of an input
     make : callable of a size
-        Makes an input of it.
+        Makes an input of this size.
     size : int
-        So that the smaller input takes a millisecond or more.
+        Size of the smaller input, which should take a millisecond or more.
     """
     small, large = make(size), make(size * TIMES)
     first = min(_seconds(run, small) for _ in range(3))

@@ -1,4 +1,4 @@
-"""Bytes after which there is nothing: who reads past their end is stopped by the processor."""
+"""Bytes at the end of readable memory: the processor stops a read past their end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PROT_NONE = 0
 
 @contextmanager
 def guarded(data: bytes) -> Iterator[memoryview]:
-    """The bytes, right before a page that cannot be read."""
+    """The bytes, directly before a page that cannot be read."""
     if sys.platform != "linux":
         pytest.skip("mprotect as Linux has it")
     page = mmap.PAGESIZE

@@ -1,4 +1,4 @@
-"""A session of Spark without Spark: what workers would do is done in this process."""
+"""A Spark session without Spark: this process does the work of the workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Here:
-    """As far as a mirror that copies and follows asks for one."""
+    """The parts of a session that a mirror needs to copy and follow."""
 
     defaultParallelism = 2
 

@@ -1,7 +1,7 @@
-"""Inputs that ask for much memory, each of which a reader must refuse or read within its bound.
+"""Inputs that ask for much memory; a reader must refuse each, or read it within its bound.
 
-``INPUTS`` is measured in whole by ``benchmarks/hostile.py``, and test_security.py holds the worst of it. Run
-as a program it reads inputs in this very process, and prints what that took; see `cost`.
+``benchmarks/hostile.py`` measures all of ``INPUTS``, and test_security.py has the worst of them. Run as a
+program, this module reads inputs in its own process, and prints what that took; see `cost`.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class Hostile:
     Parameters
     ----------
     kind : str
-        What is hostile in it.
+        What is hostile about it.
     make : callable
         Gives the input's bytes, or many inputs.
     bound : int
         MiB of anonymous memory that reading it may take above an idle process.
     why : str
-        What the bound follows from.
+        The limit that the bound follows from.
     limits, options : dict
-        Of ``binlog_core.open``.
+        Arguments of ``binlog_core.open``.
     suffix : str
-        Of the file's name.
+        Suffix of the file's name.
     """
 
     kind: str
@@ -76,7 +76,7 @@ def anonymous() -> int:
 
 
 def read(paths: list[str], warm: str, limits: dict[str, int], options: dict[str, Any]) -> None:
-    """Read logs, and print as JSON what it took above a process that has read a small one."""
+    """Read logs, and print as JSON what that took above a process that has read a small one."""
     import binlog_core
 
     warnings.simplefilter("ignore")
@@ -112,7 +112,7 @@ def read(paths: list[str], warm: str, limits: dict[str, int], options: dict[str,
 
 
 def cost(hostile: Hostile, folder: Path, package: Path, **options: Any) -> Cost:
-    """What reading an input takes in a process of its own."""
+    """What reading an input takes in a separate process."""
     from .writer import Log
 
     made = hostile.make()
@@ -290,7 +290,7 @@ def _json(document: bytes) -> bytes:
 
 
 def _deep_json() -> bytes:
-    """Arrays inside each other, ten thousand of them."""
+    """Ten thousand nested arrays."""
     document = b"\4\0\0"
     for _ in range(10_000):
         size = struct.pack("<II", 1, 13 + len(document) - 1)
@@ -299,7 +299,7 @@ def _deep_json() -> bytes:
 
 
 def _shared_json() -> bytes:
-    """Arrays of two entries that both are the next array: 2**60 values, were they all printed."""
+    """Arrays of two entries that are both the next array: 2**60 values if all were printed."""
     levels = 60
     body = b""
     for _ in range(levels):
@@ -348,7 +348,7 @@ def _table_ids() -> bytes:
 
 
 def _tables(count: int, columns: int, *, rows: bool, one_transaction: bool) -> bytes:
-    """Tables with columns and with rows, each of another name."""
+    """Tables with columns and rows, each with a different name."""
     from .writer.wire import lenenc
 
     bits = b"\xff" * ((columns + 7) // 8)
@@ -370,7 +370,7 @@ def _tables(count: int, columns: int, *, rows: bool, one_transaction: bool) -> b
 
 
 def _transactions(*, rows: bool) -> bytes:
-    """Three hundred thousand transactions of one row, or of none."""
+    """Three hundred thousand transactions of one row, or without rows."""
 
     def events() -> Iterator[tuple[int, bytes]]:
         identity = (7).to_bytes(6, "little") + b"\1\0"

@@ -1,4 +1,4 @@
-"""Logs with indexes, small ranges in them, and what is read of them."""
+"""Logs with indexes, small ranges in them, and how much of them is read."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Read:
 
 
 def write_log(path: Path, number: int, *, transactions: int = 200, closed: bool = True) -> Path:
-    """One log of a set: keys at random, some also in other logs; now and then a key changes."""
+    """One log of a set: random keys, some of them also in other logs; now and then a key changes."""
     pick = random.Random(number)
     log = Log("8.4.0", server_id=1 + number % 3)
     for i in range(transactions):

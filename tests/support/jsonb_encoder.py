@@ -1,4 +1,4 @@
-"""JSON values to MySQL's binary JSON and to the server's text, each from the description of the format."""
+"""JSON values to MySQL's binary JSON and to the server's text, each written from the format's description."""
 
 from __future__ import annotations
 

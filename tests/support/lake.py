@@ -1,4 +1,4 @@
-"""Rows in the types of Spark and lakes, made comparable with the servers' truth."""
+"""Rows in the types of Spark and data lakes, made comparable with the servers' truth."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def lake_changes(
 ) -> list[LakeChange]:
     """The changes of one log in the order of (_commit_version, _change_ordinal), which must be total.
 
-    Statements that were read, too, have their own places in it.
+    If statements were read, too, they have their own places in this order.
 
-    Their values are turned back into what the truth is compared with, and checked where that loses something.
+    Values are converted to the form of the truth, and checked where that loses something.
     """
     changes: list[LakeChange] = []
     before: LakeRow | None = None
@@ -114,7 +114,7 @@ def _image(row: LakeRow, golden: Golden, number: int, side: str) -> dict[str, An
 
 
 def as_read(value: Any, column: dict[str, Any], want: Any) -> Any:
-    """A value of a lake as the truth is compared with."""
+    """A value of a lake, in the form that is compared with the truth."""
     kind = column["data_type"]
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""The formats of a lake, for tests that are the same in all of them."""
+"""The table formats of a lake, for tests that are the same for all of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DeltaForm:
         return self.table(path).to_pyarrow_table()
 
     def table(self, path: Path) -> Any:
-        """As deltalake has it."""
+        """The table as deltalake has it."""
         from deltalake import DeltaTable
 
         return DeltaTable(str(path))

@@ -1,4 +1,4 @@
-"""Rows of a table in a lake and on a server in one form."""
+"""Rows of a table, in one form for a lake and a server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as JSON has them; numbers alike, whatever type holds them."""
+    """Values as JSON has them; equal numbers are equal, whatever their type."""
     return {name: _plain(value) for name, value in row.items()}
 
 

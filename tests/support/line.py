@@ -1,4 +1,4 @@
-"""A bad line: a proxy before a server that splits, stalls, cuts and resets at seeded random places."""
+"""A bad connection: a proxy that splits, stalls, cuts and resets at seeded random places."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 
 class Line:
-    """Forwards connections to a server until it has cut them `cuts` times.
+    """Forwards connections to a server; it cuts `cuts` of them.
 
     Parameters
     ----------
@@ -21,11 +21,12 @@ class Line:
         Of the server.
     seed : int
     cuts : int
-        Connections that are cut; later ones are left alone.
+        Number of connections that are cut; later ones are left alone.
     most : int
-        Bytes from the server after which, at the latest, a connection is cut.
+        A connection is cut after this many bytes from the server at the latest.
     least : int
-        Bytes of the first connection, before those: a server that cannot be reached is an error at once.
+        Bytes of the first connection before it can be cut: a server that cannot be reached at all is an
+        error.
     """
 
     def __init__(self, url: str, *, seed: int, cuts: int, most: int = 60_000, least: int = 0) -> None:
@@ -39,7 +40,7 @@ class Line:
         self.port: int = self._listening.getsockname()[1]
         user = f"{parts.username or 'root'}{':' + parts.password if parts.password else ''}"
         self.url = f"mysql://{user}@127.0.0.1:{self.port}"
-        self.dead = threading.Event()  # set: nothing is forwarded, and nobody is told
+        self.dead = threading.Event()  # set: nothing is forwarded, and neither side notices
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:

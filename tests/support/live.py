@@ -1,4 +1,4 @@
-"""A table of a running server whose rows tests write and read."""
+"""A table on a running server, whose rows tests write and read."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ TABLE = f"{DATABASE}.orders"
 
 
 def status(connection: Any) -> tuple[str, int]:
-    """The server's last log, and how long it is."""
+    """The server's last log, and its length."""
     names = run(connection, "SHOW BINARY LOGS")
     return names[-1][0], int(names[-1][1])
 
 
 def write(connection: Any, first: int, count: int, *, rows: int = 1) -> list[int]:
-    """One transaction after the other; the notes that they leave."""
+    """Write one transaction after the other; return the notes that they leave."""
     for i in range(first, first + count):
         values = ",".join(f"('{i}.{j}')" for j in range(rows))
         run(connection, f"INSERT INTO {TABLE} (note) VALUES {values}")
@@ -27,12 +27,12 @@ def write(connection: Any, first: int, count: int, *, rows: int = 1) -> list[int
 
 
 def notes(changes: Any) -> list[str]:
-    """Those of the rows that were written."""
+    """The notes of the rows that were written."""
     return [note(change) for change in changes if change.after is not None]
 
 
 def note(change: Any) -> str:
-    """That of a row after its change."""
+    """The note of a row after its change."""
     after = change.after
     text = after["note"] if "note" in after else after["c1"]  # old servers log no names and character sets
     return text.decode() if isinstance(text, bytes) else str(text)
@@ -44,5 +44,5 @@ def rows_of(log: binlog_core.Log) -> Any:
 
 
 def is_mariadb(connection: Any) -> bool:
-    """Whether it is not MySQL."""
+    """Whether the server is MariaDB."""
     return "MariaDB" in connection.get_server_info()

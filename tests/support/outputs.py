@@ -1,4 +1,4 @@
-"""What exports wrote, read back."""
+"""Reads back what exports wrote."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write_log(path: Path, *statements: tuple[Table, list[dict[str, Any]]], serve
 
 
 def exportable(server: str) -> list[Golden]:
-    """Logs that need nothing given, as one export reads them."""
+    """Logs that need no further arguments, in the order in which one export reads them."""
     return [golden for golden in golden_logs(f"{server}/*") if not golden.open_arguments]
 
 
@@ -95,7 +95,7 @@ def hold(rows: list[LakeRow], logs: list[Golden], manifest: dict[str, Any]) -> N
 
 
 def ids_of(output: Path, table: str) -> list[int]:
-    """In log order."""
+    """The rows in log order."""
     import pyarrow.parquet as pq
 
     rows = pq.read_table(sorted((output / table).iterdir())).sort_by(

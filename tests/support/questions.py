@@ -1,4 +1,4 @@
-"""Random questions to logs: which rows, of which tables, when, of which transactions."""
+"""Random queries on logs: which rows, of which tables, times and transactions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .golden import full_name
 
 
 class Questions:
-    """Arguments for ``open``, about what some logs hold and what comes near it.
+    """Arguments for ``open``, about what some logs contain, and about values close to that.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Questions:
             self._gtids.append(change.gtid)
 
     def one(self) -> dict[str, Any]:
-        """The next question."""
+        """The next query."""
         pick, found = self._random, {}
         table = pick.choice(list(self._values))
         if pick.random() < 0.7:
@@ -129,7 +129,7 @@ class Questions:
 
 
 def answer(target: Path, question: dict[str, Any], **options: Any) -> tuple[list[Any], str]:
-    """The rows, and the error that reading ended with."""
+    """The rows, and the error that ended reading."""
     found: list[Any] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -145,7 +145,7 @@ def answer(target: Path, question: dict[str, Any], **options: Any) -> tuple[list
 
 
 def without_index(work: Callable[[], Any]) -> Any:
-    """What a call gives where no index is found."""
+    """The result of a call when no index is found."""
     from binlog_core._index import finding
 
     kept = finding.opened

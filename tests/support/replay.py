@@ -1,4 +1,4 @@
-"""What tests of SQL share."""
+"""Shared by the tests of SQL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def maker(name: str = "maria1011/types_ints") -> StatementMaker:
 
 
 def table(*columns: Column, key: tuple[str, ...] | None = ("id",)) -> Table:
-    """A table with a name that has to be quoted."""
+    """A table with a name that must be quoted."""
     numbered = tuple(replace(column, index=i) for i, column in enumerate(columns))
     return Table("shop", "or`ders", numbered, primary_key=key)
 

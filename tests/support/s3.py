@@ -1,4 +1,4 @@
-"""A store of this machine that speaks S3."""
+"""A local store that speaks S3."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATIENCE = 60
 
 
 def client_of(endpoint: str) -> Any:
-    """What writes into a store, besides what is tested."""
+    """A client that writes into a store, independent of the tested code."""
     import botocore.session
 
     return botocore.session.get_session().create_client(
@@ -31,7 +31,7 @@ def client_of(endpoint: str) -> Any:
 
 @contextmanager
 def store(bucket: str) -> Iterator[str]:
-    """Its endpoint; a process of its own, because deltalake waits for it with the interpreter's lock."""
+    """Its endpoint; a separate process, because deltalake waits for it while it holds the GIL."""
     pytest.importorskip("moto.server")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

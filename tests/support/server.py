@@ -1,4 +1,4 @@
-"""A server that a test may talk to, and the logs it sends as to a replica."""
+"""A server that tests may use, and the logs that it sends to replicas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 COM_BINLOG_DUMP = 0x12
 ROTATE = 4
-ARTIFICIAL = 0x20  # flag of an event that is in no log
+ARTIFICIAL = 0x20  # flag of an event that is not in the log
 SERVER = os.environ.get("BINLOG_CORE_TEST_SERVER", "")
 
 needs_server = pytest.mark.skipif(
@@ -38,7 +38,7 @@ def connect(url: str = SERVER, **arguments: Any) -> Any:
 
 
 def run(connection: Any, *statements: str) -> list[Any]:
-    """The rows of the last of some statements."""
+    """The rows of the last of these statements."""
     rows: list[Any] = []
     with connection.cursor() as cursor:
         for statement in statements:
@@ -48,7 +48,7 @@ def run(connection: Any, *statements: str) -> list[Any]:
 
 
 def logged(connection: Any, work: Callable[[], None], path: Path, url: str = SERVER) -> Path:
-    """The log of some work, brought here by the server itself."""
+    """The log of some work, as the server sends it."""
     name = _rotate(connection)
     work()
     _rotate(connection)
@@ -68,12 +68,12 @@ def dump(name: str, url: str = SERVER) -> Iterator[bytes]:
     """The events of a log, as a replica gets them."""
     connection = connect(url)  # the server ends it after the last event
     connection.query("SET @master_binlog_checksum = @@GLOBAL.binlog_checksum, @mariadb_slave_capability = 4")
-    do_not_wait, annotations = 1, 2  # MariaDB leaves those out, and with them the log has gaps
+    do_not_wait, annotations = 1, 2  # MariaDB can leave these out; then the log has gaps
     flags = do_not_wait | (annotations if "MariaDB" in connection.get_server_info() else 0)
     connection._execute_command(COM_BINLOG_DUMP, struct.pack("<IHI", 4, flags, 9_999) + name.encode())
     while not (packet := connection._read_packet()).is_eof_packet():
         event = packet.get_all_data()[1:]
         if not int.from_bytes(event[17:19], "little") & ARTIFICIAL:
             yield event
-            if event[4] == ROTATE:  # what follows is of the next log
+            if event[4] == ROTATE:  # the rest belongs to the next log
                 break

@@ -1,4 +1,4 @@
-"""Rows of the data source, as its workers make them, in this process; and logs of a small shop."""
+"""Rows of the data source, made in this process like by its workers; and logs of a small shop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OTHER = Table("shop", "other", [("id", "INT")])
 
 
 def read(paths: Any, pushed: Iterable[Predicate] = (), **options: str) -> list[dict[str, Any]]:
-    """Rows as the workers make them, in the order of the log."""
+    """Rows as the workers make them, in log order."""
     given = [str(path) for path in (paths if isinstance(paths, list) else [paths])]
     parsed = SourceOptions.parse(options)
     schema = arrow_schema(spark_schema(infer_schema(given, parsed)))

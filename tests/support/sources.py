@@ -1,4 +1,4 @@
-"""Where bytes of logs come from, for the tests of sources."""
+"""Sources of log bytes, for the tests of sources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_all(source: Source, size: int = 1000) -> bytes:
 
 
 def one(target: object, **options: object) -> Source:
-    """The source of the only log that a target stands for."""
+    """The source of the only log of a target."""
     [file] = resolve(target, **options)
     return file.open()
 
@@ -44,7 +44,7 @@ def opened(log: Golden, data: bytes | None = None, keys: object = "golden") -> S
 
 
 class Pipe(io.RawIOBase):
-    """Gives a few bytes at a time and cannot go back."""
+    """A stream that gives a few bytes at a time and cannot seek."""
 
     def __init__(self, data: bytes, step: int = 10) -> None:
         self._inner = io.BytesIO(data)
@@ -58,7 +58,7 @@ class Pipe(io.RawIOBase):
 
 
 def compressed(data: bytes, kind: str, pieces: int = 1) -> bytes:
-    """Data as gzip, zstd or xz, in so many streams one after the other."""
+    """Data as gzip, zstd or xz, in this many consecutive streams."""
     if kind == "zstd":
         pytest.importorskip("zstandard")
     step = -(-len(data) // pieces)

@@ -19,7 +19,7 @@ from support.writer import Log
 
 
 def cut(path: Path, size: int) -> list[Split]:
-    """What `plan_splits` would make of a log of any kind."""
+    """The splits that `plan_splits` would make of a log of any kind."""
     end = os.path.getsize(path)
     return [Split(str(path), at, min(at + size, end), index=i) for i, at in enumerate(range(0, end, size))]
 
@@ -34,7 +34,7 @@ def read(split: Split, **options: Any) -> tuple[list[Any], SplitResult]:
 
 
 def read_all(splits: Iterable[Split], **options: Any) -> tuple[list[Any], list[SplitResult]]:
-    """As a driver does: what disagrees is read again."""
+    """Read like a driver: splits that disagree are read again."""
     changes: dict[int, list[Any]] = {}
     results: dict[int, SplitResult] = {}
     todo = list(splits)

@@ -1,4 +1,4 @@
-"""Servers that are made up: what a test writes to whoever connects."""
+"""Fake servers: a test writes these bytes to whatever connects."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ def result_set(rows: Iterable[Sequence[bytes | None]], columns: int) -> bytes:
     ]
     out, number = [], 1
     for payload in payloads:
-        for at in range(
-            0, len(payload) + 1, 0xFFFFFF
-        ):  # one that fills its last piece has an empty one after it
+        for at in range(0, len(payload) + 1, 0xFFFFFF):  # if the last piece is full, an empty one follows it
             out.append(packet(number % 256, payload[at : at + 0xFFFFFF]))
             number += 1
     return b"".join(out)
@@ -50,7 +48,7 @@ def result_set(rows: Iterable[Sequence[bytes | None]], columns: int) -> bytes:
 
 @contextmanager
 def serving(talk: Callable[[socket.socket], None]) -> Iterator[str]:
-    """The address of a server that talks so to whoever comes."""
+    """The address of a server that answers every connection this way."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def accept() -> None:

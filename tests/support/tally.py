@@ -1,4 +1,4 @@
-"""How many damaged inputs the tests of damage tried, and what came of them: told at the end of a run."""
+"""Counts the damaged inputs that tests tried, by result; printed at the end of a run."""
 
 from __future__ import annotations
 

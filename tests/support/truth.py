@@ -1,7 +1,7 @@
-"""Is a decoded value what the server's SELECT said? Each reader of values has its own small rules.
+"""Compares decoded values with the server's SELECT. Each reader of values has its own small rules.
 
-``Reader.PYTHON`` is for ``RowChange`` values, ``Reader.ARROW`` for those of Arrow and Parquet: there a date
-that no calendar has is null, so is a partial JSON update without its document, and GEOMETRY is a struct.
+``Reader.PYTHON`` is for ``RowChange`` values, ``Reader.ARROW`` for those of Arrow and Parquet: there an
+invalid date is null, so is a partial JSON update without its document, and GEOMETRY is a struct.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Reader(Enum):
 
 
 class Change(Protocol):
-    """What is compared: ``binlog_core.RowChange`` and the reference decoder's changes have it."""
+    """What is compared: attributes of ``binlog_core.RowChange`` and of the reference decoder's changes."""
 
     op: str
     database: str
@@ -137,7 +137,7 @@ def _same_members(got: object, want: dict[str, Any], column: dict[str, Any], kno
         return got == want["i"] and known < KNOWN_FULL
     text = want["s"]
     if known == KNOWN_SCHEMA and "?" in column["column_type"]:
-        # MySQL 5.6 shows members as '?' where they lie outside the basic plane.
+        # MySQL 5.6 shows characters of members outside the basic plane as '?'.
         text = "".join("?" if ord(c) > 0xFFFF else c for c in text)
     if column["data_type"] == "set":
         return isinstance(got, list | tuple) and sorted(got) == sorted(text.split(",") if text else [])
@@ -151,7 +151,7 @@ def _same_bytes(got: object, raw: bytes, kind: str, known: int) -> bool:
         return kind == "vector" and struct.pack(f"<{len(got)}f", *got) == raw
     if not isinstance(got, bytes | bytearray | memoryview):
         return False
-    # Without any metadata BINARY(n) cannot be told from CHAR(n) and stays trimmed.
+    # Without metadata BINARY(n) cannot be distinguished from CHAR(n), and stays trimmed.
     return bytes(got) == raw or (
         known < KNOWN_MINIMAL and kind == "binary" and bytes(got) == raw.rstrip(b"\0")
     )
@@ -189,16 +189,16 @@ def same_value(
     column : dict
         The column's definition (``data_type``, ``column_type``).
     known : int
-        What the log tells of its columns: see golden.py. What it does not tell is not asked for.
+        What the log says about its columns: see golden.py. Nothing else is compared.
     before
-        The truth's value before the change where the logged before-image lacks the column: there a partial
-        JSON update can only be given as its diffs.
+        The truth's value before the change if the logged before image lacks the column: then a partial JSON
+        update can only be given as its diffs.
     """
     kind = column["data_type"]
     if want is None:
         return got is None
     if got is None:
-        # Arrow has no place for a date outside the calendar, nor for diffs without the document they change.
+        # Arrow cannot hold an invalid date, nor diffs without the document that they change.
         without_place = (
             isinstance(want, str) and kind != "decimal" and not in_calendar(want)
         ) or before is not None
@@ -305,7 +305,7 @@ def differences(
     place: bool = True,
     limit: int = 10,
 ) -> list[str]:
-    """How decoded changes differ from the whole truth, at most ``limit`` lines; empty if they hold."""
+    """How decoded changes differ from the whole truth, in at most ``limit`` lines; empty if they agree."""
     found: list[str] = []
     count = 0
     for row, change in enumerate(changes):

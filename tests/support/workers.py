@@ -1,4 +1,4 @@
-"""What Spark's workers do, in this process: functions, tasks and results are pickled on their ways."""
+"""Spark's workers, played by this process: functions, tasks and results are pickled on the way."""
 
 from __future__ import annotations
 

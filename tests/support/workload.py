@@ -1,4 +1,4 @@
-"""A random workload with DDL on one table of a real server, and what the server has in the end."""
+"""A random workload with DDL on one table of a real server, and the server's rows at the end."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Workload:
     Parameters
     ----------
     connection
-        Of PyMySQL.
+        A PyMySQL connection.
     seed : int
     row_image : str
-        binlog_row_image of the session.
+        The session's binlog_row_image.
 
     Attributes
     ----------
     defaults : dict
-        Of all columns that there were: where the row image is not FULL, MariaDB does not log them.
+        Defaults of all columns that existed: if the row image is not FULL, MariaDB does not log them.
     """
 
     def __init__(self, connection: Any, seed: int, row_image: str) -> None:
@@ -55,18 +55,18 @@ class Workload:
         return self._cursor.fetchall()
 
     def begin(self) -> None:
-        """Make the table; this belongs into the log."""
+        """Make the table; these statements belong in the log."""
         self.run("DROP DATABASE IF EXISTS w")
         self.run("CREATE DATABASE w CHARACTER SET utf8mb4")
         self.run("USE w")
         self._create()
 
     def end(self) -> None:
-        """Leave no trace."""
+        """Remove the database."""
         self.run("DROP DATABASE IF EXISTS w")
 
     def work(self, count: int) -> None:
-        """So many transactions, and now and then another statement."""
+        """Run this many transactions, and now and then another statement."""
         for _ in range(count):
             if self._random.random() < 0.25:
                 self.run("BEGIN")
@@ -129,7 +129,8 @@ class Workload:
         there = self.run("SELECT id, k FROM t ORDER BY id, k")
         new = (pick.randrange(60), pick.choice("pqr"))
         if what in ("insert", "replace") or not there:
-            # MariaDB logs REPLACE as an update, which lacks what it did not name: nobody could know it.
+            # MariaDB logs REPLACE as an update without the columns that it does not name: no reader can know
+            # them.
             whole = what == "replace" and self._mariadb
             names = [name for name in self._columns if whole or pick.random() < 0.8]
             verb = "REPLACE" if what == "replace" else "INSERT IGNORE"

@@ -1,7 +1,7 @@
-"""python-mysql-replication on one log for some seconds; a line for each round: rows, images, CPU seconds.
+"""python-mysql-replication on one log for some seconds. Prints rows, images and CPU seconds of each round.
 
-It reads from servers only. Here its packet class gets the events of a file, one after another: neither a
-socket nor a server's query costs it anything.
+It can read only from servers. Here its packet class gets the events of a file, one after another, so that it
+pays neither for a socket nor for a server's queries.
 """
 
 from __future__ import annotations

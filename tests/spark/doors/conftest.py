@@ -19,7 +19,7 @@ def spark() -> Iterator[SparkSession]:
 
     from binlog_core.spark.session import quiet_java, start_session
 
-    # local[2,4]: two cores, and four attempts at a task, as a cluster has; plain local[2] never tries again.
+    # local[2,4]: two cores, and four attempts at a task, as on a cluster; plain local[2] never tries again.
     with quiet_java() as said:
         session = start_session("local[2,4]", app_name="tests")
     cloudpickle.register_pickle_by_value(failing)  # workers cannot import tests

@@ -1,4 +1,4 @@
-"""A server for one module of tests alone: they set what is the server's."""
+"""A separate server for one module of tests, because they change the server's settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def sql(url: str) -> Iterator[Callable[[str], Any]]:
 
 @pytest.fixture
 def other(sql: Callable[[str], Any]) -> Iterator[Callable[[], None]]:
-    """The server becomes another one of the same history, as a replica of MariaDB that takes over."""
+    """Turn the server into another one with the same history, like a MariaDB replica that takes over."""
 
     def take_over() -> None:
         sql(f"SET GLOBAL server_id = {sql('SELECT @@global.server_id')[0][0] + 1}")

@@ -8,8 +8,8 @@
 >>> log.commit()
 >>> data = log.getvalue()
 
-Values are those that ``log.rows()`` gives back, so what goes in can be compared with what comes out. Nothing
-here shares code with the decoder under test. What is impossible is not refused: tests also need broken logs.
+Values are those that ``log.rows()`` gives back, so input can be compared with output. Nothing here shares
+code with the decoder under test. Impossible values are not refused, since tests also need broken logs.
 """
 
 from __future__ import annotations

@@ -21,10 +21,10 @@ class Log:
     Parameters
     ----------
     server : str
-        Server version as in the descriptor, such as ``8.0.36`` or ``10.11.6-MariaDB-log``; it decides
-        post-header lengths, checksum awareness, the rows events' version and the numbering.
+        Server version as in the descriptor, such as ``8.0.36`` or ``10.11.6-MariaDB-log``; it determines
+        post-header lengths, checksum support, the rows events' version and the numbering.
     checksum : bool or None
-        CRC32 after every event; None: where the server knows checksums.
+        CRC32 after every event; None: if the server supports checksums.
     binlog_version : {1, 3, 4}
     header_length : int
         19 or more; the bytes beyond 19 are zero (v4 only).
@@ -97,12 +97,12 @@ class Log:
         length = base + len(extra_header) + len(body) + 4 * with_sum
         head = struct.pack("<IBII", self.timestamp, code, self.server_id, length)
         if self.binlog_version > 1:
-            # v3 tells where the event starts, v4 where it ends.
+            # v3 gives the event's start, v4 its end.
             position = start + (length if self.binlog_version == 4 else 0)
             head += struct.pack("<IH", position & 0xFFFFFFFF if self.next_positions else 0, flags)
         event = head + extra_header + body
         if with_sum:
-            # The in-use flag is cleared in place later, so the sum is that of the flag cleared.
+            # The in-use flag is cleared in place later, so the checksum is computed with the flag cleared.
             covered = (
                 event[:17] + struct.pack("<H", flags & ~1) + event[19:]
                 if code == n.FORMAT_DESCRIPTION
@@ -113,7 +113,7 @@ class Log:
         return start
 
     def raw(self, data: bytes) -> int:
-        """Append bytes as they are."""
+        """Append bytes unchanged."""
         start = len(self._out)
         self._out += data
         return start
@@ -254,7 +254,7 @@ class Log:
         extra: bytes = b"",
         compress: bool = False,
     ) -> int:
-        """A rows event around a row area that is given."""
+        """A rows event around given rows."""
         if code is None:
             code = n.MARIADB_COMPRESSED_ROWS + kind if compress else n.ROWS_CODES[self.rows_version] + kind
         default = 10 if 30 <= code <= 39 or code >= 169 else 8

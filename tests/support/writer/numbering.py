@@ -1,4 +1,4 @@
-"""What differs between servers: checksum awareness, post-header lengths, event codes of the early 5.1."""
+"""Differences between servers: checksum support, post-header lengths, event codes of early 5.1."""
 
 from __future__ import annotations
 

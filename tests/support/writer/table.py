@@ -160,6 +160,6 @@ class Table:
         return out
 
     def partial_options(self, row: Row) -> bytes:
-        """What stands before the after-image of a PARTIAL_UPDATE_ROWS event."""
+        """The bytes before the after image of a PARTIAL_UPDATE_ROWS event."""
         documents = [isinstance(row.get(c.name), JsonDiffs) for c in self.columns if c.code == 245]
         return lenenc(1) + bitmap(documents) if any(documents) else lenenc(0)

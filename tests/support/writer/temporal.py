@@ -1,4 +1,4 @@
-"""Dates and times in MySQL's storage forms, from Python values or, where no calendar has them, from text."""
+"""Dates and times in MySQL's storage forms, from Python values or, for invalid dates, from text."""
 
 from __future__ import annotations
 

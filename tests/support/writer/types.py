@@ -1,4 +1,4 @@
-"""Column types: what TABLE_MAP says of a column, and how one value is written."""
+"""Column types: what TABLE_MAP says about a column, and how one value is written."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Encoder = Callable[[Any], bytes]
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """One column as TABLE_MAP and its optional metadata tell of it, and the encoder of its values."""
+    """One column as TABLE_MAP and its optional metadata describe it, and the encoder of its values."""
 
     name: str
     declared: str
@@ -146,7 +146,7 @@ def column_spec(name: str, declared: str, **options: Any) -> ColumnSpec:
     name : str
     declared : str
         Such as ``INT UNSIGNED``, ``DECIMAL(10,2)``, ``VARCHAR(20)``, ``VARCHAR(200) COMPRESSED``,
-        ``ENUM('a','b')``, ``DATETIME(6)``; ``OLD TIME`` and its kin are the layouts before 5.6.
+        ``ENUM('a','b')``, ``DATETIME(6)``; ``OLD TIME`` and the like are the layouts before 5.6.
     options
         ``null`` (True), ``collation`` (45 for text), ``members`` (not in the type), ``visible`` (True).
     """

@@ -22,7 +22,7 @@ def lenenc_text(text: bytes | str) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """An unsigned integer of MySQL's serialization library: trailing ones of the first byte tell its size."""
+    """An unsigned integer of MySQL's serialization library: trailing ones of the first byte give its size."""
     size = (value.bit_length() * 575 >> 12) + 1
     if size >= 9:
         return b"\xff" + value.to_bytes(8, "little")

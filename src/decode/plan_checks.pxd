@@ -27,7 +27,9 @@ cdef inline bint writes_field(const wire_op_t* op) noexcept:
         return op.out_width == 8 and op.a <= 3 and 3 <= op.width <= 8
     if op.code <= WIRE_DECIMAL256:
         return (op.out_width == 8 << (op.code - WIRE_DECIMAL64) and op.a <= 9 and op.c <= 9
-                and op.width == digits_len[op.a] + 4u * op.b + digits_len[op.c] and 1 <= op.width <= 32)
+                and op.width == digits_len[op.a] + 4u * op.b + digits_len[op.c] and 1 <= op.width <= 32
+                and (op.code == WIRE_DECIMAL256 or (op.code == WIRE_DECIMAL64 and op.width <= 8)
+                     or (op.b <= 4 and op.b + (op.a != 0) >= 2)))           # else not of decode_decimal128
     if op.code <= WIRE_SPAN:
         return op.out_width == sizeof(span_t) and 1 <= op.width <= 4 and (
             op.code == WIRE_SPAN or op.width == 1u + op.code - WIRE_SPAN1)

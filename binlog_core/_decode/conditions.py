@@ -261,12 +261,12 @@ class _Binder:
             fields = fields_of(literal, zone=kind is Kind.TIMESTAMP)
             if fields is None:
                 zone = ", optionally with a zone" if kind is Kind.TIMESTAMP else ""
-                raise self._misfit(column, literal, f"a text such as '2026-11-21 08:00:00'{zone}")
+                raise self._misfit(column, literal, f"text such as '2026-11-21 08:00:00'{zone}")
             return moments(op, fields, days=kind is Kind.DATE)
         if kind is Kind.TIME:
             time = time_of(literal)
             if time is None:
-                raise self._misfit(column, literal, "a text such as '08:00:00' or '-12:30:00.5'")
+                raise self._misfit(column, literal, "text such as '08:00:00' or '-12:30:00.5'")
             return span_of(op, Fraction(time))
         value = number_of(literal, column)
         if value is None:
@@ -314,7 +314,7 @@ def _pseudo(node: Node) -> BoundNode:
         fields = fields_of(literal, zone=True)
         if fields is None:
             raise _pseudo_misfit(
-                name, literal, "a text such as '2026-11-21 08:00:00', optionally with a zone"
+                name, literal, "text such as '2026-11-21 08:00:00', optionally with a zone"
             )
         spans.append(moments(op, fields, days=False))
     return MetaTest("", name, tuple(spans))

@@ -145,7 +145,7 @@ class Cursor:
         left = bytes(self.data[self.pos : self.end])
         length = left.find(b"\0")
         if length < 0:
-            raise DecodeError(f"a text has no NUL within the {len(left)} bytes left")
+            raise DecodeError(f"no NUL ends the text in the {len(left)} bytes left")
         self.pos += length + 1
         return left[:length]
 

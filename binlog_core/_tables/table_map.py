@@ -241,7 +241,7 @@ _DECODABLE = {code for code, t in COLUMN_TYPES.items() if t.kind is not None}
 def _why_undecodable(field: Fields) -> str:
     index, type_code = field["index"], field["type_code"]
     if type_code == MYSQL_TYPE_DECIMAL:
-        return f"column {index} is a DECIMAL from before 5.0, whose length no log has"
+        return f"column {index} is a DECIMAL from before 5.0, whose length is not in the log"
     if type_code == MYSQL_TYPE_TYPED_ARRAY:
         return f"column {index} is a TYPED_ARRAY, whose row layout is not established"
     return f"column {index} has the unknown type {type_code}"

@@ -82,8 +82,8 @@ def export(
     metadata: Annotated[
         list[str] | None,
         typer.Option(
-            help="Further columns for each change: _gtid, _file, _position, _server_id, _xid; with commas"
-            " between, or repeated. With _gtid undo finds transactions by it."
+            help="Further columns for each change: _gtid, _file, _position, _server_id, _xid;"
+            " separated by commas, or repeated. With _gtid, undo can find transactions by GTID."
         ),
     ] = None,
     text_errors: Annotated[

@@ -171,7 +171,7 @@ def _lines(found: list[Version]) -> list[Text]:
 
 def _row_lines(row: dict[str, Any] | None, key: dict[str, str]) -> list[Text]:
     if row is None:
-        return [Text(printable(f"no row {', '.join(f'{k}={v}' for k, v in key.items())} then"))]
+        return [Text(printable(f"no row {', '.join(f'{k}={v}' for k, v in key.items())} at that time"))]
     return [Text.assemble((printable(name), "cyan"), ": ", value_text(value)) for name, value in row.items()]
 
 

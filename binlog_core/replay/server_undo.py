@@ -156,7 +156,7 @@ class ServerUndo:
             equal = " AND ".join(condition for _, condition in row.plan.comparisons(row.before))
             if self._ask(f"SELECT 1 FROM {row.plan.name} WHERE {equal} LIMIT 1"):
                 row.state = "conflict"
-                row.why = "an equal row exists, and without a key it cannot be told whether it is this one"
+                row.why = "an equal row exists; without a key it is not known whether it is this one"
                 return
         elif self._ask(f"SELECT 1 FROM {row.plan.name} WHERE {key}"):
             if not self._moves_away(row):

@@ -124,7 +124,7 @@ def _tokens(sql: str, sql_mode: int, most: int) -> Iterator[Token | None]:
     word_end = 0  # of the word in which a delimiter such as $$ was found
     while position < len(sql):
         if position >= most:
-            raise SchemaError(f"a statement of more than {most} characters: expected at most the limit")
+            raise SchemaError(f"the statement has more than {most} characters")
         if sql.startswith(delimiter, position):
             position += len(delimiter)
             begins = True

@@ -194,7 +194,7 @@ def _logs(connection: Connection, settings: dict[str, str]) -> list[Finding]:
         seconds = _hours_on_rds(connection) * 3600
     kept = f"logs are kept for {seconds / 3600:g} h" if seconds else "logs are not purged by their age"
     if managed and not seconds:
-        kept = "RDS purges logs at once, if 'binlog retention hours' is not set"
+        kept = "RDS purges logs at once if 'binlog retention hours' is not set"
     largest = settings.get("max_binlog_total_size") or settings.get("binlog_space_limit") or "0"
     if largest != "0":
         kept += f", and no more than {_number(largest) >> 20:,} MiB of them"

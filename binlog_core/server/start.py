@@ -87,8 +87,8 @@ def by_gtids(connection: Connection, facts: Facts, gtids: AnyGtidSet) -> Start:
     if not gtids:  # an empty set is of both vendors
         gtids = _nothing(facts)
     if facts.mariadb != isinstance(gtids, MariadbGtidSet):
-        ours = "MariaDB: expected domain-server-number" if facts.mariadb else "MySQL: expected UUID:interval"
-        raise ServerError(f"the GTIDs are not {ours}'s, as this server's are", path=connection.name)
+        form = "domain-server-number (MariaDB)" if facts.mariadb else "UUID:interval (MySQL)"
+        raise ServerError(f"the GTIDs are not of this server's vendor: expected {form}", path=connection.name)
     if not facts.gtids:
         raise ServerError(
             "the server has no GTIDs (gtid_mode is not ON): start from a file and position",

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
             "_change_type = 'upsert'",
             "expected one of insert, update_preimage, .*, update at character 16",
         ),
-        ("_commit_timestamp > 5", "_commit_timestamp: expected a text such as"),
+        ("_commit_timestamp > 5", "_commit_timestamp: expected text such as"),
     ],
 )
 def test_what_does_not_fit_the_table(where: str, message: str) -> None:

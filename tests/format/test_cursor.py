@@ -73,7 +73,7 @@ def test_texts() -> None:
     cur = Cursor(b"\x03caf\xc3\xa9shop\0\xff")
     assert (cur.take_text_u8(), cur.take_text(2), cur.take_cstr()) == ("caf", "é", b"shop")
     assert cur.take_text(1).encode("utf-8", "surrogateescape") == b"\xff"
-    with pytest.raises(DecodeError, match="no NUL within the 2 bytes left"):
+    with pytest.raises(DecodeError, match="no NUL ends the text in the 2 bytes left"):
         Cursor(b"ab").take_cstr()
 
 

@@ -216,7 +216,7 @@ class _NewTable:
         files = changes.fold(MergeSink(changes.schema, schema, changes.keys, place))
         for one in files:
             if one.partial:
-                raise ValueError("partial row images change rows that no log has")
+                raise ValueError("partial row images change rows that are not in the logs")
         kinds = spark_schema(merge_schema(schema, [schema.field(name) for name in changes.keys]))
         rows = read_files(self._spark, place, files, kinds)
         _write(

@@ -148,7 +148,7 @@ def follow(statements: Iterable[AppliedStatement], rules: Rules, alive: Alive) -
                 target = effects.cleared is None and rules.target_has_rows()
                 if target or alive(effects, one.place, ())[0]:
                     raise ApplyStopped(
-                        f"drop of the table is not applied (on_drop='empty' would): {one.sql[:200]}"
+                        f"drop of the table is not applied (on_drop='empty' would apply it): {one.sql[:200]}"
                     )
             effects = effects.clear(one.place)
         elif (

@@ -284,13 +284,13 @@ class ExportState:
         return metrics_text(
             "binlog_core_export",
             [
-                one("runs_total", "counter", "Runs that are done.", self.runs),
-                one("position_bytes", "gauge", "Position in the log up to which is exported.", self.position),
+                one("runs_total", "counter", "Completed runs.", self.runs),
+                one("position_bytes", "gauge", "Position in the log that the export has reached.", self.position),
                 one("log_number", "gauge", "Number of that log.", int(number) if number.isdigit() else None),
                 one(
                     "seconds_behind",
                     "gauge",
-                    "Age of the last change exported; 0 when all is.",
+                    "Age of the last exported change; 0 when all are exported.",
                     self.seconds_behind,
                 ),
                 one("bytes_behind", "gauge", "Bytes of the logs that are not exported.", self.bytes_behind),

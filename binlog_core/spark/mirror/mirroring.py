@@ -376,7 +376,7 @@ class Mirroring:
             start, plan = self.state.offsets[places[0]], self.plan(group)
             if places[1:] and (log := plan.lacking(start)):  # of all tables, it is an error
                 for one in group:
-                    reason = f"the archive no longer has the log {log}, which the table goes on from"
+                    reason = f"the archive no longer has the log {log}, from which the table must continue"
                     one.park(f"needs resync: {reason}", again=True)
                 self._save()
                 continue

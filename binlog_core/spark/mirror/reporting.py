@@ -74,7 +74,7 @@ _METRICS = {
         "lag_transactions",
     ),
     "rows": ("Rows of the table.", "rows"),
-    "position_bytes": ("Position in the server's log up to which the table is.", "position"),
+    "position_bytes": ("Position in the server's log that the table has reached.", "position"),
     "log_number": ("Number of that log.", "log"),
     "committed_seconds": ("When the table was last committed to, seconds since 1970 UTC.", "committed"),
 }

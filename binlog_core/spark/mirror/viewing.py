@@ -168,7 +168,7 @@ class Viewer:
                     raise MirrorError(
                         f"the tables could not be locked for reading in {_LOCK_TRIES} attempts of"
                         f" {_LOCK_WAIT} seconds: another session locks one of them, or has changed it in a"
-                        " transaction that is still open: end that, or verify other tables",
+                        " transaction that is still open. End that transaction, or verify other tables",
                         path=locking.name,
                     ) from None
             time.sleep(_PAUSE)

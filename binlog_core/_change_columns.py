@@ -1,4 +1,4 @@
-"""The columns about a change: one list for batches, SQL, conditions and lakes. A name means one thing."""
+"""The columns about a change: one list for batches, SQL, conditions and lakes, so that names always agree."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ CHANGE_TYPES = ("insert", "update_preimage", "update_postimage", "delete")  # by
 OPS = dict(enumerate(CHANGE_TYPES, 1))
 INSERT, PREIMAGE, POSTIMAGE, DELETE = OPS  # change_op_t in src/batch/records.pxd
 
-# Of batches and of SQL; see ``ChangeBatch.export``.
+# For batches and SQL; see ``ChangeBatch.export``.
 CHANGE_COLUMNS = (
     "_change_type",
     "_commit_timestamp",
@@ -22,11 +22,11 @@ CHANGE_COLUMNS = (
 )
 DEFAULT_CHANGE_COLUMNS = ("_change_type", "_commit_timestamp", "_position", "_row")
 
-# What a condition may ask for besides the table's columns.
+# Names that a condition may use besides the table's columns.
 CONDITION_COLUMNS = ("_gtid", "_commit_timestamp", "_server_id", "_change_type", "_thread_id")
 
-# Of the change feeds of lakes, and what these have on demand. `_commit_version` and `_change_ordinal` order
-# the changes of several logs: a batch alone does not have them.
+# Of the change feeds of lakes, and further ones on demand. `_commit_version` and `_change_ordinal` order the
+# changes of several logs: a batch alone does not have them.
 LAKE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp", "_change_ordinal")
 LAKE_METADATA = ("_gtid", "_file", "_position", "_server_id", "_xid")
 ABSENT = "_absent"  # the columns that a row image lacks

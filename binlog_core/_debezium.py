@@ -46,9 +46,9 @@ class Event(NamedTuple):
     Parameters
     ----------
     batch, record : int
-        Place of the change: number of the batch, and of the record in it.
+        The change's place: number of the batch, and of the record in it.
     key : bytes or None
-        JSON of the primary key, where the log has it.
+        JSON of the primary key, if the log has it.
     value : bytes
         JSON of the envelope.
     """
@@ -67,7 +67,7 @@ class _Transaction:
 
 
 class Envelopes:
-    """Makes the events of groups; they are numbered within their transactions.
+    """Makes the events of groups, numbered within their transactions.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Envelopes:
         readers: Iterable[tuple[ChangeBatch, RowReader]],
         keep: Callable[[ChangeBatch], NDArray[np.bool_] | None] = lambda batch: None,
     ) -> Iterator[Event]:
-        """The events of one group in log order; `keep`: which records of a batch count, None: all."""
+        """The events of one group in log order; `keep`: which records of a batch to use, None: all."""
         found = list(readers)
         if not found:
             return
@@ -105,7 +105,7 @@ class Envelopes:
     def _events(
         self, batch: ChangeBatch, reader: RowReader, record: int, file: str
     ) -> Iterator[tuple[bytes | None, bytes]]:
-        """One event; of an update that changes the primary key two, as Debezium has it."""
+        """One event; for an update that changes the primary key two, as in Debezium."""
         encoders, image = self._encoders_of(batch), batch.array["image"][record]
         op = int(image["op"])
         image_of = _encoded(reader.values(record), encoders)
@@ -206,7 +206,7 @@ def _encoded(values: Mapping[str, Any], encoders: Mapping[str, _Encoder]) -> dic
 
 
 def _encoder(column: Column) -> _Encoder:
-    """What makes the JSON value of a column's Python value."""
+    """A function that makes the JSON value of a column's Python value."""
     invalid = 0 if column.nullable is False else None  # of a date that no calendar has
 
     def decimal(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What is compiled from src/: works on memory only, knows no files, no sockets; a ``.pyi`` each."""
+"""The modules compiled from src/. They work only on memory, not on files or sockets; each has a ``.pyi``."""
 
 from importlib.machinery import EXTENSION_SUFFIXES
 from os import path

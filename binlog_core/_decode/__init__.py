@@ -1,1 +1,1 @@
-"""From bytes to groups of batches: what is selected, plans of tables, the compiled loop at work."""
+"""From bytes to groups of batches: selection, plans of tables, and the compiled loop at work."""

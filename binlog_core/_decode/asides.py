@@ -1,4 +1,4 @@
-"""What a log has besides rows, for those who replay them."""
+"""What a log has besides rows, for replaying it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STATEMENT_BYTES = 4096  # that are kept
 
 
 class Asides:
-    """Gathers them, if they are wanted, up to the next group.
+    """Gathers asides up to the next group, if they are wanted.
 
     Parameters
     ----------
@@ -36,18 +36,18 @@ class Asides:
 
     @property
     def many(self) -> bool:
-        """So many that they form their own group."""
+        """Whether there are so many that they form their own group."""
         return len(self._found) >= _MOST
 
     def note(self, kind: str, text: str = "", database: str = "") -> None:
-        """Something about the event at hand."""
+        """Note something about the current event."""
         loop = self._loop
         if self.wanted and loop.is_selected:
             place = int(loop.event_position), int(loop.row_in_event)
             self._found.append(Aside(kind, *place, text, database, int(loop.transaction_position)))
 
     def note_statement(self, statement: bytes, database: bytes) -> None:
-        """The statement at hand, unless it says nothing besides the rows, or is of a session left out."""
+        """Note the current statement, unless its rows say the same, or its session is left out."""
         if self.wanted and (kind := kind_of_aside(statement)) is not None:
             if kind == "statement" and not self._may_concern():
                 return
@@ -67,11 +67,11 @@ class Asides:
         return may_concern(self._where, server, thread)
 
     def lose(self, position: int, text: str, row: int = 0) -> None:
-        """Rows that were logged there are not handed over."""
+        """Note that rows logged there are not returned."""
         if self.wanted:
             self._found.append(Aside("lost", position, row, text, "", position))
 
     def take(self, end_position: int) -> list[Aside]:
-        """Those before a position; none are left."""
+        """Take those before a position, and drop the others."""
         found, self._found = self._found, []
         return [one for one in found if one.position < end_position]

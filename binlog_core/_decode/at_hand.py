@@ -1,4 +1,4 @@
-"""The event at which the loop has stopped, as typed event."""
+"""The event at which the loop has stopped, as a typed event."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def parse_at_hand(
     loop: Decoder, description: FormatDescription, path: str, body: bytes | memoryview | None = None
 ) -> Event:
-    """The event at hand, parsed.
+    """The current event, parsed.
 
     Parameters
     ----------
@@ -24,12 +24,12 @@ def parse_at_hand(
         The format description in force for it.
     path : str
     body : bytes-like or None
-        All after its header; None: as the loop has it.
+        Everything after its header; None: as the loop has it.
 
     Raises
     ------
     DecodeError
-        It is not what its type says.
+        The event is not valid for its type.
     """
     from ..events import EventHeader, parse_event
 
@@ -39,7 +39,7 @@ def parse_at_hand(
 
 
 def query_body(loop: Decoder, description: FormatDescription, database: bytes, statement: bytes) -> bytes:
-    """The body of the QUERY event at hand, up to its statement's end.
+    """The body of the current QUERY event, up to the end of its statement.
 
     Events inside a payload have no checksum to cut off.
     """

@@ -1,4 +1,4 @@
-"""Transaction boundaries: places where a log can be cut, and read from."""
+"""Transaction boundaries: places where a log can be cut, and from which it can be read."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _FIRST_STEP = 256  # doubled until a transaction ends
 
 
 def boundary_behind(source: Source, start: int, least: int) -> int:
-    """A transaction boundary at or after `least`, the first or close to it, from the boundary `start` on.
+    """A transaction boundary at or soon after `least`, searched from the boundary `start` on.
 
-    Where the log ends before, it is its last boundary.
+    If the log ends before that, it is the log's last boundary.
     """
     step = _FIRST_STEP
     stop = least
@@ -39,7 +39,7 @@ def last_boundary(source: Source, start: int, most: int | None = None) -> int:
     source : Source
     start : int
     most : int or None
-        Where the log ended when its end was looked for: what came since is left out.
+        Where the log ended when its end was determined: later data is left out.
     """
     return _walk(source, start, most)[0]
 
@@ -54,7 +54,7 @@ def last_checkpoint(
     source : Source
     start : int
     before : GtidSet, MariadbGtidSet or None
-        Those up to `start`, where that is not the log's beginning.
+        The GTIDs up to `start`, if that is not the log's beginning.
     stop : int or None
         A position after which no boundary is searched.
     """
@@ -68,13 +68,13 @@ def _walk(source: Source, start: int, stop: int | None) -> tuple[int, bool]:
 
 
 def _walked(source: Source, start: int, stop: int | None) -> tuple[int, bool, LogDecoder]:
-    """The last boundary up to `stop`, and whether the log ends before it."""
+    """The last boundary up to `stop`, and whether the log ends before `stop`."""
     source.seek(0)
     decoder = LogDecoder(
         source,
         selection=Selection(tables=(), start_position=start or None, stop_position=stop),
         report=Report(),
-        verify_checksum=False,  # the reader of the rows verifies and finds the damage
+        verify_checksum=False,  # reading the rows verifies, and finds the damage
         skip_errors=True,
     )
     for _ in decoder.groups():

@@ -1,6 +1,7 @@
-"""Bound conditions as the decoding loop runs them: tests, a program that joins them, a pool of values.
+"""Bound conditions as the decoding loop runs them: tests, a program that combines them, a pool of values.
 
-What the loop cannot do (GTIDs, text in rare character sets, compressed columns) is left to `conditions`.
+Conditions that the loop cannot run (GTIDs, text in rare character sets, compressed columns) are left to
+`conditions`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class CompiledCondition:
     columns : tuple of Column
         The columns whose values it compares.
     dtype : numpy.dtype
-        Type of records with these columns alone.
+        The dtype of records with only these columns.
     tests, program, pool : bytes
         See src/decode/condition_words.pxd.
     """
@@ -67,13 +68,13 @@ class _NotForTheLoop(Exception):
 
 
 def compile_condition(bound: BoundCondition, table: Table) -> CompiledCondition | None:
-    """A bound condition for the loop; None: it is not one that the loop can run.
+    """A bound condition for the loop; None if the loop cannot run it.
 
     Parameters
     ----------
     bound : BoundCondition
     table : Table
-        That it is bound to.
+        The table that it is bound to.
     """
     if table.undecodable is not None:
         return None
@@ -142,7 +143,7 @@ class _Compiler:
         elif isinstance(test, NullTest):
             self._put("NULL", test, form="NONE")
         elif isinstance(test, ChangedTest):
-            if test.column.kind in (Kind.JSON, Kind.VECTOR):  # whose bytes differ also where values do not
+            if test.column.kind in (Kind.JSON, Kind.VECTOR):  # equal values can differ in bytes
                 raise _NotForTheLoop
             self._put("CHANGED", test)
         elif isinstance(test, OpTest):
@@ -156,7 +157,7 @@ class _Compiler:
             raise _NotForTheLoop
 
     def _each(self, spans: tuple[Span, ...], put: Callable[[Span], None]) -> None:
-        """A test for each span; one of them is enough."""
+        """A test for each span; one of them must hold."""
         if len(spans) > _SPANS_MOST:
             raise _NotForTheLoop
         for i, span in enumerate(spans):
@@ -308,7 +309,7 @@ def _wide(span: Span) -> dict[str, Any]:
 
 
 def stored_text(value: Any, column: Column) -> list[bytes] | None:
-    """How a text or bytes are stored, an empty list if they cannot be; None: in more than one way."""
+    """How text or bytes are stored; an empty list if they cannot be; None: in more than one way."""
     try:
         found = _encoder(column)[0](value)
     except (_NotForTheLoop, UnicodeEncodeError):
@@ -317,8 +318,8 @@ def stored_text(value: Any, column: Column) -> list[bytes] | None:
 
 
 def _encoder(column: Column) -> tuple[Callable[[Any], bytes | None], bool, bool]:
-    """How text is stored: a function, which gives None for what is not in the column's character set; whether
-    bytes are in the order of the text; whether a character may be several bytes.
+    """How text is stored: a function, which gives None for text outside the column's character set; whether
+    bytes are in the order of the text; whether a character may have several bytes.
     """
     if column.kind is Kind.BINARY:
         length = column.pad_to

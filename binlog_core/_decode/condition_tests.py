@@ -1,4 +1,4 @@
-"""Tests of a condition: what they say of each record of a batch.
+"""Tests of a condition, run over the records of a batch.
 
 A test works on all records at once, and gives a state for each: false, unknown (NULL, or not in the image) or
 true, ordered so that AND is the least and OR the greatest.
@@ -30,7 +30,7 @@ FALSE, UNKNOWN, TRUE = 0, 1, 2
 
 
 class Records:
-    """The records of a batch, as tests look at them."""
+    """The records of a batch, as tests need them."""
 
     def __init__(self, batch: ChangeBatch) -> None:
         self.batch = batch
@@ -59,7 +59,7 @@ class Test:
     Parameters
     ----------
     side : str
-        "before" or "after": of the change's image of that name; "": of the record's own.
+        "before" or "after": the test applies to that image of the change; "": to the record's own image.
     """
 
     side: str
@@ -90,7 +90,7 @@ class ColumnTest(Test):
 
 @dataclass(frozen=True, slots=True)
 class NumberTest(ColumnTest):
-    """What is stored as a number, or as several that are one: in one of some spans of whole numbers."""
+    """Values stored as a number, or as several limbs: whether they are in one of some spans of numbers."""
 
     spans: tuple[Span, ...]
 
@@ -123,7 +123,7 @@ class NumberTest(ColumnTest):
 
 @dataclass(frozen=True, slots=True)
 class TableTest(ColumnTest):
-    """ENUM: the state of each number; of one that has none UNKNOWN."""
+    """ENUM: the state of each number; UNKNOWN for numbers without one."""
 
     table: bytes
 
@@ -136,7 +136,7 @@ class TableTest(ColumnTest):
 
 @dataclass(frozen=True, slots=True)
 class TextColumnTest(ColumnTest):
-    """Text, bytes, or the members of a SET with commas between."""
+    """Text, bytes, or the members of a SET separated by commas."""
 
     test: TextTest
     values: frozenset[Any] | None = None
@@ -157,7 +157,7 @@ class TextColumnTest(ColumnTest):
 
 @dataclass(frozen=True, slots=True)
 class NullTest(ColumnTest):
-    """IS NULL; a column that the image does not have is neither that nor the opposite."""
+    """IS NULL; for a column that the image does not have, neither that nor the opposite is true."""
 
     def own(self, records: Records) -> States:
         states = records.bit("null_bitmap", self.column).astype(np.uint8) * np.uint8(TRUE)
@@ -182,7 +182,7 @@ class ChangedTest(Test):
         differ[both] = self._differ(records, before[both])
         found = np.where(differ, np.uint8(TRUE), np.uint8(FALSE))
         found[absent[before]] = UNKNOWN
-        found[absent[after]] = FALSE  # it was not logged since it stayed what it was
+        found[absent[after]] = FALSE  # it was not logged because it did not change
         states[before] = states[after] = found
         return states
 
@@ -215,7 +215,7 @@ class OpTest(Test):
 
 @dataclass(frozen=True, slots=True)
 class MetaTest(Test):
-    """`_server_id`, `_thread_id` (0 is not known) and `_commit_timestamp`: in one of some spans."""
+    """`_server_id`, `_thread_id` (0: not known) and `_commit_timestamp`: whether in one of some spans."""
 
     name: str
     spans: tuple[Span, ...]
@@ -243,7 +243,7 @@ class MetaTest(Test):
 
 @dataclass(frozen=True, slots=True)
 class GtidTest(Test):
-    """`_gtid`: as text; NULL of a transaction without one. `test` is None for IS NULL."""
+    """`_gtid` as text; NULL for a transaction without one. `test` is None for IS NULL."""
 
     test: TextTest | None
     values: frozenset[str] | None = None
@@ -266,7 +266,7 @@ class GtidTest(Test):
 
 @dataclass(frozen=True, slots=True)
 class Constant(Test):
-    """The same for every record."""
+    """The same state for every record."""
 
     state: int
 
@@ -275,7 +275,7 @@ class Constant(Test):
 
 
 def _filled(states: States, records: Records, column: Column) -> States:
-    """Unknown where the column is absent; what was not logged after an update is what it was before."""
+    """Unknown if the column is absent; in an after image, an absent column has its value from before."""
     absent = records.bit("absent_bitmap", column)
     if absent.any():
         states[absent] = UNKNOWN
@@ -301,7 +301,7 @@ def _of_side(states: States, ops: NDArray[np.uint8], side: str) -> States:
 
 
 def ordered_keys(values: NDArray[Any], column: Column) -> NDArray[Any]:
-    """Whole numbers that are ordered as the values are: int64, uint64, or Python's of wide decimals."""
+    """Whole numbers in the order of the values: int64, uint64, or Python's for wide decimals."""
     kind = column.kind
     if kind in TEMPORAL_KINDS:
         return values.view(np.int64) if values.dtype.isnative else values.astype(np.int64)

@@ -1,4 +1,4 @@
-"""What the values of a condition mean to a column: whole numbers, texts and patterns that a test accepts."""
+"""What the values of a condition mean for a column: whole numbers, texts and patterns that a test accepts."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ Fields = tuple[int, int, int, int, int, int, int]  # year to microsecond
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Whole numbers from `low` to `high`, both included; None: without end.
+    """Whole numbers from `low` to `high`, both included; None: unbounded.
 
-    For dates also the fields of both ends, since invalid dates lie between valid ones, too.
+    Dates also have the fields of both ends, since invalid dates lie between valid ones.
     """
 
     low: int | None = None
@@ -54,7 +54,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
-    """Texts (or bytes) from `low` to `high`; None: without end."""
+    """Texts (or bytes) from `low` to `high`; None: unbounded."""
 
     low: Any = None
     high: Any = None
@@ -91,7 +91,7 @@ TextTest = TextSpan | Pattern
 
 
 def like_tokens(pattern: Any, escape: str) -> Iterator[tuple[int, Any]]:
-    """See `Pattern`; of bytes each byte is a character."""
+    """See `Pattern`; in bytes, each byte is a character."""
     binary = isinstance(pattern, bytes)
     characters = iter(pattern.decode("latin-1") if binary else pattern)
     for character in characters:
@@ -111,7 +111,7 @@ def _like_regex(tokens: tuple[tuple[int, Any], ...]) -> re.Pattern[Any]:
         else:
             text = character.decode("latin-1") if binary else character
             parts[-1] += "." if kind else re.escape(text)
-    # What stands between two % is taken where it comes first, and not tried again further on.
+    # A part between two % is matched where it first occurs, and not tried again further on.
     head, *middle = parts
     tail = f".*{middle.pop()}" if middle else ""
     regex = head + "".join(f"(?>.*?{part})" for part in middle if part) + tail
@@ -147,7 +147,7 @@ def number_of(literal: Literal, column: Column) -> int | Decimal | None:
 
 
 def float_key(value: int | Decimal) -> int:
-    """Of the nearest double: see `ordered_keys`."""
+    """The key of the nearest double: see `ordered_keys`."""
     try:
         nearest = float(value)
     except OverflowError:
@@ -170,7 +170,7 @@ def time_of(literal: Literal) -> int | None:
 
 
 def fields_of(literal: Literal, *, zone: bool) -> Fields | None:
-    """A date, or a date and time, as fields; one with a zone in UTC. Zero and partial dates are some, too."""
+    """A date, or a date and time, as fields; with a zone, in UTC. Zero and partial dates are allowed."""
     found = _DATE.fullmatch(literal.value.strip()) if isinstance(literal.value, str) else None
     if found is None or (found[8] and not zone):
         return None
@@ -190,12 +190,12 @@ def fields_of(literal: Literal, *, zone: bool) -> Fields | None:
 
 
 def moments(op: str, fields: Fields, *, days: bool) -> Span:
-    """What compares so with a moment; days: values are dates, the first moments of their days."""
+    """The values that compare this way with a moment; days: each value is a date, the start of its day."""
     low, high, inside = None, None, True
     at = _first_at(fields)
     exact = at is not None and _fields_at(at) == fields
     unit = _DAY if days else 1
-    # Of values that a calendar has; `at` is the first of those that is not before the moment.
+    # Among valid dates, `at` is the first that is not before the moment.
     if at is None:
         value = Fraction(253402300800 * 1_000_000, unit)  # after the year 9999
     else:
@@ -216,12 +216,12 @@ def moments(op: str, fields: Fields, *, days: bool) -> Span:
 
 
 def _beside(fields: Fields, step: int) -> Fields:
-    """The next fields in order, whether a calendar has them or not."""
+    """The next fields in order, whether they are a valid date or not."""
     return (*fields[:6], fields[6] + step)
 
 
 def _first_at(fields: Fields) -> int | None:
-    """Microseconds since 1970 of the first moment of the calendar that is not before these fields."""
+    """Microseconds since 1970 of the first valid moment that is not before these fields."""
     year, month, day, hour, minute, second, microsecond = fields
     if year < 1:
         return _microseconds(dt.datetime(1, 1, 1))

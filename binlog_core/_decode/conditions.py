@@ -106,7 +106,7 @@ class BoundCondition:
     ----------
     root : BoundNode
     columns : frozenset of str
-        Names of the columns that it looks at.
+        Names of the columns that it uses.
     """
 
     def __init__(self, root: BoundNode, columns: frozenset[str]) -> None:
@@ -128,7 +128,7 @@ def bind(condition: Condition, table: Table) -> BoundCondition:
     Raises
     ------
     ConditionError
-        The table lacks a column, or a value is not one of its column's type.
+        The table lacks a column, or a value does not fit its column's type.
     """
     binder = _Binder(table)
     root = binder.node(condition.tree)
@@ -136,7 +136,7 @@ def bind(condition: Condition, table: Table) -> BoundCondition:
 
 
 def may_concern(condition: Condition, server_id: int, thread_id: int) -> bool:
-    """Whether what a session did may match, as far as its server and its thread (0: not known) show."""
+    """Whether changes of a session may match, judged by its server and its thread (0: not known)."""
     image = np.array([(server_id, 0)], [("server_id", "<u4"), ("transaction", "<u4")])
     transactions = np.array([(thread_id,)], [("thread_id", "<u4")])
     session: Any = SimpleNamespace(count=1, image=image, batch=SimpleNamespace(transactions=transactions))
@@ -149,7 +149,7 @@ def may_concern(condition: Condition, server_id: int, thread_id: int) -> bool:
         if isinstance(node, Any_):
             return max(map(state, node.parts))
         if node.ref.pseudo and node.ref.name in ("_server_id", "_thread_id"):
-            with contextlib.suppress(ConditionError):  # that of the rows reports it
+            with contextlib.suppress(ConditionError):  # reading the rows reports it
                 return int(states_of(_pseudo(node), session)[0])
         return UNKNOWN
 
@@ -180,7 +180,7 @@ class _Binder:
             return Constant("", UNKNOWN)
         literals = _literals(node)
         if any(literal.value is None for literal in literals):
-            # NULL is equal to nothing, but one of several values may still be
+            # NULL is not equal to anything, but another of the values may be
             left = tuple(literal for literal in literals if literal.value is not None)
             unknown = Constant("", UNKNOWN)
             return Joined(False, (unknown, self._test(OneOf(ref, left), column, left))) if left else unknown
@@ -313,9 +313,7 @@ def _pseudo(node: Node) -> BoundNode:
             continue
         fields = fields_of(literal, zone=True)
         if fields is None:
-            raise _pseudo_misfit(
-                name, literal, "text such as '2026-11-21 08:00:00', optionally with a zone"
-            )
+            raise _pseudo_misfit(name, literal, "text such as '2026-11-21 08:00:00', optionally with a zone")
         spans.append(moments(op, fields, days=False))
     return MetaTest("", name, tuple(spans))
 

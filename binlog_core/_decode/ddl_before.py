@@ -25,7 +25,7 @@ def follow_statements(file: LogFile, before: int | None, definitions: Definition
     Parameters
     ----------
     file : LogFile
-        Read again.
+        The log, which is read again.
     before : int or None
         Position of the first event that does not count.
     definitions : Definitions
@@ -33,7 +33,7 @@ def follow_statements(file: LogFile, before: int | None, definitions: Definition
         Where statements that cannot be followed are counted.
     """
     with file.open() as source:
-        # The reader of the rows verifies checksums; damage here does not matter.
+        # Reading the rows verifies checksums; damage does not matter here.
         selection = Selection()
         decoder = LogDecoder(
             source, selection=selection, report=Report(), verify_checksum=False, skip_errors=True

@@ -1,7 +1,7 @@
-"""Which transactions a pass has come by: the GTIDs of a `Position`.
+"""Which transactions a pass has read: the GTIDs of a `Position`.
 
-Gathered cheaply, since every group has a position and few are asked for: the compiled loop notes runs of
-numbers; a set is made of them on demand.
+They are gathered cheaply, since every group has a position but few are used: the compiled loop notes runs of
+numbers, and a set is made of them on demand.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _MOST_PARTS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The GTIDs up to some place, made into a set when asked for.
+    """The GTIDs up to some place, made into a set when needed.
 
     Parameters
     ----------
     base : GtidSet, MariadbGtidSet or None
         GTIDs of the transactions before the first part; None: not known.
     parts : list of bytes
-        Runs; of these only the first `count` belong to it.
+        Runs, of which only the first `count` belong to it.
     count : int
     running : Gtid, MariadbGtid or None
-        A transaction that has not ended is not among them.
+        The transaction that has not ended, which is not part of the set.
     """
 
     base: AnyGtidSet | None
@@ -45,7 +45,7 @@ class Snapshot:
         Returns
         -------
         GtidSet, MariadbGtidSet or None
-            None: what came before is not known, there is nothing, or some transactions have no GTID.
+            None: earlier GTIDs are not known, there are no transactions, or some have no GTID.
         """
         if self.base is None:
             return None
@@ -60,7 +60,7 @@ class Snapshot:
             ((uuid_text(uuid), tag.rstrip(b"\0").decode("ascii", "replace")), (first, last))
             for _, uuid, tag, _, _, first, last in runs
         )
-        if isinstance(self.running, Gtid):  # it is not in the base: a server numbers each transaction once
+        if isinstance(self.running, Gtid):  # the base cannot have it: a server numbers each transaction once
             found = found - self.running
         return found or None
 
@@ -70,35 +70,35 @@ class Snapshot:
             if self.running == MariadbGtid(domain, server, number):
                 number -= 1
                 if number < first:
-                    continue  # the run is this one alone: what came before it stands
+                    continue  # the run is only this transaction: earlier ones stay
             last[domain] = (server, number)
         found = MariadbGtidSet(((domain, place[0]), (place[1], place[1])) for domain, place in last.items())
         return found or None
 
 
 class Executed:
-    """The GTIDs of the transactions that a pass has met, in order."""
+    """The GTIDs of the transactions that a pass has read, in order."""
 
     def __init__(self, base: AnyGtidSet | None = None) -> None:
         self._base = base
         self._parts: list[bytes] = []
 
     def add(self, runs: bytes) -> None:
-        """Runs of transactions that have begun (gtid_run_t)."""
+        """Add runs of transactions that have begun (gtid_run_t)."""
         if runs:
             self._parts.append(runs)
             if len(self._parts) > _MOST_PARTS:
                 self._fold()
 
     def contain(self, before: AnyGtidSet) -> None:
-        """All that came before is known: a log begins with it."""
+        """Note that all earlier GTIDs are known: a log begins with them."""
         known = self.snapshot().gtids()
         if isinstance(before, GtidSet) and isinstance(known, GtidSet):
             before = known | before
         self._base, self._parts = before, []
 
     def forget(self) -> None:
-        """What came before is not known any more."""
+        """Note that earlier GTIDs are not known any more."""
         self._base, self._parts = None, []
 
     def snapshot(self, running: Gtid | MariadbGtid | None = None) -> Snapshot:
@@ -106,13 +106,13 @@ class Executed:
         return Snapshot(self._base, self._parts, len(self._parts), running)
 
     def _fold(self) -> None:
-        """Fewer parts. Snapshots keep the list that they were made of."""
+        """Merge the parts. Snapshots keep the list that they were made from."""
         folded = Snapshot(self._base, self._parts, len(self._parts), None).gtids()
         self._base, self._parts = folded, []
 
 
 def last_of_domains(state: Iterable[MariadbGtid]) -> MariadbGtidSet:
-    """Of a GTID_LIST, in which the latest GTID of a domain comes last, one for each domain."""
+    """One GTID for each domain of a GTID_LIST, in which a domain's latest GTID comes last."""
     last = {gtid.domain_id: gtid for gtid in state}
     return MariadbGtidSet(
         ((gtid.domain_id, gtid.server_id), (gtid.seq_no, gtid.seq_no)) for gtid in last.values()

@@ -1,4 +1,4 @@
-"""The groups of a log: what the loop has gathered, taken over and made whole."""
+"""The groups of a log: takes over what the loop has gathered, and completes it."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Checkpoint(NamedTuple):
     gtid : Gtid, MariadbGtid or None
         The transaction that has not ended.
     records : int
-        Its row images that are done with.
+        Number of its row images that were already returned.
     awaited : bool
-        Another server had sent them, and this one has not sent all of them again.
+        Whether another server had sent them, and this one has not sent all of them again yet.
     """
 
     ended: AnyGtidSet | None
@@ -47,7 +47,7 @@ class Checkpoint(NamedTuple):
 
 
 class Gathering:
-    """Takes the groups of one source out of the loop.
+    """Takes the groups of one source from the loop.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Gathering:
     ----------
     asides : Asides
     done_records : int
-        Row images that are still to be dropped: who resumes has them already.
+        Row images that are still to be dropped, because a resuming reader has them already.
     """
 
     def __init__(
@@ -96,18 +96,18 @@ class Gathering:
 
     @property
     def has_rows(self) -> bool:
-        """Rows have been gathered since the last group."""
+        """Whether rows have been gathered since the last group."""
         return bool(self._loop.records)
 
     @property
     def has_to_tell(self) -> bool:
-        """Something has been gathered that a user of the pass waits for."""
+        """Whether anything has been gathered that the pass's user waits for."""
         if self.has_rows or self._source.awaited:
             return True
         return self.asides.wanted and bool(self.asides or self._loop.has_news)
 
     def take_some(self) -> Iterator[Group]:
-        """The group, unless it holds nothing but transactions whose rows events were empty."""
+        """The group, unless it has only transactions whose rows events were empty."""
         awaited = self._source.awaited
         for group in self.take():
             if group.batches or self.asides.wanted or awaited:
@@ -120,13 +120,13 @@ class Gathering:
         Raises
         ------
         DecompressionError
-            A value of a compressed column; what lies before its event has been yielded.
+            A value of a compressed column is damaged; everything before its event has been yielded.
         """
         self._plans.count_silence()
         self._source.awaited = False
         batches, special, transactions = self._loop.take_group(ChangeBatch, self._path)
         transactions.flags.writeable = (
-            False  # of all the group's batches, and of columns made of them already
+            False  # of all batches of the group, and of columns already made of them
         )
         self._executed.add(self._loop.take_gtids())
         if dropped := self.done_records:
@@ -165,7 +165,7 @@ class Gathering:
             raise broken
 
     def _inflated(self, batch: ChangeBatch) -> dict[int, DecompressionError]:
-        """Unpack compressed columns in place; returns the records with a value that cannot be unpacked."""
+        """Unpack compressed columns in place; return the records with a value that cannot be unpacked."""
         failed: dict[int, DecompressionError] = {}
         if batch.plan is not None and batch.plan.compressed:
             batch.buffer = inflate_columns(
@@ -193,7 +193,7 @@ class Gathering:
         )
 
     def checkpoint(self) -> Checkpoint:
-        """What has ended of all that was read, and what has not."""
+        """Which of the transactions read so far have ended, and which has not."""
         self._executed.add(self._loop.take_gtids())
         progress, records = self._progress(), int(self._loop.open_records)
         if not (self.done_records and self._done_gtid):
@@ -203,7 +203,7 @@ class Gathering:
         return Checkpoint(progress.gtids(), self._done_gtid, self.done_records + records, True)
 
     def _check_not_lost(self, batches: list[ChangeBatch]) -> None:
-        """MariaDB's servers say the last GTID of a domain only: another transaction may have its number."""
+        """MariaDB servers give only the last GTID of a domain: another transaction may have its number."""
         done = self._done_gtid
         if not isinstance(done, MariadbGtid):
             return
@@ -224,7 +224,7 @@ class Gathering:
         return self._executed.snapshot(running)
 
     def _without(self, batch: ChangeBatch, failed: dict[int, DecompressionError]) -> ChangeBatch:
-        """A batch without the changes of some records, which are reported."""
+        """The batch without the changes of some records, which are reported."""
         kept, changes = whole_changes(batch, failed)
         for record in changes:
             error = failed[record]

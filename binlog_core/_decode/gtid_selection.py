@@ -37,7 +37,7 @@ def gtid_set(given: GtidArgument | None, argument: str) -> AnyGtidSet | None:
     GtidError
         A text is not a set, or several are of both vendors.
     TypeError
-        It is something else.
+        It is neither text nor GTIDs.
     """
     if given is None or isinstance(given, GtidSet | MariadbGtidSet):
         return given
@@ -61,7 +61,7 @@ def _not_gtids(argument: str, given: object) -> TypeError:
 
 
 def check_vendor(selection: Selection, *, mariadb: bool, path: str) -> None:
-    """A set of the other vendor than the log's selects nothing that could be meant.
+    """Refuse a set of the other vendor than the log's, which could select nothing.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def check_vendor(selection: Selection, *, mariadb: bool, path: str) -> None:
 
 
 def is_selected(gtid: AnyGtid | None, wanted: AnyGtidSet | None, excluded: AnyGtidSet | None) -> bool:
-    """A transaction without GTID is in no set."""
+    """Whether a transaction is selected; one without GTID is in no set."""
     if wanted is not None and not _has(wanted, gtid):
         return False
     return excluded is None or not _has(excluded, gtid)
@@ -88,7 +88,7 @@ def _has(gtids: AnyGtidSet, gtid: AnyGtid | None) -> bool:
 
 
 def union(a: AnyGtidSet | None, b: AnyGtidSet | None) -> AnyGtidSet | None:
-    """Of two sets; where a log has GTIDs of both vendors, those of the first."""
+    """Combine two sets; if a log has GTIDs of both vendors, keep those of the first."""
     if a is None or b is None:
         return b if a is None else a
     if isinstance(a, GtidSet):

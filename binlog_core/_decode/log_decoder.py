@@ -1,4 +1,4 @@
-"""One log's rows, group by group: drives the compiled loop and does what it leaves to Python."""
+"""One log's rows, group by group: drives the compiled loop and handles what it leaves to Python."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ class LogDecoder:
     limits : Limits
     verify_checksum, skip_errors : bool
     follower : Follower or None
-        Waits at the end of a log that still grows.
+        Waits at the end of a growing log.
     executed : Executed or None
         The GTIDs of the pass so far; continues with those of this log.
     known : Known or None
-        Shared by those who read parts of this log.
+        Shared by the readers of parts of this log.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class LogDecoder:
 
     @property
     def format(self) -> FormatDescription | None:
-        """The descriptor in force, once it was read."""
+        """The descriptor in force, once it has been read."""
         return self.track.format
 
     @property
@@ -172,12 +172,12 @@ class LogDecoder:
         return int(self._loop.resume_position)
 
     def checkpoint(self) -> Checkpoint:
-        """What has ended of all that was read, and what has not."""
+        """Which of the transactions read so far have ended, and which has not."""
         return self._gathering.checkpoint()
 
     @property
     def position(self) -> int:
-        """Everything before it was read."""
+        """The position up to which everything was read."""
         return self._loop.position
 
     @property
@@ -185,7 +185,7 @@ class LogDecoder:
         return self.format is not None and self.format.is_mariadb
 
     def read_format(self) -> FormatDescription | None:
-        """Recognise the log; None if it ends before it says what it is."""
+        """Recognize the log; None if it ends before its format description."""
         return self.track.read_format()
 
     def _stop_at(self, position: int | None, anchors: int = 0) -> None:
@@ -214,7 +214,7 @@ class LogDecoder:
         Raises
         ------
         BinlogError
-            What cannot be decoded; the groups before it were yielded.
+            Something cannot be decoded; the groups before it have been yielded.
         """
         start = self.selection.start_position
         if self.begin():
@@ -222,9 +222,9 @@ class LogDecoder:
             yield from self._from(start)
 
     def part(self, start: int | None, stop: int | None, anchors: int) -> Iterator[Group]:
-        """Decode the transactions that begin in a part of the log, which begins after those read before.
+        """Decode the transactions that begin in a part of the log, which begins after the parts read before.
 
-        It continues to the end, and `stopped_at` stays None, if what follows depends on what was read: a
+        Decoding continues to the end, and `stopped_at` stays None, if the rest depends on what was read: a
         transaction is open, or the log has changed its format since its beginning.
 
         Parameters
@@ -234,13 +234,13 @@ class LogDecoder:
         stop : int or None
             Read up to the first anchor at or after it; None: to where `selection` says.
         anchors : int
-            What an anchor is.
+            What counts as an anchor.
         """
         if self.format is None:
             return
         asked = self.selection.start_position if start is None else None
         if start is not None:
-            self._loop.break_off()  # whatever was read before
+            self._loop.break_off()  # independent of what was read before
         self._feed(self.track.begin(asked if start is None else start))
         self._anchors = anchors if stop is not None else self._own_anchors
         self.track.read_to = stop
@@ -264,7 +264,7 @@ class LogDecoder:
         )
 
     def begin(self) -> bool:
-        """Take the log's descriptor, for `part`; False: the log ends before it."""
+        """Read the log's descriptor, for `part`; False: the log ends before it."""
         description = self.track.wait_for_format()
         if description is None:
             return False
@@ -279,13 +279,13 @@ class LogDecoder:
         try:
             yield from self._walk()
         except BinlogError as error:
-            # Nothing that was good is lost: what was gathered comes before the error.
+            # No valid rows are lost: those gathered so far come before the error.
             self._plans.count_silence()
             if self._gathering.has_rows or self._asides:
                 yield from self._gathering.take()
             raise asked_from(error, asked).located(path=self.path) from error.__cause__
-        # A group says how far a followed log was read, also where nothing in it was wanted:
-        # an old position is purged at some time.
+        # A group says how far a followed log was read, even if nothing in it was wanted:
+        # logs before an old position are purged at some time.
         if self._loop.has_news or self._asides or self.track.follower is not None:
             yield from self._gathering.take()
         self._plans.count_silence()
@@ -300,7 +300,7 @@ class LogDecoder:
                     continue
                 if track.follower is not None:
                     if self._gathering.has_to_tell:
-                        yield from self._gathering.take()  # nothing waits for rows while this waits for bytes
+                        yield from self._gathering.take()  # rows are returned before this waits for bytes
                     if track.waits():
                         continue
                 if not self._finish():
@@ -335,7 +335,7 @@ class LogDecoder:
                 self.stopped_at = loop.position
                 if not self._anchors or self._stop is None or self.stopped_at < self._stop:
                     return
-                # Only from here on, since it takes a second look at every event.
+                # Only from here on, since it checks every event a second time.
                 self._stop_at(self._stop, self._anchors)
                 self._anchors, self.stopped_at = 0, None
 
@@ -348,17 +348,17 @@ class LogDecoder:
     # ------------------------------------------------------------ bytes
 
     def _feed(self, offset: int) -> None:
-        """Have the loop continue at an offset of the window."""
+        """Make the loop continue at an offset of the window."""
         track = self.track
         self._loop.feed(track.window, track.base, start=offset, keep=track.mapped or track.in_block)
 
     @property
     def _offset(self) -> int:
-        """Of the window, where the loop stands."""
+        """Offset of the loop in the window."""
         return len(self.track.window) - int(self._loop.left)
 
     def _finish(self) -> bool:
-        """No more bytes come: whether the log continues after an event whose length is not valid."""
+        """No more bytes come. Whether the log continues after an event whose length is not valid."""
         broken_at = int(self._loop.position)
         found = self.track.finish(self._offset, self._loop.doubtful_position)
         if found is None:
@@ -367,7 +367,7 @@ class LogDecoder:
         self._go_on(found, broken_at)
         return True
 
-    # ------------------------------------------------------------ what the loop leaves to us
+    # ------------------------------------------------------------ left to Python by the loop
 
     def _set_format(self, description: FormatDescription) -> None:
         self.track.format = description
@@ -450,7 +450,7 @@ class LogDecoder:
             if changed
             else definitions.follows and may_change_definitions(statement) and not self._is_repeated()
         ):
-            event = whole()  # before the group is taken: the loop still has it at hand
+            event = whole()  # before the group is taken: it is still the loop's current event
             transaction = int(self._loop.transaction_position)
             if self._gathering.has_rows:
                 yield from self._gathering.take()
@@ -469,7 +469,7 @@ class LogDecoder:
         return parse_at_hand(self._loop, self.format, self.path, body)
 
     def _query_event(self, database: bytes, statement: bytes) -> QueryEvent:
-        """The QUERY event at hand with its status variables."""
+        """The current QUERY event with its status variables."""
         assert self.format is not None
         event: QueryEvent = self._parse(query_body(self._loop, self.format, database, statement))
         return event
@@ -482,11 +482,11 @@ class LogDecoder:
     def _note_gtids_before(self, kind: int) -> None:
         self._executed.add(self._loop.take_gtids())
         try:
-            if kind == EventType.PREVIOUS_GTIDS:  # not as typed event: almost every log begins with one
+            if kind == EventType.PREVIOUS_GTIDS:  # not as a typed event: almost every log begins with one
                 self._executed.contain(GtidSet.from_bytes(self._loop.event_body()))
             else:
                 self._executed.contain(last_of_domains(self._parse().gtids))
-        except BinlogError:  # nothing but positions needs it
+        except BinlogError:  # only positions need it
             self._executed.forget()
 
     def _on_start_encryption(self, offset: int) -> None:
@@ -514,7 +514,7 @@ class LogDecoder:
         self._set_format(description)
 
     def _walk_inside(self, chunks: Iterator[bytes]) -> Iterator[Group]:
-        """Walk over events that were packed into the one at hand."""
+        """Walk over the events inside the current one."""
         loop = self._loop
         offset, kind = int(loop.event_position), int(loop.event_type)
         packed = PackedEvents(chunks, self.limits, self.path, offset, kind)
@@ -551,7 +551,7 @@ class LogDecoder:
                 self._on_inner_error()
 
     def _is_repeated(self) -> bool:
-        """Whether the transaction at hand came before, in an archive's earlier segment."""
+        """Whether the current transaction was already in an earlier segment of the archive."""
         repeated = self.selection.repeated
         return repeated is not None and not is_selected(gtid_of(self._loop.gtid()), None, repeated)
 
@@ -564,7 +564,7 @@ class LogDecoder:
     # ------------------------------------------------------------ errors
 
     def _skip_or_raise(self, error: BinlogError) -> None:
-        """An event that has been passed: with on_error="skip" count it and continue."""
+        """Handle an error in an event that was already passed: with on_error="skip" count it and continue."""
         if not self.skip_errors or isinstance(error, _NOT_SKIPPED):
             raise error
         self.report.add("skipped_events", path=self.path, offset=error.offset, detail=error.message)
@@ -572,7 +572,7 @@ class LogDecoder:
         self._asides.lose(int(self._loop.event_position), f"a damaged event: {error.message}")
 
     def _on_error(self) -> bool:
-        """Raise, or count, pass over and say whether to stop here."""
+        """Raise, or count the error, skip the event and say whether to stop here."""
         info = self._loop.failure()
         error = self._plans.error_of(info, mariadb=self._is_mariadb)
         if info["fault"] == _rows.NO_MEMORY:
@@ -590,7 +590,7 @@ class LogDecoder:
         return found.offset is None
 
     def _on_inner_error(self) -> None:
-        """The same of an event inside another: there the next one is where this one says, or nowhere."""
+        """The same for an event inside another: the next one is where this one says, or nowhere."""
         info = self._loop.failure()
         error = self._plans.error_of(info, mariadb=self._is_mariadb)
         if info["fault"] == _rows.NO_MEMORY:
@@ -601,7 +601,7 @@ class LogDecoder:
         self._asides.lose(int(self._loop.event_position), f"a damaged event: {error.message}")
 
     def _go_on(self, found: Resumption, position: int) -> None:
-        """Have the loop continue after an event that was passed over."""
+        """Make the loop continue after an event that was skipped."""
         loop = self._loop
         if found.ahead:
             loop.check_positions(False)
@@ -610,11 +610,11 @@ class LogDecoder:
             if self.selection.selects_gtids:
                 self._select_transaction()
         elif loop.event_type not in ROWS_EVENTS and not found.begins_at(position):
-            loop.forget_table_maps()  # what it would have mapped is not known
+            loop.forget_table_maps()  # the table that it would have mapped is not known
         if found.offset is not None:
             self._feed(found.offset)
 
     def _may_be_torn(self, info: dict[str, Any]) -> bool:
-        """Whether a wrong CRC is at the end of what was read from a log in use."""
+        """Whether a wrong CRC is in the last bytes read from a log in use."""
         end = self.track.end - int(self._loop.left)
         return info["fault"] == _rows.WRONG_CHECKSUM and self.track.may_be_torn(end)

@@ -271,7 +271,9 @@ class FollowOptions:
         if self.follow and "-" in logs.files:
             raise typer.BadParameter("--follow is for files: standard input is read to its end anyway")
         if self.follow and any(v is not None for v in (part.stop, part.stop_position, part.stop_datetime)):
-            raise typer.BadParameter("--follow cannot be combined with --stop, --stop-position or --stop-datetime")
+            raise typer.BadParameter(
+                "--follow cannot be combined with --stop, --stop-position or --stop-datetime"
+            )
 
 
 @dataclasses.dataclass(slots=True)

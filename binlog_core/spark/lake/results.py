@@ -285,7 +285,12 @@ class ExportState:
             "binlog_core_export",
             [
                 one("runs_total", "counter", "Completed runs.", self.runs),
-                one("position_bytes", "gauge", "Position in the log that the export has reached.", self.position),
+                one(
+                    "position_bytes",
+                    "gauge",
+                    "Position in the log that the export has reached.",
+                    self.position,
+                ),
                 one("log_number", "gauge", "Number of that log.", int(number) if number.isdigit() else None),
                 one(
                     "seconds_behind",

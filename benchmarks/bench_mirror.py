@@ -41,7 +41,7 @@ from binlog_core.spark.mirror.copies import Copier, CopyChunk, batches_of, commi
 from binlog_core.spark.mirror.marks import identity
 from binlog_core.spark.mirror.mirroring import Mirroring
 from binlog_core.spark.mirror.state import Lake, TableState, new_state
-from binlog_core.spark.mirror.values import SESSION, SelectList
+from binlog_core.spark.mirror.values import SelectList, set_for_reading
 from memory import anonymous, peak
 
 ROUNDS = 5
@@ -84,7 +84,7 @@ def receive(address: Address, sql: str) -> int:
     """Receive a result set into one buffer, looking only at its end."""
     buffer, got = memoryview(bytearray(4 << 20)), 0
     with Connection(address) as connection:
-        connection.query(SESSION)
+        set_for_reading(connection)
         connection.command(_QUERY, sql.encode())
         sock = connection.take_socket()
         sock.setblocking(True)
@@ -152,7 +152,7 @@ def copy(address: Address, size: int) -> None:
 
 def into_arrow(address: Address, sql: str, selection: SelectList) -> int:
     with Connection(address) as connection:
-        connection.query(SESSION)
+        set_for_reading(connection)
         return sum(batch.num_rows for batch in batches_of(connection, sql, selection))
 
 

@@ -24,6 +24,7 @@ _COM_QUERY = 3
 _CLIENT_ERRORS = range(2000, 3000)
 _LOST = frozenset((2003, 2006, 2013, 2055))
 _TLS_REFUSED = 2026
+_WHOLE = "SET SESSION sql_select_limit = 18446744073709551615"  # or it cuts all answers
 _NO_TLS = "set it up there (ssl_cert, ssl_key), or ssl_mode=DISABLED"
 _NO_ANSWER = "check that it runs, its host and port, and that no firewall blocks it"
 _SET_LOG_BIN = (
@@ -170,6 +171,7 @@ class Connection:
                 password=(address.password or "").encode(),
                 charset="utf8mb4",
                 autocommit=True,
+                init_command=_WHOLE,
                 connect_timeout=max(address.connect_timeout, 0.001),
                 local_infile=False,
                 conv={},

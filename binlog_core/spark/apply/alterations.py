@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import SchemaError
@@ -19,13 +19,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _FRACTION_DIGITS = 6
-_PARTITION_WORDS = frozenset(("ANALYZE", "CHECK", "COALESCE", "OPTIMIZE", "PARTITION", "REBUILD", "REMOVE"))
+_PARTITION_WORDS = frozenset(
+    ("ANALYZE", "CHECK", "COALESCE", "OPTIMIZE", "PARTITION", "REBUILD", "REMOVE", "REORGANIZE")
+)
 _OPTIONS = frozenset(  # they begin parts that change no values
     (
-        *("ALGORITHM", "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHARACTER", "CHARSET", "CHECKSUM", "COLLATE"),
-        *("COMMENT", "DEFAULT", "DELAY_KEY_WRITE", "DISABLE", "ENABLE", "ENCRYPTION", "ENGINE", "FORCE"),
-        *("KEY_BLOCK_SIZE", "LOCK", "MAX_ROWS", "MIN_ROWS", "NOWAIT", "PACK_KEYS", "ROW_FORMAT"),
-        *("STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "WAIT"),
+        *("ALGORITHM", "AUTOEXTEND_SIZE", "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHARACTER", "CHARSET"),
+        *("CHECKSUM", "COLLATE", "COMMENT", "COMPRESSION", "DEFAULT", "DELAY_KEY_WRITE", "DISABLE"),
+        *("ENABLE", "ENCRYPTED", "ENCRYPTION", "ENCRYPTION_KEY_ID", "ENGINE", "FORCE", "KEY_BLOCK_SIZE"),
+        *("LOCK", "MAX_ROWS", "MIN_ROWS", "NOWAIT", "PACK_KEYS", "PAGE_CHECKSUM", "PAGE_COMPRESSED"),
+        *("PAGE_COMPRESSION_LEVEL", "ROW_FORMAT", "SECONDARY_ENGINE", "STATS_AUTO_RECALC"),
+        *("STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "TABLESPACE", "TRANSACTIONAL", "WAIT"),
     )
 )
 
@@ -274,7 +278,20 @@ class _Reading:
         if reader.accept("AFTER"):
             reader.name()
         reader.accept("FIRST")
-        return replace(column, name=column.name), rest[: len(rest) - left]
+        rest = rest[: len(rest) - left]
+        return replace(column, scale=_scale(column, rest)), rest
+
+
+def _scale(column: ColumnSchema, tokens: Sequence[Token]) -> int | None:
+    """The digits after the point that a column keeps: DOUBLE(M,D), too, is rounded."""
+    if column.type_name not in ("float", "double"):
+        return column.scale
+    reader = TokenReader(tokens[2:])
+    reader.accept("PRECISION")
+    if not reader.accept_symbol("("):
+        return None
+    reader.take()
+    return reader.number() if reader.accept_symbol(",") else None
 
 
 def lake_type_of(column: ColumnSchema) -> pa.DataType | None:
@@ -336,6 +353,8 @@ def _literal(reader: TokenReader, column: ColumnSchema, kind: pa.DataType) -> An
     token = reader.take()
     if token.kind is TokenKind.WORD and token.text.upper() == "NULL":
         return None
+    if token.kind is TokenKind.WORD and token.text.upper() in ("TRUE", "FALSE"):
+        token = Token(token.kind, "1" if token.text.upper() == "TRUE" else "0")
     text = token.text
     if token.kind is TokenKind.WORD and reader.accept_symbol("."):
         text += "." + reader.take().text
@@ -352,8 +371,8 @@ def _literal(reader: TokenReader, column: ColumnSchema, kind: pa.DataType) -> An
                 return sign * int(text)
             if types.is_decimal(kind):
                 value = Decimal(text)
-                return sign * value.quantize(Decimal(1).scaleb(-kind.scale))
-            if types.is_float64(kind):
+                return sign * value.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP)
+            if types.is_float64(kind) and column.scale is None:
                 return sign * float(text)
             if types.is_date32(kind):
                 return dt.date.fromisoformat(text)
@@ -386,6 +405,8 @@ def _fits(column: ColumnSchema, here: pa.DataType) -> Callable[[Any], bool] | No
         scale = column.scale or 0
         step = Decimal(1).scaleb(-scale)
         return None if scale >= here.scale else lambda value: value == value.quantize(step)
+    if name in ("float", "double") and (digits := column.scale) is not None:
+        return lambda value: value == round(value, digits)
     if pa.types.is_timestamp(here):
         micros = 10 ** (_FRACTION_DIGITS - column.fsp)
         return None if micros == 1 else lambda value: value.microsecond % micros == 0

@@ -17,7 +17,7 @@ from .digests import DIGEST, digest_schema, digested
 from .marks import check_server, place_of
 from .mirroring import CHANGED, GONE, Mirroring
 from .state import Lake, TableState
-from .values import SESSION, quoted
+from .values import quoted, set_for_reading
 from .viewing import Seen, Viewed, Viewer, view
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[
     ]
     viewed: dict[str, Viewed] = {}
     with Connection(work.address) as connection:
-        connection.query(SESSION)
+        set_for_reading(connection)
         for one in tables:
             if one.stage == "following":
                 try:

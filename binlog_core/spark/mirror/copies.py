@@ -30,7 +30,7 @@ from ..lake.table import DataFile, FileTable
 from ..rows.types import import_pyarrow
 from .marks import connected
 from .state import Lake, MirrorState, TableState
-from .values import FIXED_BINARY, SESSION, SelectList, quoted
+from .values import FIXED_BINARY, SelectList, quoted, set_for_reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -210,7 +210,7 @@ class Copier:
                         if connection is None or server != chunk.server:
                             server = chunk.server
                             connection = connected(replace(self.address, password=self.password), server)
-                            connection.query(SESSION)
+                            set_for_reading(connection)
                         yield self._copy(connection, chunk, filesystem, directory)
                         break
                     except UnreachableError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -27,7 +28,7 @@ from .joining import compact
 from .losses import check_filters, check_settings, warn_of_cascades
 from .marks import Mark, check_server, identity, place_of, take_mark
 from .state import GTIDS, Lake, MirrorState, Offset, TableState
-from .values import SESSION
+from .values import set_for_reading
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _ROUND_BYTES = 256 << 20  # of the logs, decoded at a time
 _AT_ONCE, _FEW_BYTES = 8, 1 << 20  # tables whose changes are applied at the same time; of each
 _MOST_FAILURES = 3  # in a row, before a table is parked
+_MOST_LOOKS = 20  # at one that is missing or changes: MySQL 5.7 lists tables whose files are gone
 _AGAIN = 300.0  # seconds after which what could not be read or written is tried again
 _PAUSE = 1.0  # seconds between two looks at a server that writes nothing
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
@@ -96,6 +98,7 @@ class Mirroring:
         self.mariadb = False
         self.old = False  # MySQL before 5.7
         self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state)]  # to be removed
+        self._missed: Counter[str] = Counter()  # how often a table was gone or changed when it was copied
         self._by_case = False  # the server distinguishes names of tables by case
 
     # ------------------------------------------------------------ runs
@@ -215,7 +218,7 @@ class Mirroring:
         if begun:
             with Connection(self.address) as connection:
                 mark = asdict(take_mark(connection, connection.facts()))
-                connection.query(SESSION)  # with the settings of the sessions that read the chunks
+                set_for_reading(connection)  # with the settings of the sessions that read the chunks
                 for state in begun:
                     try:
                         state.copy = asdict(plan_copy(connection, state, mark, mariadb=self.mariadb))
@@ -256,9 +259,12 @@ class Mirroring:
         self._failed(state, error)
 
     def _failed(self, state: TableState, error: BinlogError) -> None:
-        """A copy failed; what the next look at the server mends is not a failure of the table's."""
-        code = error.code if isinstance(error, ServerError) else None
-        if code in GONE or code in CHANGED:
+        """A copy failed; of a table that went or changed, the next look at the server knows more."""
+        if isinstance(error, ServerError) and error.code in GONE | CHANGED:
+            self._missed[state.full_name] += 1
+            if self._missed[state.full_name] == _MOST_LOOKS:
+                del self._missed[state.full_name]
+                state.park(str(error), again=True)
             return
         state.failures += 1
         if isinstance(error, SchemaError) or state.failures >= _MOST_FAILURES:
@@ -301,6 +307,7 @@ class Mirroring:
         except Exception as error:  # of the format's library, the catalog and the stores below them
             self._failed(state, _outage(error))
             return
+        del self._missed[state.full_name]
         state.copy, state.reason = None, None
         state.stage, state.place, state.exact_from = "following", place, exact
         state.keyless = definition.row_key is None

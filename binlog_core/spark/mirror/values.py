@@ -19,16 +19,17 @@ from ...arrow.text import converter, encoding_of, utf8_table
 from ...errors import DecodeError, SchemaError
 from ...schema.table_definitions import ColumnSchema, TableSchema
 from ...schema.without_rows import table_without_rows
+from ...server.connection import Connection
 from ...server.result_set import Rows
 from ..rows.types import import_pyarrow, lake_schema, lake_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What a session must be before it SELECTs: nothing is converted, cut, padded or given up on.
-SESSION = (
+_SESSION = (
     "SET SESSION time_zone = '+00:00', sql_mode = '', character_set_results = NULL,"
     " net_write_timeout = 3600, net_read_timeout = 3600"
+    " /*!50708 , max_execution_time = 0 */ /*M!100101 , max_statement_time = 0 */"
 )
 FIXED_BINARY = {"uuid": 16, "inet6": 16, "inet4": 4}
 _UNSIGNED = frozenset((Kind.BIT, Kind.ENUM, Kind.SET))
@@ -96,6 +97,16 @@ class SelectList:
                     column=column.name,
                 ) from None
         return pa.record_batch(arrays, schema=self.schema)
+
+
+def set_for_reading(connection: Connection) -> None:
+    """Set what a session must have before it SELECTs, whatever the server's defaults are.
+
+    Nothing is converted, cut, padded or given up on, nor read before it is committed: the log never has what
+    is rolled back.
+    """
+    connection.query(_SESSION)
+    connection.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 
 
 def quoted(name: str) -> str:

@@ -21,7 +21,7 @@ from ..rows.types import import_pyarrow
 from .copies import batches_of
 from .digests import digest_schema, digested
 from .marks import Mark, connected, position_mark
-from .values import SESSION, SelectList, quoted
+from .values import SelectList, quoted, set_for_reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,8 +135,7 @@ class Viewer:
         with ExitStack() as locked:
             try:
                 viewing = opened.enter_context(connected(address, self.server))
-                viewing.query(SESSION)
-                viewing.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                set_for_reading(viewing)
                 if first:
                     locking = locked.enter_context(connected(address, self.server))
                     self._lock(locking)

@@ -185,6 +185,13 @@ def _alter(reader: TokenReader, database: str, table: str) -> TableStatement:
             depth -= 1
         elif depth == 0 and reader.word() in _PARTITION_VERBS and reader.word(1) in ("PARTITION", "TABLE"):
             kind = "unknown"  # it changes a part of the rows, and it is not known which
+            reader.take()
+            if reader.word() == "PARTITION":
+                while not reader.done and reader.word() != "TABLE" and reader.symbol() != ",":
+                    reader.take()
+            if reader.accept("TABLE"):  # EXCHANGE … WITH TABLE, CONVERT: its rows change, too
+                names.append(_name(reader, database))
+            continue
         elif depth == 0 and reader.word() in ("DISCARD", "IMPORT"):
             kind = "unknown"
         elif depth == 0 and reader.word() in ("MODIFY", "CHANGE", "CONVERT"):

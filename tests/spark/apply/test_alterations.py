@@ -21,6 +21,7 @@ KNOWN = {
     "at": pa.timestamp("us"),
     "raw": pa.binary(),
     "t": pa.int64(),
+    "rate": pa.float64(),
 }
 
 
@@ -34,6 +35,9 @@ KNOWN = {
             {"c": dt.datetime(2026, 1, 2, 3, 4, 5)},
             {"c": pa.timestamp("us")},
         ),
+        ("ADD c DECIMAL(5,1) DEFAULT 0.25", {"c": Decimal("0.3")}, {"c": pa.decimal128(5, 1)}),
+        ("ADD c BOOLEAN NOT NULL DEFAULT TRUE", {"c": 1}, {"c": pa.int8()}),
+        ("ADD c DOUBLE PRECISION DEFAULT 1.25", {"c": 1.25}, {"c": pa.float64()}),
         ("ADD c CHAR(9) DEFAULT 'x  '", {"c": "x"}, {"c": pa.string()}),
         ("ADD c BLOB NOT NULL, ADD KEY (c)", {"c": b""}, {"c": pa.binary()}),
         ("RENAME COLUMN A TO b", {"b": From("a"), "a": None}, {"b": pa.string()}),
@@ -48,6 +52,8 @@ KNOWN = {
         ("MODIFY n INT", {}, {}),
         ("MODIFY id BIGINT", {}, {"id": pa.int64()}),
         ("ENGINE=InnoDB, COMMENT='a, b', ALTER a SET DEFAULT 'x'", {}, {}),
+        ("PAGE_COMPRESSED=1, TABLESPACE x STORAGE DISK", {}, {}),
+        ("REORGANIZE PARTITION p INTO (PARTITION a VALUES LESS THAN (5))", {}, {}),
     ],
 )
 def test_columns_of_the_rows(sql: str, values: dict[str, Any], types: dict[str, Any]) -> None:
@@ -70,6 +76,7 @@ def test_columns_of_the_rows(sql: str, values: dict[str, Any], types: dict[str, 
         ),
         ("MODIFY raw BINARY(2)", "raw", [b"ab"], [b"a", b"a\0b"]),  # padded
         ("MODIFY t TIME", "t", [-5_000_000], [500_000]),
+        ("MODIFY rate DOUBLE PRECISION (5,1)", "rate", [1.2, -3.0], [1.25]),
     ],
 )
 def test_values_that_a_new_type_leaves_alone(
@@ -86,6 +93,7 @@ def test_values_that_a_new_type_leaves_alone(
         ("ALTER IGNORE TABLE t ADD UNIQUE (a)", "IGNORE deletes rows"),
         ("ALTER TABLE t ADD c INT AUTO_INCREMENT", "values of its own"),
         ("ALTER TABLE t ADD c DATE DEFAULT (CURRENT_DATE)", "DEFAULT of a new column is not read"),
+        ("ALTER TABLE t ADD c DOUBLE(5,1) DEFAULT 0.25", "DEFAULT of a new column is not read"),
         ("ALTER TABLE t MODIFY a JSON", "JSON is printed anew"),
         ("ALTER TABLE t MODIFY n DATE", "int64 becomes date32"),
         ("ALTER TABLE t CONVERT TO CHARACTER SET latin1", "may not fit the character set"),

@@ -26,7 +26,7 @@ from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
 from binlog_core.spark import plan_splits, read_split, start_session
 from binlog_core.spark.mirror import mirror, resync, status, verify
-from binlog_core.spark.mirror.values import SESSION, SelectList
+from binlog_core.spark.mirror.values import SelectList, set_for_reading
 
 pytestmark = needs_server
 DATABASE = "mirrored"
@@ -136,7 +136,7 @@ def test_a_row_has_the_same_values_whether_copied_or_replayed(
     text = sql("SHOW CREATE TABLE t")[0][1]
     selection = SelectList.of(parse_create_table(text, DATABASE, "t"), mariadb=mariadb)
     with Connection(Address.of(SERVER)) as connection:
-        connection.query(SESSION)
+        set_for_reading(connection)
         columns = ", ".join(selection.expressions)
         (rows,) = connection.stream(f"SELECT {columns} FROM {DATABASE}.t ORDER BY id")
         copied = selection.batch(rows)

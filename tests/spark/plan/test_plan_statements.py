@@ -23,6 +23,18 @@ ANSI_QUOTES = 4
         ("ALTER TABLE t ADD c INT, RENAME TO u", "rename", {"tables": ("shop.t", "shop.u")}),
         ("ALTER TABLE t RENAME COLUMN a TO b", "alter", {}),
         ("ALTER TABLE t DROP PARTITION p0", "unknown", {}),
+        ("ALTER TABLE t TRUNCATE PARTITION p0, p1", "unknown", {}),
+        (
+            "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE other.u WITHOUT VALIDATION",
+            "unknown",
+            {"tables": ("shop.t", "other.u")},
+        ),
+        ("ALTER TABLE t CONVERT PARTITION p TO TABLE u", "unknown", {"tables": ("shop.t", "shop.u")}),
+        (
+            "ALTER TABLE t CONVERT TABLE u TO PARTITION p VALUES LESS THAN (5)",
+            "unknown",
+            {"tables": ("shop.t", "shop.u")},
+        ),
         ("ALTER TABLE t ADD c INT DEFAULT (IMPORT)", "alter", {}),  # in parentheses it is no part of ALTER
         ("ALTER TABLE t IMPORT TABLESPACE", "unknown", {}),
         ("DROP TABLE IF EXISTS t, other.u", "drop", {"tables": ("shop.t", "other.u")}),

@@ -1,0 +1,98 @@
+"""A mirror of a server with unusual defaults, tables and statements, on a server of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("deltalake")
+pytest.importorskip("pymysql")
+
+from support.refused import Sql, mirrored, rows_of
+
+from binlog_core import ServerError
+from binlog_core.server.address import Address
+from binlog_core.server.connection import Connection
+from binlog_core.spark.mirror import mirroring
+from binlog_core.spark.mirror.state import TableState
+from binlog_core.spark.mirror.values import set_for_reading
+
+
+@pytest.fixture
+def defaults(sql: Sql) -> Iterator[Callable[[str, str], None]]:
+    """Sets what sessions of the server begin with."""
+    set_here: list[str] = []
+
+    def begin_with(name: str, value: str) -> None:
+        before = sql(f"SELECT @@global.{name}")[0][0]
+        set_here.append(f"SET GLOBAL {name} = {before!r}")
+        sql(f"SET GLOBAL {name} = {value}")
+
+    yield begin_with
+    for statement in set_here:
+        sql(statement)
+
+
+def test_a_servers_own_limit_of_rows_cuts_nothing(
+    url: str, sql: Sql, defaults: Callable[[str, str], None], tmp_path: Path
+) -> None:
+    sql("INSERT INTO t SELECT seq, 0 FROM seq_3_to_60")
+    defaults("sql_select_limit", "50")
+    mirrored(url, tmp_path)
+    assert len(rows_of(tmp_path)) == 60
+
+
+def test_what_is_rolled_back_is_not_copied(
+    url: str, sql: Sql, defaults: Callable[[str, str], None], tmp_path: Path
+) -> None:
+    defaults("tx_isolation", "'READ-UNCOMMITTED'")
+    defaults("max_statement_time", "300")
+    sql("BEGIN")
+    sql("INSERT INTO t VALUES (9, 9)")
+    mirrored(url, tmp_path)
+    sql("ROLLBACK")
+    assert rows_of(tmp_path) == [(1, 1), (2, 2)]
+    with Connection(Address.of(url, None)) as connection:
+        set_for_reading(connection)
+        found = connection.query("SELECT @@tx_isolation, @@max_statement_time")
+    assert found == [("REPEATABLE-READ", "0.000000")]
+
+
+def test_a_table_that_is_listed_but_cannot_be_opened_is_parked(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As MySQL before 8.0 lists one whose tablespace is gone: the mirror must not look at it forever."""
+    plan, looks = mirroring.plan_copy, []
+
+    def planned(connection: Connection, state: TableState, *these: Any, **named: Any) -> Any:
+        if state.name == "t":
+            looks.append(state)
+            assert len(looks) < 100
+            raise ServerError("Table 'refused.t' doesn't exist", code=1146)
+        return plan(connection, state, *these, **named)
+
+    sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    monkeypatch.setattr(mirroring, "plan_copy", planned)
+    other, t = mirrored(url, tmp_path)
+    assert (other.stage, t.stage) == ("following", "parked")
+    assert "doesn't exist" in str(t.reason)
+
+
+def test_a_partition_that_is_exchanged_parks_both_tables(url: str, sql: Sql, tmp_path: Path) -> None:
+    sql(
+        "CREATE TABLE parts (id INT PRIMARY KEY, v INT)"
+        " PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (9))"
+    )
+    sql("INSERT INTO parts VALUES (3, 3)")
+    mirrored(url, tmp_path)
+    sql("ALTER TABLE parts REORGANIZE PARTITION p INTO (PARTITION q VALUES LESS THAN (9))")
+    sql("INSERT INTO t VALUES (5, 5)")
+    assert {one.stage for one in mirrored(url, tmp_path)} == {"following"}
+    sql("ALTER TABLE parts EXCHANGE PARTITION q WITH TABLE t")
+    found = mirrored(url, tmp_path)
+    assert [(one.table, one.stage) for one in found] == [("refused.parts", "parked"), ("refused.t", "parked")]
+    assert all("EXCHANGE PARTITION" in str(one.reason) for one in found)

@@ -189,6 +189,9 @@ def apply_images(
     # Columns that only the target has do not concern us, but changed rows keep their values.
     extra = [field for field in here if field.name not in own.names]
     staged = pa.schema([*own, *extra])
+    for kind in (staged.field(name).type for name in keys):
+        if pa.types.is_nested(kind):  # a SET
+            raise ValueError(f"a column of type {kind} cannot be a key: name other keys")
     place: AbstractContextManager[Any]
     buckets = BUCKETS
     if not isinstance(jobs, Here):

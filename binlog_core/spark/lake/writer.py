@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from ..._tables.tables import Column, Table
 
-# Database, table, its columns as the log has them, and those that the file has.
-_Key = tuple[str, str, "tuple[Column, ...]", "pa.Schema"]
+# Database, table, its columns as the log has them, those that the file has, and the primary key.
+_Key = tuple[str, str, "tuple[Column, ...]", "pa.Schema", tuple[str, ...] | None]
 _MAX_VERSION = (1 << 63) - 1
 _BUFFER_LEN = 512  # bytes that a column of a small batch takes besides its values
 
@@ -59,7 +59,6 @@ class Part:
     first_version: int = _MAX_VERSION
     last_version: int = 0
     last_time: int = 0
-    primary_key: tuple[str, ...] | None = None
     partial_rows: int = 0
     ops: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(OPS) + 1, np.int64))
     seconds: float = 0.0
@@ -120,7 +119,8 @@ class PartWriter:
         import pyarrow.compute as pc
 
         table, batch = chunk.table, chunk.batch
-        key = (table.database, table.name, table.columns, batch.schema)
+        primary = tuple(table.primary_key) if table.primary_key else None
+        key = (table.database, table.name, table.columns, batch.schema, primary)
         part = self._parts.get(key)
         if part is None:
             part = self._parts[key] = self._begin(key, chunk)
@@ -132,7 +132,6 @@ class PartWriter:
         part.last_version = max(part.last_version, versions["max"].as_py())
         times = pc.max(batch["_commit_timestamp"].cast(pyarrow.int64())).as_py()
         part.last_time = max(part.last_time, times or 0)
-        part.primary_key = tuple(table.primary_key) if table.primary_key else part.primary_key
         if ABSENT in batch.schema.names:
             part.partial_rows += batch.num_rows - batch[ABSENT].null_count
         part.waiting.append(batch)
@@ -213,7 +212,7 @@ class PartWriter:
         self._done.append(self._statistics(part, size))
 
     def _statistics(self, part: Part, size: int) -> FileStatistics:
-        database, table, _, schema = part.key
+        database, table, _, schema, primary = part.key
         return FileStatistics(
             part.name,
             self._split,
@@ -221,7 +220,7 @@ class PartWriter:
             database,
             table,
             schema,
-            part.primary_key,
+            primary,
             {name: int(part.ops[op]) for op, name in OPS.items()},
             part.partial_rows,
             size,

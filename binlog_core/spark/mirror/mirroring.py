@@ -488,12 +488,12 @@ class Mirroring:
         version: int,
     ) -> None:
         statements = decoded.about(state.full_name)
-        changed = decoded.files.get(state.full_name) or any(one.kind != "create" for one in statements)
+        files = decoded.files.get(state.full_name, [])
+        changed = files or any(one.kind != "create" for one in statements)
         definition, later = (known.definition(state.database, state.name) for known in definitions)
         key = definition.row_key if definition is not None else None
         history = self._history if state.history == state.place and not state.keyless else None
         if history is not None and changed:
-            files = decoded.files.get(state.full_name, [])
             append = partial(history.append, state, files, statements, decoded.folder, version)
             if not self._tried(state, append):
                 return
@@ -502,6 +502,9 @@ class Mirroring:
             return
         if later is not None and later.row_key != key:
             state.copy_anew()
+            return
+        if key and any(_without_case(file.key) != _without_case(key) for file in files):
+            state.copy_anew()  # it had another key in between, and maybe two rows with this one
             return
         if changed:
             if not key:
@@ -532,6 +535,10 @@ class Mirroring:
         else:
             return True
         return False
+
+
+def _without_case(key: tuple[str, ...] | None) -> tuple[str, ...]:
+    return tuple(name.lower() for name in key or ())
 
 
 def _outage(error: Exception) -> BinlogError:

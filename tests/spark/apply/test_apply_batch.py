@@ -691,3 +691,11 @@ def test_another_writer_in_between_is_an_error(
     assert {row["a"] for row in rows_of(target)} == {"x"}
     apply_changes(batch.slice(2), target, app_id="a", batch_id=2)
     assert [row["a"] for row in rows_of(target)] == ["y", "y"]
+
+
+def test_a_set_is_not_a_key(tmp_path: Path) -> None:
+    kinds = {"_change_type": pa.string(), "_commit_version": pa.int64(), "_change_ordinal": pa.int64()}
+    schema = pa.schema({"s": pa.list_(pa.string()), **kinds, "_statement": pa.string()})
+    rows = [{"s": ["a"], "_change_type": "insert", "_commit_version": 1, "_change_ordinal": 0}]
+    with pytest.raises(ValueError, match="cannot be a key"):
+        apply_changes(pa.Table.from_pylist(rows, schema), tmp_path / "target", key_columns=["s"])

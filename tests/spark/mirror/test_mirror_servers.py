@@ -82,6 +82,16 @@ def test_a_table_that_is_listed_but_cannot_be_opened_is_parked(
     assert "doesn't exist" in str(t.reason)
 
 
+def test_two_rows_with_a_key_that_is_gone_for_a_while_are_two(url: str, sql: Sql, tmp_path: Path) -> None:
+    mirrored(url, tmp_path)
+    sql("ALTER TABLE t DROP PRIMARY KEY")
+    sql("INSERT INTO t VALUES (1, 7)")
+    sql("DELETE FROM t WHERE v = 1")
+    sql("ALTER TABLE t ADD PRIMARY KEY (id)")
+    (one,) = mirrored(url, tmp_path)
+    assert (one.stage, rows_of(tmp_path)) == ("following", [(1, 7), (2, 2)])
+
+
 def test_a_partition_that_is_exchanged_parks_both_tables(url: str, sql: Sql, tmp_path: Path) -> None:
     sql(
         "CREATE TABLE parts (id INT PRIMARY KEY, v INT)"

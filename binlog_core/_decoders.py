@@ -1,4 +1,4 @@
-"""The decoders of a pass, one for each log; a log is open while it is read."""
+"""The decoders of a pass, one for each log; a log is open only while it is read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Decoders:
     settings : Settings
     sources : OpenSources
     alone : bool
-        Do not also read the log that comes after the last one.
+        Do not read the log that comes after the last one.
     """
 
     def __init__(self, files: LogFiles, settings: Settings, sources: OpenSources, *, alone: bool) -> None:

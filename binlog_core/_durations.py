@@ -1,4 +1,4 @@
-"""Durations as people write them."""
+"""Durations such as ``30d``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GTID of a transaction, from the fields that records have for it."""
+"""The GTID of a transaction, from the fields of its record."""
 
 from __future__ import annotations
 

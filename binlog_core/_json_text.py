@@ -1,4 +1,4 @@
-"""JSON that every reader takes: valid UTF-8, and no NaN."""
+"""JSON that every reader accepts: valid UTF-8, without NaN."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from .replay.literals import time_text
 class JsonText:
     """Makes JSON of Python values.
 
-    A number that JSON has none for is a text, "NaN", "Infinity" or "-Infinity"; a byte of a name that is not
-    text in its character set is an escape such as ``\\udcff`` (half a surrogate pair, U+DC00 + byte).
+    A number that JSON does not have becomes a string, "NaN", "Infinity" or "-Infinity". A byte of a name that
+    is not text in its character set becomes an escape such as ``\\udcff`` (half a surrogate pair, U+DC00 +
+    byte).
 
     Parameters
     ----------
     default : callable
-        Makes what JSON has no type for into what it has.
+        Converts types that JSON does not have.
     separators : (str, str) or None
         As json.dumps takes them.
     """
@@ -41,9 +42,9 @@ class JsonText:
         """The value as JSON, UTF-8."""
         try:
             text = self._encode(value)
-        except ValueError:  # what is not finite
+        except ValueError:  # numbers that are not finite
             text = self._encode(_finite(value))
-        return text.encode("utf-8", "backslashreplace")  # inside of a JSON string these are its escapes
+        return text.encode("utf-8", "backslashreplace")  # inside a JSON string these are its escapes
 
 
 def _finite(value: Any) -> Any:
@@ -60,8 +61,8 @@ def _finite(value: Any) -> Any:
 def plain(value: Any) -> Any:
     """A value of a row in types that JSON has.
 
-    DECIMAL as text with all its digits, dates and times as MySQL prints them (UTC with its offset), bytes as
-    ``{"hex": …}``.
+    DECIMAL is text with all its digits, dates and times are as MySQL prints them (UTC with its offset), bytes
+    are ``{"hex": …}``.
     """
     match value:
         case Decimal():

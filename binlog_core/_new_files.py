@@ -1,4 +1,4 @@
-"""Files and directories that appear whole: written under a hidden name, and renamed at the end."""
+"""Files and directories that appear complete: written under a hidden name, and renamed at the end."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _NOT_KNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)  # to the kernel, to th
 def unfinished(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, str]]:
     """A file to write, and its hidden name beside a path; it is removed at the end unless it was renamed.
 
-    Files that killed processes left for the same path are removed first. A lock, which ends with its process,
-    marks the files of processes that still write.
+    Files that killed processes left for the same path are removed first. Files of processes that still write
+    are locked; a lock ends with its process.
 
     Raises
     ------

@@ -33,13 +33,13 @@ class BinaryFile(Protocol):
 
 
 One: TypeAlias = "Path | BinaryFile | Buffer | IndexFile | LogFile | LogFiles"
-Target: TypeAlias = "One | Sequence[One]"  # what `open` takes
+Target: TypeAlias = "One | Sequence[One]"  # the targets of `open`
 AnyTarget: TypeAlias = "Log | Target"
 Start: TypeAlias = "Place | AnyGtidSet | Literal['now']"
 
 
 class StoredOptions(TypedDict, total=False):
-    """Options of `open` that say how to get the bytes."""
+    """Options of `open` for getting the bytes."""
 
     keys: Keys | None
     storage_options: dict[str, Any] | None
@@ -49,7 +49,7 @@ class StoredOptions(TypedDict, total=False):
 
 
 class StateOptions(StoredOptions, total=False):
-    """Options of `open` that say how to read logs, and which changes besides those of the requested row."""
+    """Options of `open` for reading logs, and for changes besides those of the requested row."""
 
     schema: SchemaSource | Schema | None
     verify_checksum: bool
@@ -71,7 +71,7 @@ class StateOptions(StoredOptions, total=False):
 
 
 class RangeOptions(StateOptions, total=False):
-    """These options, up to some place."""
+    """The same options, and `stop`."""
 
     stop: Place | None
 

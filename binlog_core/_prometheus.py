@@ -12,9 +12,9 @@ class Metric(NamedTuple):
     Parameters
     ----------
     name, kind, text : str
-        Without prefix; "gauge" or "counter"; what it is.
+        Name without prefix; "gauge" or "counter"; description.
     values : iterable of (mapping of str to str, float)
-        Labels and value; of none nothing is written.
+        Labels and value; without any, nothing is written.
     """
 
     name: str

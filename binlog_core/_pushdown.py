@@ -98,7 +98,7 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class PushedFilters:
-    """Filters of a scan, for `Selection.where`; for each definition of a table, those that fit it.
+    """Filters of a scan, for `Selection.where`; each definition of a table uses those that fit it.
 
     Parameters
     ----------
@@ -109,14 +109,14 @@ class PushedFilters:
     predicates: tuple[Predicate, ...]
 
     def of(self, table: Table) -> Condition | None:
-        """What they ask of the changes of a table."""
+        """Their condition for the changes of a table."""
         found = [one.condition(table.columns) for one in self.predicates]
         text = " and ".join(filter(None, found))
         return Condition(text) if text and len(text) <= _MOST else None
 
 
 def _fits(column: Column, value: object) -> bool:
-    """Whether a condition takes a value for what any scan of the column does."""
+    """Whether a condition understands a value like any scan of the column does."""
     match value:
         case bool():
             return False
@@ -132,13 +132,13 @@ def _fits(column: Column, value: object) -> bool:
 
 
 class _Filter:
-    """Parentheses around two operands, to any depth; everything else is not understood."""
+    """Parses parentheses around two operands, to any depth; anything else is not understood."""
 
     def __init__(self, tokens: list[str], known: dict[str, Column]) -> None:
         self._tokens, self._known = tokens, known
 
     def condition(self) -> str | None:
-        # Without recursion: each open parenthesis has a list of what was found in it so far.
+        # Without recursion: each open parenthesis has a list of the parts found in it so far.
         open_: list[list[str | _Made | None]] = [[]]
         calls: list[bool] = []
         for token in self._tokens:

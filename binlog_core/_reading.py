@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def log_of(target: AnyTarget, **options: Unpack[OpenOptions]) -> Log:
-    """A target's log: itself, where it is open already.
+    """A target's log: the target itself if it is already open.
 
     Raises
     ------
@@ -39,13 +39,13 @@ def log_of(target: AnyTarget, **options: Unpack[OpenOptions]) -> Log:
 
 
 def in_all_threads(target: AnyTarget, options: OpenOptions) -> OpenOptions:
-    """The options of a target that is not open yet, with all processors unless they say otherwise."""
+    """The options of a target that is not open yet; by default they use all processors."""
     return options if isinstance(target, Log) else {"threads": 0, **options}
 
 
 @contextmanager
 def opened(target: AnyTarget, **options: Unpack[OpenOptions]) -> Iterator[Log]:
-    """`log_of` for as long as it is needed: one that is open already stays so."""
+    """`log_of` for as long as it is needed; a log that was already open stays open."""
     log = log_of(target, **options)
     if log is target:
         yield log
@@ -55,12 +55,12 @@ def opened(target: AnyTarget, **options: Unpack[OpenOptions]) -> Iterator[Log]:
 
 
 def files_of(target: AnyTarget, **options: Unpack[StoredOptions]) -> LogFiles:
-    """The logs of a target, each for itself: of a `Log` those in its range.
+    """The logs of a target, one by one; for a `Log`, those in its range.
 
     Raises
     ------
     BinlogError
-        As ``resolve``, or a server refuses.
+        As in ``resolve``, or a server refuses.
     TypeError
         There are options for a log that is open already.
     """

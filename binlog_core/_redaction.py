@@ -1,7 +1,7 @@
-"""Addresses and statements as they are shown: without users, passwords, signatures and keys.
+"""Addresses and statements for display: without users, passwords, signatures and keys.
 
-Errors, reports, names of sources, output and manifests all go through here, so that there is one place to
-check. The addresses and statements that are used stay as they are.
+Errors, reports, names of sources, output and manifests all use this, so that there is one place to check. The
+addresses and statements that are used are not changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SECRET_VALUE = re.compile(
 
 
 def _pieces(stop: str, escaped: str) -> re.Pattern[str]:
-    """Strings, what can hide a quote, and the words after which a string may be a secret."""
+    """Matches strings, anything that can hide a quote, and words after which a string may be a secret."""
     return re.compile(
         rf"""
           (?P<string> '(?:[^'{stop}]|{escaped}'')*+(?:'|\Z)
@@ -44,7 +44,7 @@ _PIECES = {True: _pieces(r"\\", r"\\(?:.|\Z)|"), False: _pieces("", "")}
 
 
 def shown_url(address: str) -> str:
-    """A URL without its user, password and signature; a path that is not a URL stays as it is."""
+    """A URL without its user, password and signature; a path that is not a URL stays unchanged."""
     if "://" not in address:
         return address
     # fsspec chains: cache::https://…
@@ -76,7 +76,7 @@ def shown_statement(sql: str, sql_mode: int | None = None) -> str:
 
 
 def shown_cause(error: Exception) -> Exception | None:
-    """The cause of an error as it may be shown; None if its text reveals a secret."""
+    """The cause of an error, if it may be shown; None if its text reveals a secret."""
     return error if shown_text(str(error)) == str(error) else None
 
 

@@ -1,4 +1,4 @@
-"""What can be scanned as tables: the row changes of one table, the events, and the transactions of a log.
+"""Scans of a log as tables: the row changes of one table, the events, the transactions.
 
 Each is read again for every scan, group by group, with only the columns that the scan asks for.
 """
@@ -71,7 +71,7 @@ class Tables(dict[str, tuple[Column, ...]]):
     Attributes
     ----------
     empty : set of str
-        Those without row changes, which ``schema=`` defines.
+        Tables without row changes, which ``schema=`` defines.
     """
 
     def __init__(self, *given: Mapping[str, tuple[Column, ...]]) -> None:
@@ -130,7 +130,7 @@ def find_tables(log: Log, wanted: Callable[[str], bool] | None = None) -> Tables
 
 
 def find_table(log: Log, table: str) -> tuple[str, tuple[Column, ...]]:
-    """The full name and the columns of one table, as `find_tables`.
+    """The full name and the columns of one table, as in `find_tables`.
 
     Raises
     ------
@@ -203,7 +203,7 @@ class Scan(ABC):
 
 
 class ArrowScan:
-    """A scan of chosen columns as an Arrow stream, which reads again each time.
+    """A scan of some columns as an Arrow stream, which reads the log again each time.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ class ChangesScan(Scan):
     where : str or Condition, optional
         As in ``Log.batches``.
     **options
-        Of ``ChangeBatch.export``.
+        Options of ``ChangeBatch.export``.
     """
 
     def __init__(
@@ -257,8 +257,8 @@ class ChangesScan(Scan):
 
     def only(self, columns: Collection[str] | None, filter_: str | None = None) -> ArrowScan:
         scan = self
-        # A condition that is there already is of whole changes, and could hold for their other image; what is
-        # not text in the log is here.
+        # An existing condition applies to whole changes, so the other image could match it; and values that
+        # are not text in the log are text here.
         free = not self._where and self._log.settings.selection.where is None
         if filter_ is not None and free and self._options.get("text_errors", "raise") == "raise":
             where = pushed_condition(filter_, self._columns) if "[" not in glob.escape(self._name) else None
@@ -281,7 +281,7 @@ class ChangesScan(Scan):
     def _made(
         self, columns: Collection[str], make: Callable[[ArrowBatch], Any]
     ) -> Iterator[tuple[ChangeBatch, Any]]:
-        """Each batch, and what is made of its Arrow form."""
+        """Each batch, and the result made from its Arrow form."""
         pattern, chosen = glob.escape(self._name), self._chosen(columns)
         names = [column.name for column in chosen]
         prepared = Prepared(lambda batch: make(self._of(batch, chosen, columns)))
@@ -302,7 +302,7 @@ class ChangesScan(Scan):
 
 
 class AllChangesScan(Scan):
-    """Row images of all tables: `_table`, `image` (JSON, less the columns that it lacks), `CHANGE_COLUMNS`.
+    """Row images of all tables: `_table`, `image` (JSON, without absent columns), `CHANGE_COLUMNS`.
 
     Parameters
     ----------
@@ -396,7 +396,7 @@ class ChangedRowsScan:
 
 
 class _PlainScan(Scan):
-    """Rows of numbers and texts.
+    """A table of numbers and texts.
 
     Parameters
     ----------
@@ -419,7 +419,7 @@ class _PlainScan(Scan):
 
     @abstractmethod
     def _rows(self, columns: Collection[str]) -> Iterator[list[tuple[Any, ...]]]:
-        """Rows of all columns, some at a time; what is not among `columns` may have any value."""
+        """Rows of all columns, some at a time; columns that are not among `columns` may have any value."""
 
     def _of(self, rows: list[tuple[Any, ...]], columns: Collection[str]) -> ArrowBatch:
         made = []
@@ -481,7 +481,7 @@ class TransactionsScan(_PlainScan):
     least = "begin_position"
 
     def _rows(self, columns: Collection[str]) -> Iterator[list[tuple[Any, ...]]]:
-        waiting: tuple[Any, ...] | None = None  # the one in which the last group ended
+        waiting: tuple[Any, ...] | None = None  # the transaction in which the last group ended
         for group in self._log.groups(columns={"*": ()}):
             images = np.zeros(len(group.transactions), np.int64)
             for batch in group.batches:

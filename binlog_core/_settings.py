@@ -1,4 +1,4 @@
-"""The arguments of `open` except the files: the settings of a pass over a log, or over a part of it."""
+"""The arguments of `open` except the files: settings of a pass over a log, or over a part of it."""
 
 from __future__ import annotations
 
@@ -183,16 +183,16 @@ class Settings:
         )
 
     def in_file(self, *, first: bool, last: bool, follow: bool) -> Settings:
-        """For one file alone, which is the first of the range, or the last, or between them."""
+        """For one file, which is the first of the range, or the last, or between them."""
         return replace(self, start=_in_file(self.start, first), stop=_in_file(self.stop, last), follow=follow)
 
 
 def _of_history(files: LogFiles, named: list[int], position: Position) -> list[int]:
-    """Of an archive's logs of one name, that of the history that a position belongs to."""
+    """Of an archive's logs with the same name, the one whose history a position belongs to."""
     shares = [(i, share) for i in named if (share := files[i].share) is not None]
     if position.server is not None and (of := [i for i, share in shares if share.server == position.server]):
         return of[-1:]
-    # After a failover lies all that came before it.
+    # The position is after a failover: all logs before it come first.
     ours = position.gtids or GtidSet()
     behind = [i for i, share in shares if share.before and not parse_gtid_set(share.before) - ours]
     return behind[-1:]

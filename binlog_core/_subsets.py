@@ -46,7 +46,7 @@ def whole_changes(batch: ChangeBatch, damaged: Iterable[int]) -> tuple[NDArray[n
 
 
 def with_columns(batch: ChangeBatch, columns: tuple[Column, ...]) -> ChangeBatch:
-    """A batch with some of its columns."""
+    """A batch with only some of its columns."""
     array = np.empty(len(batch), record_dtype(len(batch.table.columns), columns))
     array["image"] = batch.array["image"]
     for column in columns:

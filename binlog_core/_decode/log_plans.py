@@ -1,4 +1,4 @@
-"""The plans of one log's tables, as its decoding loop numbers them, and what the loop says of a table."""
+"""The plans of one log's tables, as its decoding loop numbers them, and reports about tables."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _What = tuple[str, str | None, str | None]  # kind in the report, column, detail
 
 
 def definitions_of_transaction(limits: Limits) -> int:
-    """How many definitions one transaction may have, by weight."""
+    """The limit of definitions in one transaction, by weight."""
     kept = limits.table_definitions
     return max(kept, min(_OF_ONE_TRANSACTION * kept, _MOST))
 
 
 class Known:
-    """What was made from table maps, shared by the loops of all threads that read one log.
+    """Definitions made from table maps, shared by the loops of all threads that read one log.
 
     Parameters
     ----------
@@ -63,9 +63,9 @@ class LogPlans:
     report : Report
     definitions : Definitions or None
     skip_errors : bool
-        The rows of a table whose definition cannot be read are stepped over.
+        Skip the rows of a table whose definition cannot be read.
     known : Known
-        That of the loop.
+        Shared definitions of the log.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class LogPlans:
         self._report = report
         self._definitions = definitions
         self._skip_errors = skip_errors
-        # Tables of one shape share a plan, unless something is decided for each by its name.
+        # Tables of one shape share a plan, unless something depends on their names.
         self._shared = (
             definitions is None and selection.tables is None and all(p == "*" for p in selection.columns)
         )
@@ -98,13 +98,14 @@ class LogPlans:
         self._silent: dict[int, _Silence] = {}  # by shape: what is reported of each of its definitions
 
     def has_room(self) -> bool:
-        """Whether the definition that the loop asks for may be added, or all must be dropped before: those in
-        use come back with their next table map.
+        """Whether the definition that the loop asks for may be added, or all must be dropped first.
+
+        Definitions in use come back with their next table map.
 
         Raises
         ------
         DecodeError
-            One transaction has too many.
+            One transaction has too many definitions.
         """
         loop = self._loop
         if loop.has_room:
@@ -124,14 +125,14 @@ class LogPlans:
         """Drop all plans. The group must have been taken."""
         self.count_silence()
         self._loop.drop_plans()
-        self._known = Known(self._selection.where)  # what others share is theirs
+        self._known = Known(self._selection.where)  # others still share it
         self._filtered.clear()
         self._indexes.clear()
         self._skipped = None
         self._silent.clear()
 
     def add(self, *, mariadb: bool) -> None:
-        """The definition that the loop asks for."""
+        """Add the definition that the loop asks for."""
         loop, offset = self._loop, self._loop.event_position
         flags, body = loop.table_map()
         try:
@@ -212,7 +213,7 @@ class LogPlans:
         return known[1]
 
     def _add_skipped(self) -> None:
-        """The rows of this table are stepped over."""
+        """Skip the rows of this table."""
         if self._skipped is None:
             self._skipped = self._loop.add_plan(b"", image_len=0, record_len=0, wanted=False)
         self._loop.add_definition(self._skipped)
@@ -230,8 +231,10 @@ class LogPlans:
             )
 
     def count_silence(self) -> None:
-        """Report what has to be said of definitions that were not asked for, since their shape was known: its
-        first has said where, and raised the error if it is one."""
+        """Count reports about definitions that were not asked for, because their shape was known.
+
+        The first of the shape was reported with its place, or raised the error.
+        """
         for shape, silence in self._silent.items():
             count = self._loop.definitions_of(shape)
             if count == silence.definitions:
@@ -243,7 +246,7 @@ class LogPlans:
             silence.definitions = count
 
     def error_of(self, info: dict[str, Any], *, mariadb: bool) -> DecodeError:
-        """What the loop says that went wrong (`Decoder.failure`), as an error."""
+        """The loop's failure (`Decoder.failure`) as an error."""
         definition: Definition | None = info["definition"]
         table: Table | None = definition.table if definition is not None else None
         column = None
@@ -269,7 +272,7 @@ class LogPlans:
 class _Silence:
     """What the log lacks about the tables of a shape."""
 
-    rest: tuple[bytes, int]  # what tells the shape from others: a table map without its names, and its flags
+    rest: tuple[bytes, int]  # the shape's identity: a table map without its names, and its flags
     what: list[_What]
     definitions: int = 1  # of which it was reported
 

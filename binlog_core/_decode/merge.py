@@ -25,20 +25,21 @@ _PLANS = 4096  # at most; then all are dropped and made again
 
 
 class ChangeReader:
-    """Turns groups into RowChanges; keeps what it worked out of the columns of tables, which many may share.
+    """Turns groups into RowChanges; keeps the value plans of columns, which many tables may share.
 
     Parameters
     ----------
     report : Report
-        Texts and values that cannot be read are counted there.
+        Counts texts and values that cannot be read.
     skip_errors : bool
-        A damaged value comes as its bytes, instead of an error.
+        Return a damaged value as its bytes instead of raising an error.
     """
 
     def __init__(self, report: Report, *, skip_errors: bool) -> None:
         self._report = report
         self._skip = skip_errors
-        # By how many columns the table has, and the identity of those decoded, which the plan keeps alive.
+        # By the number of the table's columns, and the identity of the decoded ones, which the plan keeps
+        # alive.
         self._plans: dict[tuple[int, int], ValuePlan] = {}
         self._kept = Kept()
 
@@ -49,7 +50,7 @@ class ChangeReader:
         ----------
         groups : iterable of Group
         opened : OpenSources, optional
-            What the groups are read from: where it is closed, so are the changes.
+            The sources of the groups; when they are closed, the changes end.
         """
         return Changes(self._read(groups), opened)
 
@@ -60,7 +61,7 @@ class ChangeReader:
 
     @contextmanager
     def readers(self, group: Group) -> Iterator[list[tuple[ChangeBatch, RowReader]]]:
-        """A reader for each batch that can be decoded; what they could not read is counted at the end."""
+        """A reader for each batch that can be decoded; unreadable values are counted at the end."""
         found = [(batch, self._reader(batch)) for batch in group.batches if batch.table.undecodable is None]
         try:
             yield found
@@ -100,13 +101,13 @@ def without_first(
     Returns
     -------
     (batches, count)
-        As many batches as before, maybe empty ones; and how many records are still to be dropped.
+        As many batches as before, perhaps empty ones; and how many records are still to be dropped.
     """
     lengths = [len(batch) for batch in batches]
     if not sum(lengths):
         return batches, count
     images = [batch.array["image"] for batch in batches]
-    # Stable: both images of an update have the same place and stand together.
+    # Stable: both images of an update have the same place and stay together.
     order = np.lexsort(
         (np.concatenate([i["row"] for i in images]), np.concatenate([i["position"] for i in images]))
     )
@@ -120,7 +121,7 @@ def without_first(
 
 
 def _of_gtid(batch: ChangeBatch, gtid: str) -> NDArray[np.bool_]:
-    """Which records of a batch are of the transaction with a GTID."""
+    """Which records of a batch belong to the transaction with a GTID."""
     found = np.array([gtid_text(one) == gtid for one in batch.transactions], np.bool_)
     its: NDArray[np.bool_] = found[batch.array["image"]["transaction"]]
     return its

@@ -54,14 +54,14 @@ _DIGITS_LEN = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # bytes of a group of 0 to 9 decim
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """How the loop decodes the columns of a condition alone.
+    """How the loop decodes only the columns of a condition.
 
     Parameters
     ----------
     ops : bytes
         As in `Plan`.
     dtype : numpy.dtype
-        Type of their records.
+        The dtype of these records.
     condition : (bytes, bytes, bytes)
         Tests, program and pool.
     """
@@ -78,25 +78,25 @@ class Plan:
     Parameters
     ----------
     columns : tuple of Column
-        The decoded ones.
+        The decoded columns.
     dtype : numpy.dtype
-        Type of the records.
+        The dtype of the records.
     ops : bytes
-        One wire operation (wire_op_t) per column of the table, decoded or stepped over.
+        One wire operation (wire_op_t) per column of the table, decoded or skipped.
     json_columns : tuple of int
         Indexes of the table's JSON columns.
     nullable : bytes
-        For each column of the table: 1 where it can be NULL, or that is unknown.
+        For each column of the table: 1 if it can be NULL, or if that is unknown.
     raw : bool
-        The table cannot be decoded: a record has one field, a span of the event's row area.
+        The table cannot be decoded: a record has one field, a span of the event's rows.
     silence : tuple of (str, str or None)
-        What the log lacks about the table's columns: its name in a report, and the column.
+        What the log lacks about the table's columns: the kind in a report, and the column.
     condition : BoundCondition or None
         Which changes are wanted.
     handed_over : tuple of Column or None
-        Those of `columns` that are wanted, where the condition needs others, too.
+        The wanted columns, if the condition needs further ones.
     scan : Scan or None
-        The condition for the loop; None: there is none, or NumPy looks at the batches.
+        The condition for the loop; None: there is none, or NumPy tests the batches.
     """
 
     columns: tuple[Column, ...]
@@ -110,8 +110,8 @@ class Plan:
     handed_over: tuple[Column, ...] | None = None
     scan: Scan | None = None
     image_len: int = field(init=False)
-    compressed: bool = field(init=False)  # some of `columns` are
-    # How its batches become Arrow columns, by what was asked for: arrow_forms keeps them here.
+    compressed: bool = field(init=False)  # some of `columns` are compressed
+    # How its batches become Arrow columns, by options: arrow_forms keeps them here.
     arrow_forms: dict[Any, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -129,7 +129,7 @@ class Plans:
 
     def __init__(self, where: Condition | PushedFilters | None = None) -> None:
         self._where = where
-        # By the identity of the columns, which stand in the value to keep it their own.
+        # By the identity of the columns, which the value holds so that it stays unique.
         self._plans: dict[tuple[int, frozenset[str] | None], tuple[tuple[Column, ...], Plan]] = {}
 
     def plan_of(self, table: Table, wanted: Collection[str] | None = None) -> Plan:
@@ -157,7 +157,7 @@ class Plans:
 def plan_of(
     table: Table, wanted: Collection[str] | None = None, where: Condition | PushedFilters | None = None
 ) -> Plan:
-    """A new plan; as :meth:`Plans.plan_of`."""
+    """A new plan, like :meth:`Plans.plan_of`."""
     count = len(table.columns)
     condition, compiled = _conditions_of(table, where)
     nullable = bytes([c.nullable is not False for c in table.columns])
@@ -190,7 +190,7 @@ def plan_of(
 def _conditions_of(
     table: Table, where: Condition | PushedFilters | None
 ) -> tuple[BoundCondition | None, CompiledCondition | None]:
-    """What a table's rows have to meet, and the same for the loop where it can decide it."""
+    """The condition on a table's rows, and its form for the loop if the loop can run it."""
     own = None if where is None else where.of(table)
     if own is None:
         return None, None
@@ -217,7 +217,7 @@ def _silence(columns: Iterable[Column]) -> Iterator[tuple[str, str | None]]:
 
 
 def _wire_ops(columns: Iterable[Column], dtype: np.dtype) -> bytes:
-    """The operations of all columns; those that are not fields of the record are stepped over."""
+    """The operations of all columns; columns that are not fields of the record are skipped."""
     row = dtype["row"]
     fields: Mapping[str, Any] = row.fields or {}
     row_offset = dtype.itemsize - row.itemsize
@@ -285,7 +285,7 @@ def wire_op(column: Column) -> tuple[str, int, tuple[int, int, int]]:
 
 
 def _length_bytes(column: Column) -> int:
-    """Bytes of the length that stands before a value."""
+    """Bytes of the length before a value."""
     if column.type_code in (
         MYSQL_TYPE_VARCHAR,
         MYSQL_TYPE_VAR_STRING,

@@ -1,4 +1,4 @@
-"""What is read from a log, and how much at a time."""
+"""Which part of a log is read, and how much at a time."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Selection:
 
     @property
     def part(self) -> Part:
-        """Which events are wanted, as far as their headers say."""
+        """Which events are wanted, judged by their headers."""
         return Part(
             self.start_position,
             self.stop_position,
@@ -118,7 +118,7 @@ class Selection:
         return wanted
 
     def of_tables(self, tables: Iterable[Table]) -> Iterator[tuple[Table, tuple[Column, ...]]]:
-        """Those of some tables that are wanted, each with its wanted columns."""
+        """The wanted ones among some tables, each with its wanted columns."""
         for table in tables:
             if self.wants_table(table):
                 wanted = self.wanted_columns(table)
@@ -153,7 +153,7 @@ def unmatched(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
 
 
 def _that_may_match(patterns: tuple[str, ...], database: str, table: str) -> Iterable[str]:
-    """Patterns without those that are another table's name: there may be thousands of them."""
+    """Patterns without those that are another table's name: there may be thousands of those."""
     names, others = _sorted_out(patterns)
     own = {full_name(database, table), f"{database}.{table}", table}
     return chain(*(names.get(one, ()) for one in own), others)
@@ -161,7 +161,7 @@ def _that_may_match(patterns: tuple[str, ...], database: str, table: str) -> Ite
 
 @lru_cache(maxsize=64)
 def _sorted_out(patterns: tuple[str, ...]) -> tuple[dict[str, list[str]], list[str]]:
-    """The patterns that match one name alone, by that, and the others."""
+    """The patterns that match only one name, by that name, and the others."""
     names: dict[str, list[str]] = {}
     others: list[str] = []
     for pattern in dict.fromkeys(patterns):
@@ -186,7 +186,7 @@ def names(values: str | Iterable[str] | None) -> tuple[str, ...] | None:
 
 
 def columns_by_pattern(given: Columns | None) -> dict[str, tuple[str, ...]]:
-    """The names of the columns by table name or pattern; names alone are those of every table."""
+    """The names of the columns by table name or pattern; names without a table apply to every table."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -195,7 +195,7 @@ def columns_by_pattern(given: Columns | None) -> dict[str, tuple[str, ...]]:
 
 
 def check_columns(selection: Selection) -> None:
-    """Names that no definition had are an error, raised at the end: a later ALTER could have added them."""
+    """Refuse names that no definition had; at the end, since a later ALTER could have added them."""
     for pattern, seen in selection.met.columns.items():
         missing = set(selection.columns[pattern]) - seen
         if missing:
@@ -205,10 +205,10 @@ def check_columns(selection: Selection) -> None:
 
 
 def check_condition(selection: Selection) -> None:
-    """A condition that no definition of a table given by its name fits, or no table at all, is a mistake.
+    """Refuse a condition that fits no definition of a table given by name, or no table at all.
 
-    So is a value that is not of its column's type in some definition of a table given by its name. Of other
-    tables, whose rows then do not match, it is none.
+    Also refuse a value that does not fit its column's type in a definition of a table given by name. For
+    other tables that is not an error: their rows do not match.
     """
     met = selection.met
     for table, error in met.unfitting.items():
@@ -238,7 +238,7 @@ def check_arguments(
     schema_start: object,
     charset: object,
 ) -> None:
-    """Refuse arguments of `binlog_core.open` that cannot be meant, as soon as they are given.
+    """Refuse arguments of `binlog_core.open` that make no sense, as soon as they are given.
 
     Raises
     ------
@@ -265,7 +265,7 @@ def check_arguments(
 
 
 def check_kinds(keys: object, storage_options: object, **switches: object) -> None:
-    """Refuse other arguments of `binlog_core.open` that cannot be meant: "no" would switch something on.
+    """Refuse other arguments of `binlog_core.open` that make no sense: "no" would turn something on.
 
     Raises
     ------
@@ -295,7 +295,7 @@ def _check_place(argument: str, place: object) -> None:
 
 
 def timestamp_of(moment: dt.datetime) -> int:
-    """Seconds since 1970 UTC, as event headers have them; naive moments are UTC."""
+    """Seconds since 1970 UTC, as in event headers; naive datetimes are UTC."""
     return max(0, int(_utc(moment).timestamp()))
 
 

@@ -1,4 +1,4 @@
-"""Exports of logs as a source of changes: what undo and history read where the logs are gone."""
+"""Exports of logs as a source of changes, which undo and history read when the logs are gone."""
 
 from .reading import opener_of
 

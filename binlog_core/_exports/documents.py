@@ -1,4 +1,4 @@
-"""The text of a JSON document, as a server prints it, to the binary form that logs have."""
+"""From the text of a JSON document, as a server prints it, to the binary form in logs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ class _TooLong(Exception):
 
 
 def document_bytes(text: str) -> bytes:
-    """A document that is printed as this text.
+    """The document that a server prints as this text.
 
-    Numbers with a point and without an exponent are DECIMAL, since these are printed with all their digits.
+    Numbers with a point and without an exponent are DECIMAL, since only these are printed with all their
+    digits.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What an export says of itself: its logs, statements, and the definitions of its tables."""
+"""What an export says about itself: its logs, statements, and the definitions of its tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ExportedTable:
     ----------
     definitions : list of (first version, last version, Table)
     files : list of str
-        Parquet files; empty of Delta.
+        Parquet files; empty for Delta.
     deltas : list of str
         Paths or URLs of Delta tables.
     """
@@ -54,10 +54,10 @@ class Export:
     logs : dict of int to str
         Names of logs by their numbers.
     counts : dict of int to dict
-        What each log left unknown: see ``binlog_core.Report``.
+        Counts of missing information by log: see ``binlog_core.Report``.
     server_version : str
     not_committed : dict of int to int
-        Outcomes of the other transactions, by their versions.
+        Outcomes of transactions that did not commit, by their versions.
     statements : list of dict
     tables : dict of (str, str) to ExportedTable
     """
@@ -72,7 +72,7 @@ class Export:
     tables: dict[tuple[str, str], ExportedTable] = field(default_factory=dict)
 
     def add(self, told: dict[str, Any], files: Callable[[dict[str, Any]], tuple[str, list[str]]]) -> None:
-        """Take what a run's manifest says; `files` gives a table's directory and Parquet files."""
+        """Add a run's manifest; `files` gives a table's directory and Parquet files."""
         for log in told["logs"]:
             number, path = int(log["file_number"]), str(log["path"])
             if self.logs.setdefault(number, path) != path:
@@ -116,7 +116,7 @@ def find_export(target: Any, storage_options: dict[str, Any] | None = None) -> E
     Raises
     ------
     BinlogError
-        It cannot be read; or it is Parquet or Delta of others.
+        It cannot be read; or it is Parquet or Delta that is not from an export.
     """
     if isinstance(target, list | tuple) and len(target) == 1:
         target = target[0]
@@ -162,7 +162,7 @@ def find_export(target: Any, storage_options: dict[str, Any] | None = None) -> E
 
 
 def _place(path: str, options: dict[str, Any] | None) -> tuple[Any, str] | None:
-    """The pyarrow file system of what may be an export, and the path in it."""
+    """The pyarrow file system of a possible export, and the path in it."""
     local = local_path(path)
     if local is None:
         return arrow_filesystem(path, options)
@@ -229,7 +229,7 @@ def _json(filesystem: Any, path: str) -> dict[str, Any]:
 
 
 def _last(name: str) -> str:
-    """A name without what could lead out of its folder."""
+    """A name without anything that could lead out of its folder."""
     last = name.rstrip("/").rpartition("/")[2]
     if last in ("", ".", ".."):
         raise ValueError(f"{name!r} is not a name")

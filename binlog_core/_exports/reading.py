@@ -1,4 +1,4 @@
-"""The changes of an export, handed over as those of logs are: groups of batches, in log order."""
+"""The changes of an export, returned like those of logs: groups of batches, in log order."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _WINDOW_SHIFT = 26  # transactions that begin in this many bytes of a log are re
 _DATES = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 _COMMITTED = OUTCOMES.index("committed")
 _OP_OF = {name: op for op, name in OPS.items()}
-# What the logs lack, for which an export has no place.
+# Gaps of the logs that an export cannot represent.
 _LOSSES = (
     "statement_changes",
     "skipped_events",
@@ -88,7 +88,7 @@ _NOT_OF_EXPORTS = ("schema", "schema_start", "keys", "charset", "server", "passw
 
 
 def opener_of(target: Target, storage_options: dict[str, Any] | None) -> Opener:
-    """What opens logs, or the export of some, for each pass: `binlog_core.open` or `ExportedLog`.
+    """The function that opens logs, or an export of them, for each pass: `binlog_core.open` or `ExportedLog`.
 
     Parameters
     ----------
@@ -99,27 +99,28 @@ def opener_of(target: Target, storage_options: dict[str, Any] | None) -> Opener:
     Raises
     ------
     BinlogError
-        An export that cannot be read.
+        An export cannot be read.
     """
     found = find_export(target, storage_options)
     return partial(open_log, target) if found is None else partial(ExportedLog, found)
 
 
 class ExportedLog:
-    """What undo and history need of a Log, from the tables of an export.
+    """The parts of a Log that undo and history need, from the tables of an export.
 
     Parameters
     ----------
     export : Export
     **options
-        As `binlog_core.open`. Places are those of transactions: one that begins in the range is read whole.
+        As in `binlog_core.open`. Places are those of transactions: one that begins in the range is read
+        completely.
 
     Raises
     ------
     ValueError
         An option that exports do not have.
     BinlogError
-        It cannot be read, or does not have what is needed.
+        The export cannot be read, or lacks something that is needed.
     """
 
     def __init__(self, export: Export, **options: Unpack[LogOptions]) -> None:
@@ -181,7 +182,7 @@ class ExportedLog:
     indexed_groups = groups
 
     def matching(self, where: Condition | PushedFilters, batch: ChangeBatch) -> NDArray[np.bool_]:
-        """Which records a condition chooses; none of a table that it does not fit, if it fits another."""
+        """Which records a condition selects; none of a table that it does not fit, if it fits another."""
         condition = where.of(batch.table)
         try:
             kept = (
@@ -449,7 +450,7 @@ class _Rows:
             raise BinlogError(why, path=self._path, table=self.table.full_name)
 
     def learn(self, transactions: dict[int, tuple[Any, ...]]) -> None:
-        """Take what is known of each transaction: time, server, GTID, XID."""
+        """Collect what is known about each transaction: time, server, GTID, XID."""
         firsts = np.flatnonzero(np.append(True, self.versions[1:] != self.versions[:-1]))
         chosen = self.rows.take(firsts)
         times = _times(chosen["_commit_timestamp"]).tolist()
@@ -518,7 +519,7 @@ class _Rows:
                 column=column.name,
             ) from error
         _set_bit(image["null_bitmap"], np.flatnonzero(null), column)
-        # What a row was before must be known for sure. What it was after is compared with the row itself.
+        # The row before must be known for certain. The row after is compared with the row itself.
         doubtful = np.zeros(len(null), np.bool_)
         doubtful[lost] = True
         if column.kind in _DATES and ("invalid_dates" in self._counts or column.nullable is False):
@@ -527,7 +528,7 @@ class _Rows:
 
 
 def _own_columns(table: ExportedTable) -> set[str]:
-    """The table's own, in any of its definitions, in small letters."""
+    """The table's own columns, in any of its definitions, in lower case."""
     return {column.name.lower() for _, _, definition in table.definitions for column in definition.columns}
 
 

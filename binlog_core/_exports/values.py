@@ -1,4 +1,4 @@
-"""Columns of an export as the fields of records: the way back from the types of a lake."""
+"""Converts columns of an export back to fields of records, from the types of a lake."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _REPLACED = "\ufffd"  # what --text-errors replace leaves
 
 
 class Heap:
-    """Bytes that spans refer to."""
+    """Collects the bytes that spans refer to."""
 
     def __init__(self) -> None:
         self.data = bytearray()
 
     def add(self, value: bytes) -> tuple[int, int]:
-        """Where it is: offset and length."""
+        """Add bytes; return their offset and length."""
         self.data += value
         return len(self.data) - len(value), len(value)
 
@@ -36,23 +36,23 @@ class Heap:
 def column_values(
     column: Column, array: pa.Array, heap: Heap, *, replaced: bool
 ) -> tuple[NDArray[Any], list[int]]:
-    """The values of a column in the dtype of its field; anything where it is NULL.
+    """The values of a column in the dtype of its field; arbitrary where it is NULL.
 
     Parameters
     ----------
     column : Column
     array : pyarrow.Array
-        In the type that an export has for it, or one that a table of a lake was widened to.
+        In the type that an export has for it, or one that a lake's table was widened to.
     heap : Heap
-        Takes what spans refer to.
+        Receives the bytes that spans refer to.
     replaced : bool
-        Texts of the log may have been replaced.
+        Invalid text in the log may have been replaced.
 
     Returns
     -------
     values : ndarray, shape (n,)
     lost : list of int
-        Where the export does not say what the value was.
+        The records for which the export does not have the original value.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def _spans(column: Column, array: pa.Array, heap: Heap, *, replaced: bool) -> tu
 
 
 class _Encoder:
-    """Text to the bytes that a character set has for it; None: it has none, or several."""
+    """From text to its bytes in a character set; None if it has none, or several."""
 
     def __init__(self, charset: str | None) -> None:
         found = charsets.get(charset or "")

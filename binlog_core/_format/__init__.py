@@ -1,1 +1,1 @@
-"""What the bytes of a log mean: its descriptor, event types, packed integers, compressed parts."""
+"""The format of logs: descriptors, event types, packed integers, compressed parts."""

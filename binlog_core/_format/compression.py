@@ -1,4 +1,4 @@
-"""What servers compress inside a log: transaction payloads, MariaDB's events, MariaDB's columns.
+"""Compressed parts of a log: transaction payloads, MariaDB's events, MariaDB's columns.
 
 No size that the log claims is trusted: output is made in small steps and counted against a limit.
 
@@ -44,7 +44,7 @@ class PayloadHeader(NamedTuple):
     payload : memoryview
         The compressed bytes.
     uncompressed_size : int or None
-        As the log claims it, in bytes.
+        The size that the log claims, in bytes.
     """
 
     algorithm: int
@@ -83,7 +83,7 @@ def parse_payload_header(body: Any, offset: int | None = None, path: str | None 
         while (field_type := cur.take_lenenc()) != 0:
             length = cur.take_lenenc()
             value = cur.take_slice(length)
-            if field_type <= 3:  # later servers may add fields: stepped over
+            if field_type <= 3:  # later servers may add fields: skipped
                 fields[field_type] = value.take_lenenc()
                 if value.remaining:
                     raise DecodeError(f"field {field_type} has {value.pos} bytes: expected {length}")
@@ -249,24 +249,24 @@ def inflate_columns(
     Parameters
     ----------
     array : ndarray, shape (n_records,), record_dtype
-        Its spans are rewritten in place, those of columns that are not compressed too.
+        Its spans are rewritten in place, including those of columns that are not compressed.
     columns : iterable of Column
         The decoded columns.
     buffer : bytes-like
-        What the spans refer into.
+        The data that the spans refer to.
     limit : int
-        Most bytes that may come out of all values together.
+        Most bytes of all decompressed values together.
     path, table
         For errors.
     failed : dict or None
-        Takes the number of each record with a value that cannot be decompressed, and why, instead of
-        the error being raised; the value is left empty.
+        Receives the number of each record with a value that cannot be decompressed, and the reason, instead
+        of an error; the value is left empty.
 
     Returns
     -------
     bytes-like
-        What the spans refer into from now on: the part of `buffer` that is in use and the decompressed
-        values after it. `buffer` itself where no column is compressed.
+        The data that the spans refer to from now on: the part of `buffer` that is in use, followed by the
+        decompressed values. `buffer` itself if no column is compressed.
 
     Raises
     ------

@@ -24,7 +24,7 @@ class Cursor:
     Parameters
     ----------
     data : bytes-like, uint8
-        Not copied; what ``take`` and ``rest`` hand out is.
+        Not copied; the results of ``take`` and ``rest`` are.
     """
 
     __slots__ = ("data", "end", "pos")
@@ -40,7 +40,7 @@ class Cursor:
         return self.end - self.pos
 
     def skip(self, length: int) -> int:
-        """Advance by a number of bytes that must be there; returns where they begin."""
+        """Advance by a number of bytes that must be there; return where they begin."""
         begin = self.pos
         if length > self.end - begin:
             raise DecodeError(f"{length} bytes are needed, {self.end - begin} are left")
@@ -118,7 +118,7 @@ class Cursor:
     def take_varint(self) -> int:
         """Unsigned integer of MySQL's serialization library: 1 to 9 bytes.
 
-        As many trailing 1-bits in the first byte as bytes follow it.
+        The first byte has as many trailing 1-bits as bytes follow it.
         """
         first = self.take_u8()
         if first == 0xFF:
@@ -141,7 +141,7 @@ class Cursor:
         return self.take_text(self.take_u8())
 
     def take_cstr(self) -> bytes:
-        """Bytes up to a NUL, which is passed over."""
+        """Bytes up to a NUL, which is skipped."""
         left = bytes(self.data[self.pos : self.end])
         length = left.find(b"\0")
         if length < 0:
@@ -150,7 +150,7 @@ class Cursor:
         return left[:length]
 
     def check_count(self, count: int, least_len: int) -> int:
-        """A count from the log, held against the bytes left before anything is sized by it."""
+        """A count from the log, compared with the bytes left before it sizes anything."""
         if count * least_len > self.remaining:
             raise DecodeError(
                 f"{count} items of at least {least_len} bytes, but {self.remaining} bytes are left"

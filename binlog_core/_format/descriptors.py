@@ -1,4 +1,4 @@
-"""Which binary log is this: its first bytes, and the descriptors in it, read.
+"""Recognizes a binary log by its first bytes, and reads the descriptors in it.
 
 Source: MySQL server documentation, "Binary Log Format" and "Format_description_event";
 MariaDB, "FORMAT_DESCRIPTION_EVENT"; early 5.1 numbering: the constructor of
@@ -76,10 +76,10 @@ _CHECKSUMS_SINCE_MARIADB = (5, 3, 0)
 
 
 class LogState(Enum):
-    """How far a log reaches at its head."""
+    """How much of a log's head there is."""
 
     EMPTY = "empty"  # the magic, and nothing else
-    CUT = "cut"  # the file ends before it has said what it is
+    CUT = "cut"  # the file ends before its format description
     OPEN = "open"
 
 
@@ -102,7 +102,7 @@ class Detection:
 
 
 def detect(head: bytes | memoryview, path: str | None = None, *, verify_checksum: bool = False) -> Detection:
-    """Recognise the format of a binary or relay log by its first bytes.
+    """Recognize the format of a binary or relay log by its first bytes.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def detect(head: bytes | memoryview, path: str | None = None, *, verify_checksum
     EncryptionError
         The magic of an encrypted log: it takes the key named in the log's own header.
     FormatError
-        A first event that no server wrote.
+        The first event is not one that a server writes.
     ChecksumError
 
     Source: MySQL server documentation, "Determining the Binary Log Version".
@@ -217,7 +217,7 @@ def parse_next_descriptor(
     *,
     verify_checksum: bool,
 ) -> FormatDescription:
-    """The descriptor of an event inside of a log, which replaces the one in force.
+    """The descriptor in an event inside a log, which replaces the one in force.
 
     Parameters
     ----------
@@ -232,8 +232,8 @@ def parse_next_descriptor(
     Raises
     ------
     FormatError
-        Also for a START_V3 amid events with checksums that names no server: it has none itself, so one
-        flipped byte could make it of any event.
+        Also for a START_V3 between events with checksums that does not name a server: it has no checksum
+        itself, so one flipped byte could turn any event into it.
     ChecksumError
     """
     if in_force.canonical(type_of(event)) != EventType.START_V3:
@@ -282,7 +282,7 @@ def parse_format_description(
         Where it is in its file.
     path : str or None
     verify_checksum : bool
-        Where the algorithm is none, servers write a checksum but never check it; so here.
+        If the algorithm is none, servers write a checksum but never verify it, and neither does this.
 
     Returns
     -------
@@ -341,10 +341,11 @@ def parse_format_description(
 
 
 def format_description_checksum(event: bytes | memoryview) -> tuple[int, int]:
-    """The CRC32 that a FORMAT_DESCRIPTION_EVENT carries, and that of its bytes.
+    """The CRC32 in a FORMAT_DESCRIPTION_EVENT, and the CRC32 of its bytes.
 
-    The flag "in use" is cleared in place when a log is closed, without a new checksum: it counts as
-    cleared. Where the checksum algorithm is none, servers write the CRC but never check it; do not either.
+    The flag "in use" is cleared in place when a log is closed, without a new checksum, so it counts as
+    cleared. If the checksum algorithm is none, servers write the CRC but never verify it; do not verify it
+    either.
 
     Returns
     -------
@@ -368,9 +369,9 @@ def _verify(event: bytes | memoryview, offset: int, path: str | None) -> None:
 
 
 def _has_checksum_field(event: bytes | memoryview, server_version: str) -> tuple[bool, tuple[str, ...]]:
-    # The version says whether the server knew checksums; the array's own entry for the descriptor,
-    # 57 + number of types, says the same. Where only one number of types agrees with that entry it
-    # wins: 6.0 alphas count as aware by number, but are older than checksums.
+    # The version says whether the server supported checksums; the array's own entry for the descriptor,
+    # 57 + number of types, says the same. If only one number of types agrees with that entry, it
+    # wins: 6.0 alphas support checksums by their number, but are older than checksums.
     mariadb = is_mariadb_version(server_version)
     since = _CHECKSUMS_SINCE_MARIADB if mariadb else _CHECKSUMS_SINCE_MYSQL
     by_version = split_server_version(server_version) >= since

@@ -1,6 +1,6 @@
 """The header that every event begins with: where its fields are, and how to read one of them.
 
-The core has the same in ``src/wire/header.pxd``; nothing else knows these numbers.
+The core has the same in ``src/wire/header.pxd``; nothing else depends on these numbers.
 
 Source: MySQL server documentation, "Binlog Event Header".
 """
@@ -28,7 +28,7 @@ IGNORABLE_FLAG = 0x0080
 Bytes = bytes | bytearray | memoryview
 
 
-# A field of the header that begins at `at`. The caller has checked that the bytes are available.
+# These read a field of the header that begins at `at`. The caller has checked that the bytes are available.
 
 
 def timestamp_of(data: Bytes, at: int = 0) -> int:
@@ -47,7 +47,7 @@ def length_of(data: Bytes, at: int = 0) -> int:
 
 
 def next_position_of(data: Bytes, at: int = 0) -> int:
-    """As the file says it; v1 has none."""
+    """The position in the header; v1 has none."""
     return int.from_bytes(data[at + NEXT_POSITION_AT : at + FLAGS_AT], "little")
 
 

@@ -69,7 +69,7 @@ def inflate_rows_event(
         ) from None
     at = cur.pos
     rows = inflate_block(body[at:], limit=limit, path=path, offset=offset, type_code=type_code)
-    # The loop steps over the post-header that the descriptor gives for the plain type.
+    # The loop skips the post-header that the descriptor gives for the plain type.
     plain_before = description.post_header_length(plain) or (10 if v2 else 8)
     if plain_before != before:
         raise DecodeError(

@@ -8,15 +8,15 @@ _VERSION_NUMBER = re.compile(r"([0-9]+)(\.)?")
 
 
 def is_mariadb_version(server_version: str) -> bool:
-    """MariaDB by its version string."""
+    """Whether the version string is MariaDB's."""
     return "MariaDB" in server_version or "-maria-" in server_version
 
 
 def split_server_version(server_version: str) -> tuple[int, int, int]:
     """Three numbers of a server version, as the servers split it.
 
-    Digits up to the first other character; the first number takes a dot after it, and a
-    number over 255 spoils the whole: (0, 0, 0). "5.6.1-labs" is (5, 6, 1), "5.1beta" is (5, 1, 0).
+    Each number ends at the first character that is not a digit; the first needs a dot after it. A
+    number over 255 makes the result (0, 0, 0). "5.6.1-labs" is (5, 6, 1), "5.1beta" is (5, 1, 0).
     """
     numbers = [0, 0, 0]
     rest = server_version

@@ -1,10 +1,10 @@
-"""What a logged statement does, judged by its first words: enough to count it or to look closer."""
+"""What a logged statement does, judged by its first words: enough to count it or to examine it."""
 
 from __future__ import annotations
 
 import re
 
-# An atomic group, not `*+`, which Python before 3.11.5 gets wrong where its last try fails half-way.
+# An atomic group, not `*+`: Python before 3.11.5 handles that wrongly if its last repetition fails half-way.
 _COMMENT = rb"(?>(?:\s|/\*(?!!|M!).*?\*/|(?:--\s|#)[^\n]*\n|/\*M?!\d*)*)"
 _FIRST_WORD = re.compile(_COMMENT + rb"\(?\s*([A-Za-z]+)", re.DOTALL)
 _SET_STATEMENT = re.compile(_COMMENT + rb"SET\s+STATEMENT\b", re.DOTALL | re.IGNORECASE)
@@ -30,13 +30,13 @@ _ASIDES = {
 
 
 def first_word(statement: bytes) -> bytes:
-    """In capitals; empty if there is none."""
+    """The first word in capitals; empty if there is none."""
     found = _FIRST_WORD.match(statement[:4096])
     return found[1].upper() if found else b""
 
 
 def kind_of_aside(statement: bytes) -> str | None:
-    """What a statement means to a replay of rows, a `group.Aside`; None: the transactions show it already."""
+    """What a statement means for a replay of rows, a `group.Aside`; None if the transactions show it."""
     found = _ABOUT_TRANSACTIONS.match(statement[:4096])
     if found is None:
         return "statement"
@@ -45,11 +45,11 @@ def kind_of_aside(statement: bytes) -> str | None:
 
 
 def changes_rows(statement: bytes) -> bool:
-    """The statement changes rows, and the log has it instead of them."""
+    """Whether the statement changes rows, and the log has it instead of the rows."""
     return first_word(statement) in _CHANGES_ROWS
 
 
 def may_change_definitions(statement: bytes) -> bool:
-    """The statement may change what a table looks like."""
+    """Whether the statement may change a table's definition."""
     # MariaDB logs SET STATEMENT variable = value FOR ALTER … as it was given.
     return first_word(statement) in _CHANGES_DEFINITIONS or _SET_STATEMENT.match(statement) is not None

@@ -1,1 +1,1 @@
-"""What an index holds of each range of transactions of a log, and how readers choose ranges by it."""
+"""What an index holds about each range of a log's transactions, and how readers choose ranges by it."""

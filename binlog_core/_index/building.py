@@ -1,4 +1,4 @@
-"""The index of one log: of the keys in its rows, and of the headers of its events."""
+"""Builds the index of one log, from the keys in its rows and the headers of its events."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MOST_INTERVALS = 200  # of the GTIDs of a range
 MANY = -2  # in place of a definition: of a range with more than …
 _MOST_TABLES = 256  # … tables, single tables are not recorded
 _ENDLESS = 1 << 64
-_PACKED = 4096  # rows that are packed together
+_PACKED = 4096  # rows that are collected before they are packed
 _MOST_VALUES = 4 << 20  # of a table in a range: of more, the filter would be of no use
 
 
@@ -58,7 +58,7 @@ def key_columns(table: Table) -> list[Column]:
 
 
 class _Noted(Report):
-    """Where something was reported that is not about a table's definition."""
+    """Positions of reports that are not about a table's definition."""
 
     def __init__(self) -> None:
         super().__init__(warn=False)
@@ -89,7 +89,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Rows:
-    """What the rows of a range contain."""
+    """The contents of a range's rows."""
 
     parts: dict[int, _Part] = field(default_factory=dict)  # by the identity of the Table
     gtids: AnyGtidSet | None = None
@@ -101,16 +101,16 @@ class _Rows:
 
 
 class Built(NamedTuple):
-    """What an index holds of a log.
+    """The index of one log.
 
     Parameters
     ----------
     rows : pyarrow.Table
-        One for each table in each range; a range without changes has one too. See ``files.COLUMNS``.
+        One row for each table in each range; a range without changes has one, too. See ``files.COLUMNS``.
     has_gtids : bool
         Each range but the first begins with a GTID.
     whole : bool
-        The ranges are all of the log: it is closed, and not damaged.
+        The ranges cover the whole log: it is closed, and not damaged.
     """
 
     rows: pyarrow.Table
@@ -119,7 +119,7 @@ class Built(NamedTuple):
 
 
 def built(file: LogFile, definitions: Definitions | None, limits: Limits) -> Built:
-    """What an index holds of a log.
+    """Build the index of a log.
 
     Parameters
     ----------
@@ -131,11 +131,11 @@ def built(file: LogFile, definitions: Definitions | None, limits: Limits) -> Bui
     Raises
     ------
     BinlogError
-        It is not a log, or cannot be opened.
+        The file is not a log, or cannot be opened.
     """
     with ExitStack() as opened:
         source = opened.enter_context(file.open())
-        # What is mapped has its pages at hand for both.
+        # With a mapping, both passes use the same pages.
         same = source if source.view() is not None else opened.enter_context(file.open())
         track = Track(same, Report(warn=False), limits=limits, verify_checksum=False)
         builder = _Builder(Ranges(track))
@@ -188,7 +188,7 @@ class _Builder:
         except BinlogError:  # the reader of the log reports it
             damaged = True
         ranges.reach(_ENDLESS)
-        # Nothing is recorded for a range that was not decoded completely.
+        # A range that was not decoded completely is not recorded.
         count = min(ranges.sound, ranges.number_at(decoder.position) if damaged else ranges.sound)
         while count and ranges.found[count - 1].end > decoder.position:
             count -= 1
@@ -253,7 +253,7 @@ class _Builder:
     # ------------------------------------------------------------ a range
 
     def _finish(self, until: int) -> None:
-        """Make the rows of the ranges that are over."""
+        """Make the rows of the ranges that have ended."""
         for i in range(self._done, until):
             one, rows = self._ranges.found[i], self._rows.pop(i, _Rows())
             common = {
@@ -284,7 +284,7 @@ class _Builder:
         self._made = []
 
     def _columns_of(self, table: Table) -> tuple[list[Column], str]:
-        """The columns of a table's key, and what the index records for them."""
+        """The columns of a table's key, and their values in the index."""
         known = self._keys.get(id(table))
         if known is None:
             columns = key_columns(table)
@@ -323,7 +323,7 @@ class _Builder:
         return row
 
     def _reported(self, count: int) -> list[int]:
-        """Where the ranges begin about which something was reported: they are always read."""
+        """Where ranges with reports begin: these are always read."""
         marked = {self._ranges.number_at(offset) for offset in self.report.offsets}
         return [self._ranges.begins[i] for i in marked if i < count]
 
@@ -354,7 +354,7 @@ class _KeyValues:
             else:
                 spans = array["row"][column.name]
                 values = filters.hashes_of_texts(batch.buffer, spans, column.pad_to, ordinal)
-            if lacks:  # from a postimage: the value stayed what it was
+            if lacks:  # from a postimage: the value did not change
                 lacking = image["absent_bitmap"][:, byte] >> bit & 1
                 after = updated[lacking[updated] != 0]
                 values = values.copy()

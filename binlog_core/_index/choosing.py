@@ -1,4 +1,4 @@
-"""Which ranges of a log may contain what a pass reads; the others certainly do not."""
+"""Which ranges of a log may contain what a pass looks for; the others certainly do not."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
-    """One definition of a table, as the pass sees it.
+    """One definition of a table, from the point of view of a pass.
 
     Parameters
     ----------
     wanted : bool
     condition : BoundCondition or None
     ordinals : dict of int to int
-        Place in the key, by index of a column whose values are hashed as the index has them.
+        Place in the key, by the index of a column whose values are hashed as in the index.
     joined : bool
-        All columns of the key are hashed together, too.
+        Whether all columns of the key are also hashed together.
     """
 
     wanted: bool
@@ -112,10 +112,10 @@ class LogRanges:
         self.end = int(ends[-1]) if len(begins) else 0
 
     def serve(self, selection: Selection) -> bool:
-        """Whether a pass may go by them."""
+        """Whether a pass may rely on them."""
         if selection.told is not None and not self._tells_definitions(selection):
             return False
-        # Whether a transaction without GTID is wanted hangs on what came before it.
+        # Whether a transaction without a GTID is wanted depends on the events before it.
         return not selection.done_records and (self._has_gtids or not selection.selects_gtids)
 
     def _tells_definitions(self, selection: Selection) -> bool:
@@ -133,7 +133,7 @@ class LogRanges:
     def extents(
         self, selection: Selection, definitions: Definitions | None, *, mariadb: bool
     ) -> Iterator[Extent]:
-        """What has to be read, in order; each is to be read before the next is asked for.
+        """The extents to read, in order; each must be read before the next is requested.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class LogRanges:
             yield _extent(open_, start, stop)
 
     def may_hold(self, selection: Selection, definitions: Definitions | None, *, mariadb: bool) -> bool:
-        """Whether anything that is selected may be there; parameters are those of `extents`."""
+        """Whether the ranges may contain anything selected; the parameters are those of `extents`."""
         stop = selection.stop_position
         if not self._complete and (stop is None or stop > self.end):
             return True
@@ -218,7 +218,7 @@ def _extent(open_: list[int], start: int, stop: int | None) -> Extent:
 
 
 class _Choice:
-    """What one pass wants of one log; `reads`: it also has to end, and to follow statements."""
+    """What one pass wants from one log; `reads`: it must also find its end, and follow statements."""
 
     def __init__(
         self,
@@ -248,7 +248,7 @@ class _Choice:
         yield len(self._ranges.firsts)
 
     def wanted(self, begin: int, end: int) -> Mask:
-        """Which of some ranges have to be read."""
+        """Which of some ranges must be read."""
         ranges, selection = self._ranges, self._selection
         inside, forced = self.inside(np.arange(begin, end)), self._forced(np.arange(begin, end))
         wanted = inside & forced
@@ -267,14 +267,14 @@ class _Choice:
         return wanted
 
     def inside(self, numbers: Numbers) -> Mask:
-        """Which ranges hold something between the positions where the pass begins and ends."""
+        """Which ranges overlap the positions between which the pass reads."""
         rows = self._ranges.firsts[numbers]
         start, stop = self._selection.start_position, self._selection.stop_position
         inside: Mask = self._ranges.column("end")[rows] > (start or 0)
         return inside if stop is None else inside & (self._ranges.column("begin")[rows] < stop)
 
     def _forced(self, numbers: Numbers, *, reported: bool = True) -> Mask:
-        """Which ranges are read whatever they hold: to end there, to follow statements, or to report."""
+        """Which ranges must be read in any case: to end there, to follow statements, or to report."""
         ranges, selection = self._ranges, self._selection
         rows = ranges.firsts[numbers]
         forced = np.zeros(len(rows), np.bool_)
@@ -367,7 +367,7 @@ class _Choice:
         except ConditionError as error:
             selection.met.unfit(table.full_name, error)
             return _Definition(False)
-        except BinlogError:  # reading says so
+        except BinlogError:  # reading reports it
             return _UNKNOWN
         selection.met.fits(table)
         return _Definition(True, condition, *_key_of(table, ranges.column("key")[number]))
@@ -465,7 +465,7 @@ class _Choice:
         return self._any_of(hashes, 1 << ordinal, rows)
 
     def _any_of(self, hashes: Iterable[int], bit: int, rows: Numbers) -> Mask:
-        """Which rows may have one of some hashes; `bit`: of what is hashed."""
+        """Which rows may have one of some hashes; `bit`: says what is hashed."""
         found: Mask = self._ranges.column("hashed")[rows] & bit == 0
         for i in np.flatnonzero(~found).tolist():
             found[i] = any(self._passes(int(rows[i]), one) for one in hashes)
@@ -478,7 +478,7 @@ class _Choice:
         return filters.passes(self._ranges.filter(filters.part_of(hash_))[row], hash_)
 
     def _whole_keys(self, node: Joined, known: _Definition) -> Iterator[list[list[int]]]:
-        """Of an AND that gives values for all columns of the key, of one image: the hashes of each key."""
+        """The hashes of keys, if an AND gives values for all columns of the key in one image."""
         if not known.joined or not known.ordinals:
             return
         given: dict[str, dict[int, list[int]]] = {}
@@ -516,7 +516,7 @@ def _flat(node: Joined) -> Iterator[BoundNode]:
 
 
 def _signed(span: Span, column: Column) -> Span:
-    """In the order of ``filters.as_signed``."""
+    """Values in the order of ``filters.as_signed``."""
     shift = 1 << 63 if column.dtype.kind == "u" else 0
     low = None if span.low is None else span.low - shift
     return Span(low, None if span.high is None else span.high - shift)
@@ -530,7 +530,7 @@ def _numbers_of(node: NumberTest) -> list[int] | None:
 
 
 def _values_of(node: TextColumnTest | GtidTest) -> frozenset[Any] | None:
-    """The values that a test asks for; None: others, too."""
+    """The values that a test accepts; None: it accepts others, too."""
     test = node.test
     if node.values is None and isinstance(test, TextSpan) and test.low is not None and test.low == test.high:
         return frozenset((test.low,))
@@ -538,7 +538,7 @@ def _values_of(node: TextColumnTest | GtidTest) -> frozenset[Any] | None:
 
 
 def _texts_of(node: TextColumnTest) -> list[bytes] | None:
-    """The values that a test asks for, as the log has them; None: others, too, or not known."""
+    """The values that a test accepts, as the log has them; None: also others, or they are not known."""
     values = _values_of(node)
     if values is None:
         return None

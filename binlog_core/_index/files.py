@@ -1,11 +1,11 @@
 """The file of an index: one Parquet file beside the logs, a row group per log, and checksums of everything.
 
-What is read from it is a hint from outside. Its rows are believed of the very log that they were made of, if
-all checksums are right; every damage is an `IndexDamage`, and memory stays near the size of a log's part.
+An index is untrusted input. Its rows are used only for the same log that they were made from, and only if
+all checksums are right. Any damage is an `IndexDamage`, and memory stays near the size of a log's part.
 
-Between the data and the footer, where Parquet does not look, stands a seal: JSON that tells which logs there
+Between the data and the footer, where Parquet does not look, is a seal: JSON that says which logs there
 are and where the values of each column lie, with their checksums; then its length, its own checksum, and a
-mark. Values are stored plainly, so that they are read without pyarrow, which bytes made to harm may crash.
+mark. Values are stored plainly, so that they can be read without pyarrow, which malicious bytes may crash.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ _UNTOLD: dict[str, Any] = {"definition": -1, "low": LEAST, "low_2": LEAST, "high
 
 
 class IndexDamage(Exception):
-    """The file of an index is not as it was written."""
+    """The file of an index was changed since it was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What tells a log from others, as it is stored.
+    """The identity of a stored log.
 
     Parameters
     ----------
@@ -106,12 +106,12 @@ class Entry:
 
     @property
     def identity(self) -> Identity:
-        """What its log is known by."""
+        """The identity of its log."""
         return Identity(self.size, self.head, self.tail)
 
 
 def identity_of(source: Source, size: int | None = None) -> Identity | None:
-    """The identity of a stored log, or of its first bytes; None: it cannot be known without reading all."""
+    """The identity of a stored log, or of its first bytes; None if that would require reading all of it."""
     whole = source.size
     if whole is None or not source.seekable or (size is not None and size > whole):
         return None
@@ -170,7 +170,7 @@ def _type_of(name: str) -> Any:
 
 
 def entry_of(log: str, identity: Identity, rows: pyarrow.Table, *, has_gtids: bool, whole: bool) -> Entry:
-    """What the file's metadata has about a log."""
+    """The entry of a log in the file's metadata."""
     return Entry(log, identity.size, identity.head, identity.tail, has_gtids, whole, rows.num_rows)
 
 
@@ -203,7 +203,7 @@ class IndexFile:
                 raise IndexDamage("its number of logs is not the one it states")
 
     def _unsealed(self) -> dict[str, Any]:
-        """What the seal says."""
+        """The contents of the seal."""
         size = self._source.size
         if size is None or size < 12:
             raise IndexDamage("it is not a Parquet file")
@@ -221,7 +221,7 @@ class IndexFile:
         return told
 
     def _chunks_of(self, entry: Entry, told: Any) -> dict[str, _Chunk]:
-        """Where the columns of a log are; no more than an index can have."""
+        """Where the columns of a log are, within the limits of an index."""
         found = {name: _Chunk(*map(_whole, one)) for name, one in zip(COLUMNS, told, strict=True)}
         most = _most(entry.size)
         if entry.rows > most // 16 or sum(chunk.length for chunk in found.values()) > most:
@@ -246,7 +246,7 @@ class IndexFile:
         with damage():
             if end - begin > 2 * sum(one.length + _LONGEST_PAGE_HEADER for one in chunks):
                 raise IndexDamage("the columns of a log are not stored together")
-            data = _read(self._source, begin, end - begin)  # in one: each request to a store takes time
+            data = _read(self._source, begin, end - begin)  # in one request: each takes time in a store
             return {
                 name: self._column(number, name, data[one.begin - begin : one.begin - begin + one.length])
                 for name, one in zip(columns, chunks, strict=True)
@@ -317,7 +317,7 @@ def _entry(told: dict[str, Any]) -> Entry:
 
 @contextlib.contextmanager
 def damage() -> Iterator[None]:
-    """Whatever goes wrong with what an index holds is an `IndexDamage`."""
+    """Turn every error about the contents of an index into an `IndexDamage`."""
     try:
         yield
     except (IndexDamage, MemoryError, ImportError):
@@ -372,7 +372,7 @@ def write(path: str, parts: Iterable[Part], *, mode: int) -> None:
     parts : iterable of (Entry, callable)
         The callable gives the rows when their turn comes.
     mode : int
-        The file's rights.
+        The file's permissions.
 
     Raises
     ------
@@ -448,7 +448,7 @@ def seal(file: Any, logs: list[dict[str, Any]], chunks: Any) -> None:
 
 
 def need_pyarrow() -> None:
-    """Raise MissingExtraError where pyarrow is not installed."""
+    """Raise MissingExtraError if pyarrow is not installed."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:

@@ -1,4 +1,4 @@
-"""Hashes of the values of key columns, and Bloom filters of them: built and asked a batch at a time.
+"""Hashes of the values of key columns, and Bloom filters of them, built and queried a batch at a time.
 
 A value is hashed as conditions compare it: numbers as whole numbers of their column's unit, text and bytes as
 the log has them. Conditions compare text exactly, whatever its collation: equal texts have equal bytes.
@@ -35,7 +35,7 @@ _NUMBERS = frozenset((Kind.INT, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.BIT,
 
 
 def form_of(column: Column) -> str | None:
-    """How a column's values are hashed, as text; None: they are not. Only equal forms may be compared."""
+    """How a column's values are hashed, as text; None: not hashed. Only equal forms may be compared."""
     if column.kind in _NUMBERS and column.dtype.names is None:
         return f"{column.kind.name} {column.dtype.str} {column.scale}"
     if column.kind in (Kind.TEXT, Kind.BINARY) and not column.compressed:
@@ -44,7 +44,7 @@ def form_of(column: Column) -> str | None:
 
 
 def is_number(column: Column) -> bool:
-    """Whether its values have an order that ranges can show."""
+    """Whether its values have an order, so that ranges can have bounds."""
     return column.kind in _NUMBERS
 
 
@@ -61,17 +61,17 @@ def as_signed(keys: NDArray[Any]) -> NDArray[Any]:
 
 
 def hashes_of_numbers(numbers: NDArray[np.int64], ordinal: int) -> Hashes:
-    """Of the values of a key's column with this place in the key."""
+    """Hashes of the values of the column with this place in the key."""
     return _index.hashes_of_numbers(numbers.view(np.uint64), _salt(ordinal))
 
 
 def hashes_of_texts(buffer: Any, spans: NDArray[np.void], pad_to: int, ordinal: int) -> Hashes:
-    """The same of texts in a buffer: of 32 bytes and the length; of padded ones without the zeros behind."""
+    """The same for texts in a buffer: of 32 bytes and the length; padded texts without trailing zeros."""
     return _index.hashes_of_texts(np.frombuffer(buffer, np.uint8), spans, bool(pad_to), _salt(ordinal))
 
 
 def hash_of(value: int | bytes, column: Column, ordinal: int) -> int:
-    """The hash of one value of a condition, as `whole_numbers` has it, or as its bytes are in the log."""
+    """The hash of one value of a condition: a number from `whole_numbers`, or bytes as in the log."""
     if isinstance(value, int):
         return int(hashes_of_numbers(np.array([value], np.int64), ordinal)[0])
     span = np.array([(0, len(value))], SPAN_DTYPE)
@@ -99,11 +99,11 @@ class Values:
 
     @property
     def span(self) -> int:
-        """How many different values there can be."""
+        """The most different values that there can be."""
         return 1 << 63 if self.least is None or self.most is None else self.most - self.least + 1
 
     def is_dense(self) -> bool:
-        """At least half of the numbers between the least and the greatest occur."""
+        """Whether at least half of the numbers between the least and the greatest occur."""
         if self.span > 4 * self.count:
             return False
         if self._ascending:
@@ -114,7 +114,7 @@ class Values:
         return 2 * int(np.count_nonzero(marks)) >= self.span
 
     def hashes(self) -> Hashes:
-        """Of all values."""
+        """The hashes of all values."""
         values = self._parts[0] if len(self._parts) == 1 else np.concatenate(self._parts)
         return hashes_of_numbers(values, self._ordinal) if self._numbers else values
 
@@ -122,8 +122,8 @@ class Values:
 def of_key(columns: Sequence[Values]) -> tuple[Hashes, int]:
     """All hashes for a filter of the keys in a range, and a bit for each column that it covers.
 
-    A column's numbers need none where they are at least half of those between the least and the greatest, and
-    a key of several columns none where there are hardly more combinations than keys.
+    A column needs no hashes if its numbers are at least half of those between the least and the greatest; nor
+    does a key of several columns with hardly more combinations than keys.
 
     Parameters
     ----------
@@ -148,12 +148,12 @@ def of_key(columns: Sequence[Values]) -> tuple[Hashes, int]:
 
 
 def joined(hashes: Sequence[Hashes]) -> Hashes:
-    """Of the whole key, of those of its columns."""
+    """The hashes of whole keys, from those of their columns."""
     return reduce(_index.joined, hashes)
 
 
 def joined_hash(hashes: Iterable[int]) -> int:
-    """The same of one key."""
+    """The hash of one whole key."""
     return int(joined([np.array([one], np.uint64) for one in hashes])[0])
 
 
@@ -172,7 +172,7 @@ def made_filter(hashes: Hashes) -> list[bytes]:
 
 
 def made_list(hashes: Hashes) -> bytes | None:
-    """The beginnings of a few different hashes; None: they are more, and a filter is smaller."""
+    """The leading bits of a few different hashes; None if there are so many that a filter is smaller."""
     if len(hashes) > 16 * _FEW or len(set(hashes[: 2 * _FEW].tolist())) > _FEW:
         return None
     found = sorted(set(hashes.tolist()))
@@ -190,7 +190,7 @@ def part_of(hash_: int) -> int:
 
 
 def passes(part: bytes, hash_: int) -> bool:
-    """Whether the hash may be one of those that a filter was made of. An empty part is that of no filter."""
+    """Whether the hash may be one of those that a filter was made from. An empty part means no filter."""
     size = 8 * len(part)
     place, step = hash_ & 0xFFFFFFFF, hash_ >> 28 & 0xFFFFFFFF | 1
     for _ in range(_PROBES if size else 0):
@@ -208,7 +208,7 @@ def _part_len(count: int) -> int:
 
 
 def _distinct(hashes: Hashes) -> int:
-    """About how many different ones there are: counted by the marks that they leave in a field of bits."""
+    """An estimate of the number of different hashes, from the bits that they set in a bitmap."""
     if len(hashes) < 64:
         return len(hashes)
     bits = (2 * len(hashes)).bit_length()

@@ -1,4 +1,4 @@
-"""The indexes beside the logs of a pass: found, checked to belong to these logs, and kept open."""
+"""The indexes beside the logs of a pass: finds them, checks that they belong to the logs, keeps them open."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Indexes:
-    """Indexes that were looked for, by their paths."""
+    """The indexes that were looked for, by their paths."""
 
     def __init__(self) -> None:
         self._opened: dict[str, IndexFile | None] = {}
@@ -45,7 +45,7 @@ class Indexes:
         ----------
         file : LogFile
         report : Report
-            Called with a damaged index.
+            Counts damaged indexes.
         """
         if file.target is not None or file.chained or is_server(file.path):
             return None
@@ -81,7 +81,7 @@ class Indexes:
                     source.seek(0)
                     if source.peek(4) != MAGIC:
                         return None
-        except BinlogError:  # reading says so
+        except BinlogError:  # reading reports it
             return None
         return LogRanges(index, number, complete=entry.whole and size == entry.size, on_damage=on_damage)
 
@@ -92,7 +92,7 @@ class Indexes:
         definitions: Definitions | None,
         by: Selection | None = None,
     ) -> Iterator[Group]:
-        """What a decoder gives, without ranges that hold nothing that is selected.
+        """The groups of a decoder, without reading ranges that contain nothing selected.
 
         Parameters
         ----------
@@ -100,9 +100,9 @@ class Indexes:
         file : LogFile or None
             Its log, if it is known.
         definitions : Definitions or None
-            Those of the decoder.
+            The decoder's definitions.
         by : Selection or None
-            What is selected, if it is less than the decoder's.
+            The selection, if it is narrower than the decoder's.
         """
         extents = self._extents(decoder, file, definitions, by or decoder.selection)
         if extents is None:
@@ -135,7 +135,7 @@ class Indexes:
     def leave_most_out(
         self, files: LogFiles, settings: Settings, selection: Selection, format_: FormatDescription | None
     ) -> bool:
-        """Whether less than half of the logs of a pass has to be read, so that one thread is enough."""
+        """Whether less than half of a pass's logs must be read, so that one thread is enough."""
         kept = size = 0
         first, last = settings.file_range(files)
         self._ahead.clear()
@@ -151,15 +151,15 @@ class Indexes:
         return 2 * kept < size
 
     def may_hold(self, file: LogFile, selection: Selection, definitions: Definitions | None) -> bool:
-        """Whether a part of a log may hold what is selected.
+        """Whether a part of a log may contain anything selected.
 
         Parameters
         ----------
         file : LogFile
         selection : Selection
-            With the positions of the part: of transactions that begin in it.
+            With the positions of the part, for the transactions that begin in it.
         definitions : Definitions or None
-            That no statement changes.
+            Definitions that no statement changes.
         """
         ranges = self._ranges_of(file)
         if ranges is None or not ranges.serve(selection):
@@ -171,7 +171,7 @@ class Indexes:
         return ranges.may_hold(selection, definitions, mariadb=self._mariadb[file.path])
 
     def _ranges_of(self, file: LogFile) -> LogRanges | None:
-        """What `of` gives, kept for later readers of the log."""
+        """The result of `of`, kept for later readers of the log."""
         if file.path not in self._ahead:
             self._ahead[file.path] = self.of(file, Report(warn=False))
         return self._ahead[file.path]

@@ -36,7 +36,7 @@ _BEGIN = np.frombuffer(b"\0BEGIN", np.uint8)
 
 @dataclass(slots=True)
 class Range:
-    """Some complete consecutive transactions, or what comes before the first one.
+    """Some complete consecutive transactions, or the events before the first one.
 
     Parameters
     ----------
@@ -63,25 +63,24 @@ class Range:
 class Ranges:
     """The ranges of a log; the last ends with it, or before it is damaged, torn or has another descriptor.
 
-    A range begins where a transaction does, about each MiB. Headers are walked over as they are asked for:
-    right after their rows, which have brought them into the processor's caches.
+    A range begins with a transaction, about every MiB. Headers are read on demand, right after their rows,
+    which have brought them into the processor's caches.
 
     Parameters
     ----------
     track : Track
-        Track of the log, at its beginning.
+        The log's track, at its beginning.
 
     Attributes
     ----------
     found : list of Range
-        That were met; the last one may continue.
+        Ranges found so far; the last one may continue.
     begins : list of int
         Where each begins.
     has_gtids : bool
         Each but the first begins with a GTID.
     sound : int
-        How many are whole, once the walk is over: all, or all but the last, which may end inside a
-        transaction.
+        How many are complete at the end: all, or all but the last, which may end inside a transaction.
     """
 
     def __init__(self, track: Track) -> None:
@@ -173,7 +172,7 @@ def _tell(one: Range, headers: NDArray[np.void]) -> None:
 
 
 def known_of(known: set[int] | None, told: set[int] | None) -> set[int] | None:
-    """The known servers or threads with those of more events added; None if unknown, or more than 1000."""
+    """The known servers or threads, with those of more events; None if unknown, or more than 1000."""
     if known is None or told is None:
         return None
     known |= told

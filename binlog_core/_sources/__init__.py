@@ -1,1 +1,1 @@
-"""Where the bytes of a log come from: files, folders, streams and stores, packed or encrypted."""
+"""Sources of a log's bytes: files, folders, streams and stores, compressed or encrypted."""

@@ -1,4 +1,4 @@
-"""Logs of a followed archive: the next comes in the same segment of its timeline, or in the one after."""
+"""Logs of a followed archive: the next is in the same segment of its timeline, or in the one after."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ class ArchivedLog(LogFile):
     done_gtid: Gtid | MariadbGtid | None = None
 
     def open(self) -> Source:
-        """As of any log."""
+        """The log's name, as for any log."""
         source = super().open()
         source.done_records, source.done_gtid = self.done_records, self.done_gtid
         return source
 
     def follower(self, source: Source, stop: threading.Event, report: Report) -> Follower:
-        """What waits at the end of this log, and knows the timeline."""
+        """The object that waits at the end of this log, and knows the timeline."""
         return _ArchiveFollower(source, self.archive, stop=stop, report=report)
 
     def after(self, decoder: LogDecoder) -> LogFile | None:
-        """The log that comes after this one, with its own share in the history."""
+        """The log after this one, with its own share in the history."""
         follower = decoder.track.follower
         if follower is None or follower.next_path is None:
             return None
@@ -62,7 +62,7 @@ class ArchivedLog(LogFile):
         return found
 
     def following(self) -> LogFile | None:
-        """The log that comes after this one, if it exists."""
+        """The log after this one, if it exists."""
         path = next_log_after(self.path) or next_segment(self.path, self.archive)
         return self._at(path) if path is not None else None
 

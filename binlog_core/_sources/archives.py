@@ -56,7 +56,7 @@ def archived_logs(
     Raises
     ------
     NotABinlogError
-        It has no logs yet.
+        The archive has no logs yet.
     """
     files: list[LogFile] = []
     missing: str | None = None  # what is missing before the next log

@@ -29,8 +29,8 @@ class DecompressedSource(Source):
     kind : str
         gzip, zstd or xz.
 
-    Going back starts again at the front of the file. Whatever the file claims, one step holds
-    at most 16 MiB of decompressed bytes (and the window that zstd and xz need: 128 and 512 MiB at most).
+    Going back starts again at the beginning of the file. Whatever the file claims, one step holds
+    at most 16 MiB of decompressed bytes (and the windows that zstd and xz need: at most 128 and 512 MiB).
     """
 
     def __init__(self, inner: Source, kind: str) -> None:
@@ -123,9 +123,9 @@ class DecompressedSource(Source):
 
 
 def open_packed(place: Place, path: str) -> Source | None:
-    """A log that its archive has compressed since it was listed, as it was; None: it has not.
+    """The uncompressed log, if its archive has compressed it since it was listed; None if not.
 
-    What was planned for its bytes, to be read by range, still holds: they are unpacked into a temporary file.
+    Plans to read its bytes by range stay valid: the log is unpacked into a temporary file.
     """
     if not place.exists(f"{path}.zst"):
         return None

@@ -1,4 +1,4 @@
-"""What deltalake needs to open a table: itself, and the options of a store in its words."""
+"""deltalake, and the options of a store under the names that it uses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def import_deltalake() -> None:
 
 
 def delta_options(options: dict[str, Any] | None) -> dict[str, str] | None:
-    """Options of a store in the words of deltalake; what they lack it asks the environment for."""
+    """Options of a store under deltalake's names; it looks up missing ones in the environment."""
     found = {_NAMES.get(name, name): str(value) for name, value in s3_words(options or {}).items()}
     scheme = found.pop("scheme", "https")
     if endpoint := found.get("AWS_ENDPOINT_URL") or s3_endpoint():

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..errors import EncryptionError, MissingExtraError
 
-BINLOG_KEY = 1  # the number that MariaDB's servers take for their logs
+BINLOG_KEY = 1  # the number of the key that MariaDB servers use for their logs
 _KEYS_LIMIT = 16 << 20
 
 # The plugin hides its keys from a casual look; they are not encrypted.
@@ -25,7 +25,7 @@ _PLUGIN_MASK = b"*305=Ljt0*!@$Hnm(*-9-w;:"
 
 
 def mysql_key(keys: Any, key_id: str, path: str) -> bytes:
-    """The key of an id among `keys` (a path or a mapping); EncryptionError names it."""
+    """The key with an id among `keys` (a path or a mapping); the EncryptionError names it."""
     if keys is None:
         raise EncryptionError(
             f"the log is encrypted with key {key_id!r}: give the server's keyring file as keys=", path=path
@@ -57,7 +57,7 @@ def read_keyring(path: str | os.PathLike[str]) -> dict[str, bytes]:
     Raises
     ------
     EncryptionError
-        The file cannot be read or is none.
+        The file cannot be read or is not a keyring file.
     """
     data = _read_keys(path)
     try:
@@ -91,7 +91,7 @@ def _plugin_keys(data: bytes) -> dict[str, bytes]:
 
 
 def mariadb_key(keys: Any, version: int, path: str) -> bytes:
-    """MariaDB's key for logs among `keys` (a path or a mapping); EncryptionError names it."""
+    """MariaDB's key for logs among `keys` (a path or a mapping); the EncryptionError names it."""
     needed = f"key number {BINLOG_KEY} (version {version})"
     if keys is None:
         raise EncryptionError(
@@ -158,7 +158,7 @@ def _read_keys(path: str | os.PathLike[str]) -> bytes:
 
 
 def ciphers_of(path: str) -> Any:
-    """The module of ciphers of cryptography; MissingExtraError with the log's path without it."""
+    """The cipher module of cryptography; without it, a MissingExtraError with the log's path."""
     try:
         from cryptography.hazmat.primitives import ciphers
     except ImportError as exc:

@@ -1,4 +1,4 @@
-"""Waiting for what a running server writes next: more of a log, or the log after it."""
+"""Waits for what a running server writes next: more of a log, or the log after it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .places import LocalFiles, is_log
 from .sources import Source
 
 _ROTATE_POSITION_LEN = 8
-_ENCRYPTED_HEAD_LEN = 512  # what shows how to read an encrypted log
+_ENCRYPTED_HEAD_LEN = 512  # the bytes that show how to read an encrypted log
 _TAIL_LEN = 1024  # longer than a ROTATE event, which holds a file's name
 
 
@@ -33,12 +33,12 @@ class Follower:
     stop : threading.Event or None
         Ends the waiting when set, from another thread or a signal handler.
     report : Report or None
-        Called with numbers that are missing after this log.
+        Counts numbers that are missing after this log.
 
     Attributes
     ----------
     next_path : str or None
-        The log that follows, once `wait` said "next".
+        The log that follows, once `wait` has returned "next".
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Follower:
         Parameters
         ----------
         timeout : float or None
-            Seconds; None waits for ever.
+            Seconds; None waits forever.
 
         Returns
         -------
@@ -76,14 +76,14 @@ class Follower:
         Raises
         ------
         BinlogError
-            The log ends with the name of the next one, which is not there although a later one is: it was
+            The log ends with the name of the next one, which does not exist although a later one does: it was
             removed before it was read.
         """
         end = None if timeout is None else time.monotonic() + timeout
         while not self._source.peek(1):
             following = self._following()
             if following is not None:
-                # The server ends a log before it begins the next: look once more.
+                # The server ends a log before it begins the next: check once more.
                 if self._source.peek(1):
                     return "more"
                 self.next_path = following
@@ -144,14 +144,14 @@ def next_log_after(path: str) -> str | None:
     Returns
     -------
     str or None
-        None: it is not there, or what shows how to read it is not written yet.
+        None: it does not exist, or the bytes that show how to read it are not written yet.
     """
     name = LogName.of(path)
     return logs_after(path).get(name.number + 1) if name else None
 
 
 def logs_after(path: str) -> dict[int, str]:
-    """Logs of the same base name and a greater number in a local log's directory; one of each number."""
+    """Logs with the same base name and a greater number in a local log's directory; one for each number."""
     name = LogName.of(path)
     if name is None:
         return {}

@@ -1,4 +1,4 @@
-"""What `open` was given, as logs in order: a path, URL, directory, index file, stream or bytes."""
+"""The logs of a target of `open`, in order: of a path, URL, directory, index file, stream or bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LogFile:
     Parameters
     ----------
     path : str
-        Its path or URL; ``<bytes>``, ``<stdin>`` or the file object's name where it has none.
+        Its path or URL; without one, ``<bytes>``, ``<stdin>`` or the file object's name.
     target : object
         The bytes, or a `SharedFile` of a file object; None for a path.
     keys, mmap, storage_options
@@ -55,11 +55,11 @@ class LogFile:
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
     share: Share | None = field(default=None, repr=False)
 
-    chained: ClassVar[bool] = False  # which log comes after it is known once it has been read
+    chained: ClassVar[bool] = False  # the log after it is known only once it has been read
 
     @property
     def name(self) -> str:
-        """Its path as it is shown: of a URL without user, password and signature."""
+        """Its path for display: a URL without user, password and signature."""
         return shown_url(self.path)
 
     def __repr__(self) -> str:
@@ -67,13 +67,13 @@ class LogFile:
 
     @property
     def divisible(self) -> bool:
-        """Several threads may open it at any time: bytes, or a local file that is not a pipe."""
+        """Whether several threads may open it at any time: bytes, or a local file that is not a pipe."""
         if self.target is not None:
             return not isinstance(self.target, SharedFile)
         return not is_server(self.path) and not is_url(self.path) and os.path.isfile(self.path)
 
     def check_share(self) -> None:
-        """Refuse to read on over a gap of its archive.
+        """Refuse to continue reading over a gap of its archive.
 
         Raises
         ------
@@ -110,11 +110,11 @@ class LogFile:
         return BufferSource(self.target, self.path)
 
     def follower(self, source: Source, stop: threading.Event, report: Report) -> Follower | ServerFollower:
-        """What waits at the end of this log, opened as `source`."""
+        """The object that waits at the end of this log, which is open as `source`."""
         return Follower(source, stop=stop, report=report)
 
     def after(self, decoder: LogDecoder) -> LogFile | None:
-        """The log that comes after this one, which `decoder` followed to its end; None: none does."""
+        """The log after this one, which `decoder` followed to its end; None: there is none."""
         follower = decoder.track.follower
         path = follower.next_path if follower is not None else None
         return replace(self, path=path) if path is not None else None
@@ -131,7 +131,7 @@ class LogFile:
 
 @dataclass(frozen=True)
 class IndexFile:
-    """An index file as a target, for one with another name or with logs in other folders.
+    """An index file as a target, for one with a different name or with logs in other folders.
 
     A path that ends in ``.index`` is always read as an index file.
 
@@ -159,10 +159,11 @@ class LogFiles(Sequence[LogFile]):
     Attributes
     ----------
     gaps : tuple of Gap
-        Numbers that are missing between them: logs that were purged, lost or are not logs any more.
+        Numbers that are missing between them: logs that were purged or lost, or files that are no longer
+        logs.
     left_out : tuple of LeftOut
-        Files of a directory that have a number which another has too: ``bin.000001.gz`` beside
-        ``bin.000001``, or ``bin.0000001``. The one that is named as a server does is read.
+        Files of a directory with the same number as another: ``bin.000001.gz`` beside ``bin.000001``, or
+        ``bin.0000001``. The one with the server's naming is read.
     """
 
     def __init__(
@@ -173,7 +174,7 @@ class LogFiles(Sequence[LogFile]):
         self.left_out = tuple(left_out)
 
     def tell(self, report: Report) -> None:
-        """Count gaps, and files that were left out."""
+        """Count gaps and files that were left out."""
         for gap in self.gaps:
             report.add("file_gaps", path=self._files[0].path, detail=str(gap))
         for path, kept in self.left_out:
@@ -211,7 +212,7 @@ def resolve(
     mmap : bool or None
         As in ``sources.open_local``.
     storage_options : dict or None
-        For fsspec; without it credentials come from the environment.
+        Options for fsspec; without them, credentials come from the environment.
 
     Returns
     -------
@@ -221,7 +222,7 @@ def resolve(
     Raises
     ------
     NotABinlogError
-        A directory without a log.
+        The directory has no log.
     BinlogError
         The target cannot be read, or an index file names logs that are not there; `MissingFileError`: it does
         not exist.
@@ -290,7 +291,7 @@ def check_no_server(target: object) -> None:
 
 
 def _matching(path: str) -> list[str] | None:
-    """Local files that a glob pattern matches, without index files and notes beside logs; None: not one."""
+    """Local files that match a pattern, without index files and notes beside logs; None: not a pattern."""
     if is_url(path) or not _PATTERN.search(path) or os.path.exists(path):
         return None
     found = sorted(one for one in glob.glob(path, recursive=True) if os.path.isfile(one))
@@ -305,7 +306,7 @@ def _text(path: Any) -> str:
 
 
 def _joined(parts: Sequence[LogFiles]) -> LogFiles:
-    """Several targets' logs, in the order given; gaps are those between all of them."""
+    """The logs of several targets, in the given order; gaps are those between all of them."""
     files = [file for part in parts for file in part]
     if not files:
         raise BinlogError("no logs given")
@@ -316,7 +317,7 @@ def _joined(parts: Sequence[LogFiles]) -> LogFiles:
 
 
 def unwrap(source: Source, keys: Any = None) -> Source:
-    """Put decompression and decryption around the stored bytes of a log, as its first bytes ask for.
+    """Put decompression and decryption around the stored bytes of a log, as its first bytes require.
 
     Parameters
     ----------
@@ -327,7 +328,7 @@ def unwrap(source: Source, keys: Any = None) -> Source:
     Returns
     -------
     Source
-        `source` itself where it is a plain log, or no log at all.
+        `source` itself if it is a plain log, or not a log at all.
     """
     from .mariadb_encryption import MariaDBDecryptedSource, find_start_encryption
 

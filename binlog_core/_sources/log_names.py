@@ -13,12 +13,12 @@ SEGMENT = re.compile(r"timeline-[0-9]+")  # of an archive
 
 
 class LogName(NamedTuple):
-    """A log's path or URL, taken apart.
+    """A log's path or URL, split into its parts.
 
     Parameters
     ----------
     base : str
-        All before the number, folder included.
+        Everything before the number, including the folder.
     number : int
     digits : str
         The number as it is written.
@@ -41,23 +41,23 @@ class LogName(NamedTuple):
 
     @property
     def doubt(self) -> tuple[bool, bool]:
-        """Greater where it is less likely the server's own name: six digits, more if needed; not packed."""
+        """Greater the less likely it is the server's own name: six digits, more if needed; not compressed."""
         return self.digits != f"{self.number:06}", bool(self.packed)
 
 
 def name_within(path: str) -> str:
-    """The name that tells a log from others of its archive: with the folder of a later segment."""
+    """The name that is unique in its archive: with the folder of a later segment."""
     *_, folder, name = ["", *re.split(r"[/\\]", path)]
     return f"{folder}/{name}" if SEGMENT.fullmatch(folder) else name
 
 
 def unpacked(path: str) -> str:
-    """A log's path or name, without what tells how the file is compressed."""
+    """A log's path or name, without the suffix of its compression."""
     return re.sub(r"\.(gz|zst|xz)$", "", path)
 
 
 def name_key(path: str) -> tuple[str, int, str]:
-    """What sorts logs: base name and number."""
+    """The sort key of logs: base name and number."""
     name = LogName.of(path)
     return (name.base, name.number, path) if name else (path, -1, path)
 
@@ -88,7 +88,7 @@ class LeftOut(NamedTuple):
     ----------
     path : str
     kept : str
-        The one that is read.
+        The file that is read.
     """
 
     path: str
@@ -101,7 +101,7 @@ class Ordered(NamedTuple):
     Parameters
     ----------
     logs : list of str
-        By base name and number.
+        The logs, by base name and number.
     gaps : list of Gap
     left_out : list of LeftOut
     """
@@ -117,9 +117,9 @@ def order_logs(paths: Iterable[str], logs: Collection[str]) -> Ordered:
     Parameters
     ----------
     paths : iterable of str
-        All files; hidden ones, such as an archiver writes first, are none of the directory's logs.
+        All files; hidden ones, such as those that an archiver writes first, do not count as logs.
     logs : collection of str
-        Those that are logs, by their first bytes.
+        Those that are logs, judged by their first bytes.
     """
     by_number: dict[tuple[str, int, str], list[str]] = {}
     others: list[str] = []
@@ -137,7 +137,7 @@ def order_logs(paths: Iterable[str], logs: Collection[str]) -> Ordered:
         kept.append(best)
         left_out += [LeftOut(path, best) for path in rest]
     bases = {base for base, number, _ in by_number if number >= 0}
-    # A numbered file that is not a log stands where a log was: its number counts as missing.
+    # A numbered file that is not a log has the place of a log: its number counts as missing.
     lost = [path for path in others if (name := LogName.of(path)) and name.base in bases]
     return Ordered(kept, find_gaps(kept, lost), left_out)
 
@@ -148,7 +148,7 @@ def _doubt(path: str) -> tuple[tuple[bool, bool], str]:
 
 
 def find_gaps(logs: Iterable[str], lost: Iterable[str] = ()) -> list[Gap]:
-    """Numbers that are missing between logs of the same base name, or that only `lost` files have."""
+    """Numbers that are missing between logs with the same base name, or that only `lost` files have."""
     numbers: dict[str, set[int]] = {}
     missing: dict[str, set[int]] = {}
     for target, paths in ((numbers, logs), (missing, lost)):

@@ -32,7 +32,7 @@ from .encryption_keys import BINLOG_KEY, ciphers_of, mariadb_key
 from .sources import Source
 
 _BLOCK_LEN = 16
-_KIND_LEN = LENGTH_AT - TYPE_AT  # of type code and server_id, which stand before the time once decrypted
+_KIND_LEN = LENGTH_AT - TYPE_AT  # of type code and server_id, which come before the time after decryption
 _LAST_TYPE = 175  # a little above what servers write today
 _READ_LEN = 1 << 20
 _LEAST_RUN = 4  # fewer events are decrypted faster one by one
@@ -48,7 +48,7 @@ class StartEncryption:
         Offset of the event.
     key_version : int
     nonce : bytes
-        12 bytes; an event's initialisation vector is these and its position.
+        12 bytes; an event's initialization vector is made of these and its position.
     end : int
         Where the first encrypted event begins.
     checksum : bool
@@ -63,7 +63,7 @@ class StartEncryption:
 
 
 def find_start_encryption(source: Source) -> StartEncryption | None:
-    """Look whether a plain log continues with MariaDB's START_ENCRYPTION_EVENT after its descriptor.
+    """Check whether a plain log continues with MariaDB's START_ENCRYPTION_EVENT after its descriptor.
 
     Parameters
     ----------
@@ -73,13 +73,13 @@ def find_start_encryption(source: Source) -> StartEncryption | None:
     Returns
     -------
     StartEncryption or None
-        None: the log is not encrypted (copies that ``mariadb-binlog --raw`` fetched are not, though
-        they keep the event), or ends before that can be told.
+        None: the log is not encrypted (nor are copies that ``mariadb-binlog --raw`` fetched, although
+        they keep the event), or ends too early to know.
 
     Raises
     ------
     EncryptionError
-        The event names an unknown scheme or has another length than it must.
+        The event names an unknown scheme or has a wrong length.
     """
     head = source.peek(FIRST_EVENT + HEADER_LENGTH_V3)
     if not begins_with_descriptor(head):
@@ -92,7 +92,7 @@ def find_start_encryption(source: Source) -> StartEncryption | None:
     if len(event) < start + HEADER_LENGTH_V3 or type_of(event, start) != EventType.MARIADB_START_ENCRYPTION:
         return None
     if flags_of(event, start) & IGNORABLE_FLAG:
-        # A server that sends an encrypted log to a client decrypts it, and says so by this flag.
+        # A server that sends an encrypted log to a client decrypts it, which this flag shows.
         return None
     event_length = length_of(event, start)
     checksum = event_length == HEADER_LENGTH_V3 + 17 + 4
@@ -132,10 +132,10 @@ class MariaDBDecryptedSource(Source):
 
     Notes
     -----
-    Each event is encrypted for itself and keeps its place and length; the length stays in clear, so
-    to seek is to hop from event to event. Large events are decrypted piece by piece.
-    The server's AES mode (``file_key_management_encryption_algorithm``) is not in the log: the one
-    that makes an event of the first is taken.
+    Each event is encrypted separately and keeps its place and length; the length is not encrypted, so
+    seeking goes from event to event. Large events are decrypted piece by piece.
+    The server's AES mode (``file_key_management_encryption_algorithm``) is not in the log: the mode
+    that decrypts the first event to a valid one is used.
     """
 
     decrypted = True
@@ -149,7 +149,7 @@ class MariaDBDecryptedSource(Source):
         try:
             key = mariadb_key(keys, start.key_version, inner.path)
         except EncryptionError as error:
-            if error.path == self.path:  # and not that of the file of keys
+            if error.path == self.path:  # not the path of the key file
                 error.located(offset=start.offset, type_code=EventType.MARIADB_START_ENCRYPTION)
             raise
         self._mode: _Cbc | _Ctr = _Cbc(key, inner.path)
@@ -165,7 +165,7 @@ class MariaDBDecryptedSource(Source):
 
     @property
     def size(self) -> int | None:
-        """Bytes of the plain log as of now."""
+        """Bytes of the plain log at present."""
         return self._inner.size
 
     @property
@@ -175,13 +175,13 @@ class MariaDBDecryptedSource(Source):
 
     def _restart(self, event: int, length: int) -> None:
         self._raw = b""  # read from inner
-        self._at = 0  # of which this many bytes are used
+        self._at = 0  # this many of these bytes are used
         self._plain = memoryview(b"")  # decrypted, not fetched yet
-        self._event = event  # where the current event begins; what is in clear counts as one event
-        self._length = self._left = length  # its length, and how much is still to come; 0: not known yet
+        self._event = event  # where the current event begins; the plain beginning counts as one event
+        self._length = self._left = length  # its length, and how much is still missing; 0: not known yet
 
     def _available(self, size: int) -> int:
-        """Read until `size` bytes are available, or no more for now; returns how many are."""
+        """Read until `size` bytes are available, or there are no more for now; return how many are."""
         have = len(self._raw) - self._at
         while have < size and (more := self._inner.read(max(size - have, _READ_LEN))):
             self._raw = self._raw[self._at :] + more
@@ -243,7 +243,7 @@ class MariaDBDecryptedSource(Source):
         starts = [self._at]
         while starts[-1] + HEADER_LENGTH_V3 <= end:
             length = length_of(self._raw, starts[-1])
-            # The shortest event has no whole block, and _next_length reports what cannot be.
+            # The shortest event has no complete block, and _next_length reports impossible lengths.
             if length <= HEADER_LENGTH_V3 or length > end - starts[-1]:
                 break
             starts.append(starts[-1] + length)
@@ -257,7 +257,7 @@ class MariaDBDecryptedSource(Source):
         )
 
     def _next_length(self) -> int | None:
-        """Bytes of the next event, None if they are not there yet."""
+        """The length of the next event; None if it is not there yet."""
         if self._available(HEADER_LENGTH_V1) < HEADER_LENGTH_V1:
             return None
         length = length_of(self._raw, self._at)
@@ -271,7 +271,7 @@ class MariaDBDecryptedSource(Source):
 
     def _decrypt_begin(self, mode: _Cbc | _Ctr, data: bytes, position: int, *, last: bool) -> bytes:
         """Decrypt the beginning of an event, or the whole."""
-        # Positions wrap at 4 GiB. The length changed places with the first four bytes.
+        # Positions wrap at 4 GiB. The length has swapped places with the first four bytes.
         mode.begin(self._start.nonce + (position & 0xFFFFFFFF).to_bytes(4, "little"))
         plain = mode.decrypt(data[TYPE_AT:LENGTH_AT] + data[:TYPE_AT] + data[NEXT_POSITION_AT:], last=last)
         return (
@@ -284,7 +284,7 @@ class MariaDBDecryptedSource(Source):
     def _peek_telling_event(self) -> tuple[int, bytes] | None:
         """The first encrypted event that shows the mode, and its position; at most 1 MiB of it.
 
-        An event of one part of a block is the same in both modes. None: there is none yet.
+        An event of less than a block is the same in both modes. None: there is none yet.
         """
         position = self._start.end
         while self._available(position + 20) == position + 20:
@@ -349,7 +349,7 @@ class _Cbc:
 
     def __init__(self, key: bytes, path: str) -> None:
         ciphers = ciphers_of(path)
-        # ECB and an XOR of our own: a new CBC context for each event costs more than small events do.
+        # ECB and a separate XOR: a new CBC context for each event costs more than a small event itself.
         cipher = ciphers.Cipher(ciphers.algorithms.AES(key), ciphers.modes.ECB())
         self._decryptor, self._encryptor = cipher.decryptor(), cipher.encryptor()
 
@@ -363,7 +363,7 @@ class _Cbc:
         starts : list of int
             Where each begins in `data`, and the end of the last.
         position : int
-            Of `data` in the log.
+            Position of `data` in the log.
         nonce : bytes
         """
         ivs: list[bytes] = []

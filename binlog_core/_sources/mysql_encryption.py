@@ -35,7 +35,7 @@ class MySQLDecryptedSource(Source):
     Notes
     -----
     The file's own key is derived from its password, which the server's key decrypts. AES-CTR can begin
-    at any block, so the source is as seekable as the file.
+    at any block, so the source can seek wherever the file can.
     """
 
     def __init__(self, inner: Source, keys: Any) -> None:
@@ -47,7 +47,7 @@ class MySQLDecryptedSource(Source):
         try:
             self._unlock(keys)
         except EncryptionError as error:
-            if error.path == self.path:  # and not that of the file of keys
+            if error.path == self.path:  # not the path of the key file
                 error.located(offset=0)
             raise
 
@@ -68,7 +68,7 @@ class MySQLDecryptedSource(Source):
 
     @property
     def size(self) -> int | None:
-        """Bytes of the plain log as of now."""
+        """Bytes of the plain log at present."""
         size = self._inner.size
         return None if size is None else max(size - self._start, 0)
 
@@ -94,7 +94,7 @@ class MySQLDecryptedSource(Source):
 
 
 def _parse_mysql_header(header: bytes, path: str) -> tuple[str, bytes, bytes]:
-    """Key id, encrypted password and its initialisation vector."""
+    """Key id, encrypted password and its initialization vector."""
     if len(header) < _HEADER_LEN:
         raise EncryptionError(
             f"the header of an encrypted log is cut off after {len(header)} bytes", path=path

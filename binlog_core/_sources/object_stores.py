@@ -1,4 +1,4 @@
-"""Logs in object stores and HDFS through pyarrow's own file systems, which need no further library."""
+"""Logs in object stores and HDFS, through pyarrow's own file systems, which need no other library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GCS = ("gs", "gcs")
 _AZURE = ("abfs", "abfss")
 _HADOOP = ("hdfs", "viewfs")
 
-# What fsspec and others call it, and what pyarrow does.
+# Names of fsspec and others, and pyarrow's names.
 _S3_NAMES = {
     "key": "access_key",
     "secret": "secret_key",
@@ -55,13 +55,13 @@ def arrow_filesystem(url: str, options: dict[str, Any] | None = None) -> tuple[A
     url : str
         ``s3://`` (also ``s3a://``), ``gs://``, ``abfss://`` or ``hdfs://``.
     options : dict or None
-        Credentials, region and endpoint in pyarrow's words; of S3 in those of fsspec, too. Without them the
-        environment or the machine's role tells.
+        Credentials, region and endpoint under pyarrow's names; for S3 also under those of fsspec. Without
+        them, they come from the environment or the machine's role.
 
     Returns
     -------
     (pyarrow.fs.FileSystem, str) or None
-        None: pyarrow is not installed, or knows no such scheme or option.
+        None: pyarrow is not installed, or does not know the scheme or an option.
 
     Raises
     ------
@@ -97,14 +97,14 @@ def arrow_filesystem(url: str, options: dict[str, Any] | None = None) -> tuple[A
 
 
 def s3_words(options: dict[str, Any]) -> dict[str, Any]:
-    """Options in pyarrow's words."""
+    """Options under pyarrow's names."""
     flat = {**options, **options.get("client_kwargs", {})}
     return {_S3_NAMES.get(name, name): value for name, value in flat.items() if name != "client_kwargs"}
 
 
 def _s3_options(given: dict[str, Any]) -> dict[str, Any]:
     found = s3_words(given)
-    told = s3_endpoint()  # which pyarrow itself does not look for
+    told = s3_endpoint()  # pyarrow itself does not look for it
     endpoint = found.setdefault("endpoint_override", told) if told else found.get("endpoint_override")
     if isinstance(endpoint, str) and "://" in endpoint:
         found["scheme"], _, found["endpoint_override"] = endpoint.partition("://")
@@ -117,7 +117,7 @@ def _s3_options(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def s3_endpoint() -> str | None:
-    """That of the environment."""
+    """The endpoint in the environment."""
     variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     return next((os.environ[name] for name in variables if os.environ.get(name)), None)
 
@@ -141,7 +141,7 @@ def _made(kind: str, place: str, options: str) -> Any:
 
 
 class ObjectStore:
-    """Where URLs of one store lead to.
+    """The places of one store's URLs.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ class ObjectStore:
         self._fs = filesystem
 
     def files(self, path: str) -> list[str] | None:
-        """Paths of the files in a directory, None: it is none."""
+        """Paths of the files in a directory; None: it is not a directory."""
         from pyarrow.fs import FileSelector, FileType
 
         inner = self._inner(path)
@@ -180,7 +180,7 @@ class ObjectStore:
             return bool(self._fs.get_file_info(self._inner(path)).type is not FileType.NotFound)
 
     def open(self, path: str, mmap: bool | None = None) -> Source:
-        """The file's bytes as they are stored, read by ranges."""
+        """The stored bytes of the file, read by ranges."""
         with telling(path):
             return ObjectSource(self._fs.open_input_file(self._inner(path)), path)
 
@@ -189,7 +189,7 @@ class ObjectStore:
         if self._scheme in _HADOOP:
             return parts.path
         container = parts.netloc.partition("@")[0] if self._scheme in _AZURE else parts.netloc
-        # Not urlsplit's path: ? and # are letters of a key.
+        # Not urlsplit's path: ? and # can be part of a key.
         return (container + "/" + path.partition("://")[2].partition("/")[2]).rstrip("/")
 
     def _outer(self, inner: str) -> str:
@@ -199,14 +199,14 @@ class ObjectStore:
 
 
 class ObjectSource(FileSource):
-    """An object, read by ranges that grow while it is read on, so that a look at its head stays cheap."""
+    """An object, read by ranges that grow as reading goes on, so that reading only its head stays cheap."""
 
     def __init__(self, handle: Any, path: str, *, first_len: int = _FIRST_READ_LEN) -> None:
         super().__init__(handle, path, owned=True, splittable=True)
         with telling(path):
             self._size: int = handle.size()
         self._next = 0  # the byte that `_fetch` gives next
-        self._block = memoryview(b"")  # fetched from there on
+        self._block = memoryview(b"")  # bytes fetched from there on
         self._ahead_len = first_len
 
     @property
@@ -230,9 +230,9 @@ class ObjectSource(FileSource):
     def _read_at(self, length: int) -> memoryview:
         """This many bytes from the current position.
 
-        Where an answer is shorter than it ought to be, pyarrow's S3 gives memory as it was for the rest, and
-        says that all came. So a mark lies where the last bytes go; what looks like the mark is asked for
-        again after another.
+        If an answer is too short, pyarrow's S3 leaves the rest of the memory unchanged, and claims that
+        everything came. So a mark is put where the last bytes go; bytes that look like the mark are requested
+        again with a different mark.
         """
         handle: Any = self._open_handle()
         block = bytearray(length)
@@ -265,7 +265,7 @@ def check_listed(files: list[str], folder: str, path: str) -> None:
     Raises
     ------
     BinlogError
-        The store leads elsewhere.
+        The store lists a file in another place.
     """
     begin = folder.rstrip("/") + "/"
     for file in files:
@@ -274,12 +274,12 @@ def check_listed(files: list[str], folder: str, path: str) -> None:
 
 
 def load_json(filesystem: Any, path: str) -> Any:
-    """What a JSON file holds.
+    """The contents of a JSON file.
 
     Raises
     ------
     OSError, ValueError, RecursionError
-        It cannot be read, is longer than any that we write, or is not JSON.
+        It cannot be read, is longer than any that this package writes, or is not JSON.
     """
     with filesystem.open_input_file(path) as file:
         if (size := file.size()) > _LONGEST_JSON:
@@ -289,7 +289,7 @@ def load_json(filesystem: Any, path: str) -> Any:
 
 @contextlib.contextmanager
 def telling(path: str, table: str | None = None) -> Iterator[None]:
-    """What pyarrow's file systems raise as BinlogError, which names the file."""
+    """Turn errors of pyarrow's file systems into a BinlogError that names the file."""
     import pyarrow
 
     try:

@@ -1,4 +1,4 @@
-"""What a Log has open: the sources of its passes, and which of its files cannot be opened again."""
+"""The open sources of a Log's passes, and which of its files cannot be opened again."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class OpenSources:
     ----------
     files : LogFiles
     first : Source, optional
-        The first file, where it is open already.
+        The first file, if it is already open.
 
     Attributes
     ----------
     closed : bool
-        Nothing is opened any more.
+        Whether they are closed; then nothing is opened any more.
     """
 
     def __init__(self, files: LogFiles, first: Source | None = None) -> None:
         self.files = files
-        self.flag = bytearray(1)  # not 0: closed. For the core, which looks before each row.
+        self.flag = bytearray(1)  # not 0: closed. For the core, which checks it before each row.
         self._open: dict[int, _Opened] = {}  # by id
         self._read_once: set[int] = set()
         if first is not None:
@@ -57,7 +57,7 @@ class OpenSources:
         self.flag[0] = closed
 
     def take(self, i: int) -> Source:
-        """The i-th file for one pass: of the first the source that waits for it, if it does."""
+        """The i-th file for one pass; for the first, the source that is already open, if there is one."""
         if i == 0 and (source := self._waiting) is not None:
             self._waiting = None
             self._open.pop(id(source), None)
@@ -70,7 +70,7 @@ class OpenSources:
         Raises
         ------
         BinlogError
-            It cannot be opened, or not again; the log is closed.
+            It cannot be opened, or not a second time; or the log is closed.
         """
         self.check_open()
         file = self.files[i]
@@ -85,12 +85,12 @@ class OpenSources:
             self._read_once.add(i)
 
     def is_read_once(self, i: int) -> bool:
-        """Whether the i-th file, which was opened, cannot be opened again."""
+        """Whether the i-th file was opened and cannot be opened again."""
         return i in self._read_once
 
     @contextmanager
     def kept(self, one: _Opened) -> Iterator[None]:
-        """What is closed with the others for as long as this lasts."""
+        """Close a source together with the others, for as long as this context lasts."""
         self._open[id(one)] = one
         try:
             yield
@@ -98,7 +98,7 @@ class OpenSources:
             self._open.pop(id(one), None)
 
     def check_open(self) -> None:
-        """Refuse to read on once `closed`."""
+        """Refuse to continue reading once `closed`."""
         if self.closed:
             raise BinlogError("the log is closed", path=self.files[0].path)
 

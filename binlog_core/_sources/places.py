@@ -1,4 +1,4 @@
-"""Where a log's path leads to: a file of this machine, or one of a store at a URL."""
+"""The place of a log's path: a local file, or one in a store at a URL."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def is_server(target: object) -> TypeGuard[str]:
 
 
 def is_url(path: str) -> bool:
-    """Whether a target is a URL, ``file://`` and chains of fsspec among them, and no path."""
+    """Whether a target is a URL, including ``file://`` and chains of fsspec, and not a path."""
     return _URL.match(path) is not None
 
 
 def local_path(path: str) -> str | None:
-    """The path on this machine of a path or ``file://`` URL; None of any other URL."""
+    """The local path of a path or ``file://`` URL; None for any other URL."""
     if not is_url(path):
         return path
     if not path.lower().startswith("file:"):
@@ -39,26 +39,26 @@ def local_path(path: str) -> str | None:
 
 
 class Place(Protocol):
-    """Where paths lead to: this machine's files, or an fsspec file system."""
+    """A place of files: this machine, or an fsspec file system."""
 
     def files(self, path: str) -> list[str] | None:
-        """Paths of the files in a directory, None: it is none."""
+        """Paths of the files in a directory; None: it is not a directory."""
 
     def head(self, path: str, size: int) -> bytes | None:
-        """The first bytes of a file, None: reading them would consume them."""
+        """The first bytes of a file; None if reading would consume them."""
 
     def exists(self, path: str) -> bool:
         """Whether a file exists."""
 
     def open(self, path: str, mmap: bool | None) -> Source:
-        """The file's bytes as they are stored."""
+        """The stored bytes of the file."""
 
 
 class LocalFiles:
-    """Files of this machine."""
+    """Local files."""
 
     def files(self, path: str) -> list[str] | None:
-        """Paths of the files in a directory, None: it is none."""
+        """Paths of the files in a directory; None: it is not a directory."""
         path = _here(path)
         if not os.path.isdir(path):
             return None
@@ -68,7 +68,7 @@ class LocalFiles:
             raise BinlogError(f"the directory cannot be read: {exc.strerror}", path=path) from exc
 
     def head(self, path: str, size: int) -> bytes | None:
-        """The first bytes of a file, None: reading them would consume them."""
+        """The first bytes of a file; None if reading would consume them."""
         path = _here(path)
         if os.path.exists(path) and not os.path.isfile(path):  # a pipe
             return None
@@ -80,7 +80,7 @@ class LocalFiles:
         return os.path.isfile(_here(path))
 
     def open(self, path: str, mmap: bool | None) -> Source:
-        """The file's bytes as they are stored."""
+        """The stored bytes of the file."""
         return open_local(_here(path), mmap=mmap)
 
 
@@ -113,12 +113,12 @@ def place_of(path: str, storage_options: dict[str, Any] | None = None) -> Place:
 
 
 def logs_among(place: Place, paths: Sequence[str]) -> set[str]:
-    """Those files that are logs, from their first bytes."""
+    """The files that are logs, judged by their first bytes."""
     if isinstance(place, LocalFiles):
         return {path for path in paths if is_log(place, path)}
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(_LOOKING_THREADS) as threads:  # a look into a store is waiting, not work
+    with ThreadPoolExecutor(_LOOKING_THREADS) as threads:  # reading from a store is waiting, not work
         found = threads.map(lambda path: is_log(place, path), paths)
         return {path for path, one in zip(paths, found, strict=True) if one}
 

@@ -11,7 +11,7 @@ from .object_stores import check_listed
 from .sources import FileSource, Source
 
 # Bytes to fetch ahead: few after a seek, doubled while reading continues.
-# The first bytes say what a log is; with an index, little more is read of most logs.
+# The first bytes show what a log is; with an index, little more is read of most logs.
 _FIRST_READ_LEN = 4 << 10
 READ_AHEAD_LEN = 8 << 20
 
@@ -24,7 +24,7 @@ class Remote:
     url : str
         ``s3a://`` is read as ``s3://``.
     storage_options : dict or None
-        For fsspec; without it credentials come from the environment.
+        Options for fsspec; without them, credentials come from the environment.
     """
 
     def __init__(self, url: str, storage_options: dict[str, Any] | None = None) -> None:
@@ -41,9 +41,9 @@ class Remote:
             raise _error(url, exc) from shown_cause(exc)
 
     def files(self, path: str) -> list[str] | None:
-        """Paths of the files in a directory, None: it is none."""
+        """Paths of the files in a directory; None: it is not a directory."""
         web = path.startswith(("http://", "https://"))
-        if web and not path.endswith("/"):  # to list is to fetch the page, and the page may be the log
+        if web and not path.endswith("/"):  # listing fetches the page, and the page may be the log
             return None
         try:
             self._fs.invalidate_cache(self._inner(path))  # of what others have written since
@@ -59,7 +59,7 @@ class Remote:
 
     def head(self, path: str, size: int) -> bytes | None:
         """The first bytes of a file."""
-        # Not cat_file: a web server that knows no ranges would send the whole log.
+        # Not cat_file: a web server without support for ranges would send the whole log.
         with RemoteSource(self._open(path, size), path) as source:
             return source.peek(size)
 
@@ -71,7 +71,7 @@ class Remote:
             raise _error(path, exc) from shown_cause(exc)
 
     def open(self, path: str, mmap: bool | None = None) -> Source:
-        """The file's bytes as they are stored, read by ranges."""
+        """The stored bytes of the file, read by ranges."""
         return RemoteSource(self._open(path, _FIRST_READ_LEN), path)
 
     def _open(self, path: str, block_len: int) -> BinaryIO:
@@ -89,7 +89,7 @@ class Remote:
 
 
 class RemoteSource(FileSource):
-    """A file of an fsspec file system; a stream where a web server knows no ranges."""
+    """A file of an fsspec file system; a stream if a web server does not support ranges."""
 
     def __init__(self, handle: BinaryIO, path: str) -> None:
         size: int | None = getattr(handle, "size", None)
@@ -126,7 +126,7 @@ class RemoteSource(FileSource):
             return data
         except BinlogError:
             raise
-        except Exception as exc:  # each store has errors of its own
+        except Exception as exc:  # each store raises different errors
             raise _error(self.path, exc) from shown_cause(exc)
 
     def _move(self, position: int) -> None:
@@ -136,7 +136,7 @@ class RemoteSource(FileSource):
 
 
 def _measure(handle: Any) -> None:
-    """Have each range that a store sends counted: one that sends another would be taken at its word."""
+    """Check the length of each range that a store sends: fsspec itself accepts a wrong one."""
     cache = getattr(handle, "cache", None)
     fetch = getattr(cache, "fetcher", None)
     if cache is None or fetch is None:

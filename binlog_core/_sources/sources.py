@@ -1,8 +1,8 @@
-"""Where the bytes of a log come from: memory, a mapped file, a file read piece by piece, a stream.
+"""Sources of a log's bytes: memory, a mapped file, a file read piece by piece, a stream.
 
 A `Source` is one log. It gives either the whole log as one buffer (`view`) or the next bytes of it
-(`read`). Decompression, decryption and remote storage are sources around or beside these; see
-``log_files.resolve`` for what picks them.
+(`read`). Decompression, decryption and remote storage are sources around or beside these;
+``log_files.resolve`` chooses them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from ..gtids import AnyGtidSet, Gtid, MariadbGtid
     from ..position import Position
 
-# One read never allocates more, whatever it was asked for.
+# One read never allocates more, whatever size is requested.
 MAX_READ_LEN = 64 << 20
 
-# Mappings of these fault when the server goes away or the file shrinks: they are read instead.
+# Mappings of these fault when the server disappears or the file shrinks: such files are read instead.
 # fmt: off
 _NETWORK_FILE_SYSTEMS = (
     "9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs",
@@ -47,7 +47,7 @@ class Source(ABC):
     Parameters
     ----------
     path : str
-        The file's name in errors and output: of a URL no user, password or signature is kept.
+        The file's name in errors and output: a URL without user, password and signature.
 
     Attributes
     ----------
@@ -56,25 +56,25 @@ class Source(ABC):
     splittable : bool
         True for plain bytes that can be read from any position: several workers may share the log.
     seekable : bool
-        `seek` can also go backward.
+        Whether `seek` can also go backward.
     read_once : bool
-        What it reads cannot be opened again: a pipe.
+        Whether it cannot be opened again: a pipe.
     begin : int
-        Position of the first event that it has; before it only the log's descriptor can be seen, by `peek`.
+        Position of the first event that it has; before that, only `peek` can see the log's descriptor.
     done_records : int
-        Row images after that place that were read before.
+        Row images after that place that were already read.
     done_gtid : Gtid, MariadbGtid or None
-        The transaction that they belong to; None: the first that comes.
+        The transaction that they belong to; None: the first one.
     lends : bool
         See `borrow`.
     awaited : bool
-        A semi-synchronous server waits for the acknowledgement that what was read is stored.
+        A semi-synchronous server waits for the acknowledgement that the events are stored.
     decrypted : bool
-        What follows MariaDB's START_ENCRYPTION event is in clear here.
+        The events after MariaDB's START_ENCRYPTION event are already decrypted.
     gtids : GtidSet, MariadbGtidSet or None
-        The transactions before `begin`, where they are known.
+        The transactions before `begin`, if they are known.
     server : str or None
-        UUID of the MySQL server that sends it.
+        UUID of the MySQL server that sends the log.
     """
 
     splittable: bool = False
@@ -96,7 +96,7 @@ class Source(ABC):
 
     @property
     def size(self) -> int | None:
-        """Bytes of the plain log as of now, None if that is not known."""
+        """Bytes of the plain log at present; None if that is not known."""
         return None
 
     @property
@@ -108,15 +108,15 @@ class Source(ABC):
         return 0
 
     def check_size(self) -> None:  # noqa: B027 - most sources have nothing to check
-        """Raise BinlogError where a mapped file has become shorter than its mapping.
+        """Raise BinlogError if a mapped file has become shorter than its mapping.
 
-        Touching what is gone would end the process (SIGBUS).
+        Reading the missing part would end the process (SIGBUS).
         """
 
     def view(self) -> memoryview | None:
-        """The whole plain log as one read-only buffer, None if it must be read piece by piece.
+        """The whole plain log as one read-only buffer; None if it must be read piece by piece.
 
-        The buffer stays valid after `close` for as long as something refers to it.
+        The buffer stays valid after `close` as long as anything refers to it.
         """
         return None
 
@@ -148,11 +148,11 @@ class Source(ABC):
         return data
 
     def borrow(self, size: int) -> bytes | memoryview:
-        """As `read`; where it `lends`, what it gives is gone at the next call of anything."""
+        """Like `read`; if the source `lends`, the result is valid only until the next call of anything."""
         return self.read(size)
 
     def fill(self, buffer: memoryview) -> int:
-        """As `read`, into memory of the caller's: how many bytes."""
+        """Like `read`, into the caller's memory; returns the number of bytes."""
         if self._ahead:
             data = self.read(len(buffer))
             buffer[: len(data)] = data
@@ -162,7 +162,7 @@ class Source(ABC):
         return count
 
     def peek(self, size: int) -> bytes:
-        """The next bytes without moving on; fewer than `size` only where no more are there for now."""
+        """The next bytes without moving on; fewer than `size` only if there are no more for now."""
         if len(self._ahead) < size:
             parts = [self._ahead]
             missing = size - len(self._ahead)
@@ -170,7 +170,7 @@ class Source(ABC):
                 try:
                     part = self._fetch(min(missing, MAX_READ_LEN))
                 finally:
-                    self._ahead = b"".join(parts)  # an error must not lose what came before it
+                    self._ahead = b"".join(parts)  # an error must not lose the bytes before it
                 if not part:
                     break
                 parts.append(part)
@@ -184,7 +184,7 @@ class Source(ABC):
         Parameters
         ----------
         position : int
-            Forward is always possible, by reading on; backward where `seekable`.
+            Forward is always possible, by reading; backward if `seekable`.
 
         Raises
         ------
@@ -243,24 +243,24 @@ class Source(ABC):
 
     @abstractmethod
     def _fetch(self, size: int) -> bytes:
-        """The next bytes after all that was fetched before, empty: no more for now."""
+        """The next bytes after those fetched before; empty: no more for now."""
 
     def _fetch_into(self, buffer: memoryview) -> int:
-        """The same, into a buffer: how many."""
+        """The same, into a buffer; returns the number of bytes."""
         data = self._fetch(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def _move(self, position: int) -> None:
-        """Make `position` the next byte that `_fetch` gives; only called where `seekable`."""
+        """Make `position` the next byte that `_fetch` gives; called only if `seekable`."""
         raise NotImplementedError
 
     def acknowledge(self, position: Position) -> None:  # noqa: B027 - only servers wait for it
-        """Tell who sends it that everything before a position is stored safely."""
+        """Tell the sender that everything before a position is stored safely."""
 
     @abstractmethod
     def close(self) -> None:
-        """End reading; may be called again. Buffers that were handed out stay valid."""
+        """End reading; may be called again. Buffers that were returned stay valid."""
 
     def __enter__(self) -> Self:
         return self
@@ -295,7 +295,7 @@ class BufferSource(Source):
         return len(self._open_view())
 
     def check_size(self) -> None:
-        """Raise BinlogError where the mapped file has become shorter than its mapping."""
+        """Raise BinlogError if the mapped file has become shorter than its mapping."""
         if self._mapping is None or self._view is None:
             return
         try:
@@ -325,7 +325,7 @@ class BufferSource(Source):
         self._next = position
 
     def close(self) -> None:
-        """Forget the buffer. A mapping is undone with the last reference to it, not here."""
+        """Drop the buffer. A mapping ends with the last reference to it, not here."""
         self._view = self._mapping = None
         self._ahead = b""
 
@@ -338,12 +338,12 @@ class FileSource(Source):
     Parameters
     ----------
     handle : binary file object
-        Needs ``read``. The log begins where it stands.
+        Needs ``read``. The log begins at its current position.
     path : str
     owned : bool
         Close the handle with the source.
     splittable : bool
-        The handle is a file that others can open and read too.
+        Whether the handle is a file that others can open and read, too.
     """
 
     def __init__(self, handle: BinaryIO, path: str, *, owned: bool = False, splittable: bool = False) -> None:
@@ -362,7 +362,7 @@ class FileSource(Source):
 
     @property
     def size(self) -> int | None:
-        """Bytes of the log as of now; None for a pipe."""
+        """Bytes of the log at present; None for a pipe."""
         if not self.seekable:
             return None
         handle = self._open_handle()
@@ -405,7 +405,7 @@ class FileSource(Source):
             raise BinlogError(f"cannot go to {position}: {exc}", path=self.path) from exc
 
     def close(self) -> None:
-        """Close the file, if it is ours; may be called again."""
+        """Close the file, if this object owns it; may be called again."""
         handle, self._handle = self._handle, None
         self._ahead = b""
         if handle is not None and self._owned:
@@ -413,7 +413,7 @@ class FileSource(Source):
 
 
 class _DirectSource(FileSource):
-    """The same; files of Python's own read into memory."""
+    """The same; Python's own files read directly into memory."""
 
     def _fetch_into(self, buffer: memoryview) -> int:
         handle: Any = self._open_handle()
@@ -426,12 +426,12 @@ class _DirectSource(FileSource):
 
 
 class SharedFile:
-    """A caller's binary file object, which several sources read side by side where it can seek.
+    """A caller's binary file object, which several sources can read side by side if it can seek.
 
     Parameters
     ----------
     handle : binary file object
-        The log begins where it stands.
+        The log begins at its current position.
     path : str
     """
 
@@ -494,7 +494,7 @@ class _SharedSource(_DirectSource):
 
 
 def open_local(path: str, *, mmap: bool | None = None) -> Source:
-    """Open a local file as it is stored: neither decrypted nor decompressed.
+    """Open the stored bytes of a local file, neither decrypted nor decompressed.
 
     Parameters
     ----------
@@ -506,12 +506,12 @@ def open_local(path: str, *, mmap: bool | None = None) -> Source:
     Returns
     -------
     Source
-        With a `view` where the file was mapped.
+        With a `view` if the file was mapped.
 
     Raises
     ------
     BinlogError
-        The file cannot be opened; `MissingFileError`: there is none.
+        The file cannot be opened; `MissingFileError`: it does not exist.
     """
     try:
         handle: BinaryIO = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by its source
@@ -542,7 +542,10 @@ def _map(handle: BinaryIO, path: str) -> Source | None:
         return BufferSource(b"", path)
     try:
         return BufferSource(_mmap.mmap(handle.fileno(), 0, access=_mmap.ACCESS_READ), path)
-    except (OSError, ValueError):  # some file systems map nothing, and the file may have become empty
+    except (
+        OSError,
+        ValueError,
+    ):  # some file systems do not support mappings, and the file may have become empty
         return None
 
 
@@ -558,7 +561,7 @@ def on_network_mount(path: str, mounts: str | None = None) -> bool:
     ----------
     path : str
     mounts : str or None
-        What to read instead of ``/proc/self/mounts``.
+        A file to read instead of ``/proc/self/mounts``.
     """
     if mounts is None:
         try:
@@ -566,7 +569,7 @@ def on_network_mount(path: str, mounts: str | None = None) -> bool:
                 mounts = file.read()
         except OSError:  # not Linux
             return False
-    if not _NETWORK_MOUNT.search(mounts):  # the rest takes as long as all else that opening does
+    if not _NETWORK_MOUNT.search(mounts):  # the rest takes as long as all other work of opening
         return False
     real = os.path.realpath(path)
     best, best_type = "", ""

@@ -1,9 +1,9 @@
-"""The log that grows in a store's archive: in parts beside its name, as nothing can be appended to an object.
+"""The growing log in a store's archive: it is in parts, since nothing can be appended to an object.
 
 A part holds bytes `begin` to `end` of its log, in an object ``.tail-mysql-bin.000042.BEGIN-END``. Parts may
-overlap: one that takes the place of smaller ones is written before those are removed. The closed log comes
-as one object under its own name, before its parts go. A list of names is in their order, so the parts, whose
-names come first, are seen, or the log that took their place is.
+overlap: one that replaces smaller ones is written before those are removed. The closed log is written as one
+object under its own name before its parts are removed. Listings are in the order of names, and the names of
+parts come first: so a reader sees either the parts or the log that replaced them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .sources import Source
 _PART = re.compile(
     r"(?P<folder>.*/)?\.tail-(?P<log>[^/]+)\.(?P<begin>[0-9]{1,18})-(?P<end>[0-9]{1,18})", re.DOTALL
 )
-_TRIES = 8  # tries, since parts may be merged while we read
+_TRIES = 8  # tries, since parts may be merged while they are read
 
 
 class TailPart(NamedTuple):
@@ -32,7 +32,7 @@ class TailPart(NamedTuple):
     log : str
         Path or name of the log.
     begin, end : int
-        Which of its bytes.
+        The range of its bytes.
     """
 
     log: str
@@ -41,7 +41,7 @@ class TailPart(NamedTuple):
 
     @classmethod
     def of(cls, path: str) -> TailPart | None:
-        """The part that has a name; None: it is not one's."""
+        """The part with a name; None: the name is not a part's."""
         found = _PART.fullmatch(path)
         if found is None:
             return None
@@ -49,7 +49,7 @@ class TailPart(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many bytes."""
+        """The number of bytes."""
         return self.end - self.begin
 
     @property
@@ -62,7 +62,7 @@ class TailPart(NamedTuple):
 def without_parts(paths: Iterable[str]) -> tuple[list[str], set[str]]:
     """The names in a folder that are not parts, and the logs that exist only as parts.
 
-    Also logs whose first part is missing: opening them is an error, leaving them out would hide it.
+    This includes logs whose first part is missing: opening them is an error that must not be hidden.
     """
     parts, others = set(), []
     for path in paths:
@@ -86,7 +86,7 @@ def chain_of(paths: Iterable[str], log: str) -> list[TailPart]:
 
 
 def open_tail(place: Place, path: str) -> Source | None:
-    """A log that is not there as one object, from its parts; None: it has none.
+    """A log that does not exist as one object, from its parts; None: it has none.
 
     Raises
     ------
@@ -182,7 +182,7 @@ class TailSource(Source):
         return data
 
     def _open_at(self, position: int) -> Source:
-        """The part with a byte; if it has gone since, what replaced it."""
+        """The part with a byte; if it was removed since, the part that replaced it."""
         for _ in range(_TRIES):
             i = bisect_right(self._chain, position, key=lambda part: part.end)
             try:

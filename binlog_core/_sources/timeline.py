@@ -1,4 +1,4 @@
-"""The timeline of an archive: whose logs it has, and how one server's logs continue those of another."""
+"""The timeline of an archive: which servers' logs it has, and how they continue each other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME = "timeline.json"  # in the archive's directory
 _VERSION = 1
 
 # How a segment continues after the one before it.
-FAILOVER = "failover"  # another server; by its GTIDs each transaction comes once
+FAILOVER = "failover"  # another server; its GTIDs ensure that each transaction comes once
 CONTINUED = "continued"  # the same stream, but the logs have other names
 RESET = "reset"  # the same server started a new history; what it wrote just before may be missing
 GAP = "gap"  # logs are missing
@@ -23,7 +23,7 @@ SEAMS = (FAILOVER, CONTINUED, RESET, GAP)
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Logs of one server that follow on each other by number.
+    """Logs of one server with consecutive numbers.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ class Segment:
     seam : str or None
         One of SEAMS; None: the first segment.
     before : str or None
-        GTIDs of all transactions of the segments before, which are left out of this one.
+        GTIDs of all transactions of earlier segments, which are left out of this one.
     settled : str or None
-        The first log that begins after all of those: from here on nothing is left out.
+        The first log that begins after all of these: from here on nothing is left out.
     until : (str, int) or None
         The log and position at which the next segment takes over; None: the last segment.
     """
@@ -54,16 +54,16 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What of a log belongs to the history of its archive.
+    """The part of a log that belongs to its archive's history.
 
     Parameters
     ----------
     epoch : int
         Number of its segment, from 0.
     before : str or None
-        GTIDs of transactions that came in earlier logs, and are left out of this one.
+        GTIDs of transactions in earlier logs, which are left out of this one.
     until : int or None
-        Where the next segment takes over; None if it does not.
+        Where the next segment takes over; None if none does.
     server : str or None
         UUID of the server that wrote it; None: MariaDB has none.
     missing : str or None
@@ -98,7 +98,7 @@ class Timeline:
         Raises
         ------
         BinlogError
-            It is not one, or a later version wrote it.
+            The file is not a timeline, or a later version wrote it.
         """
         try:
             found = json.loads(text)
@@ -114,24 +114,24 @@ class Timeline:
         return cls(segments)
 
     def to_bytes(self) -> bytes:
-        """As it is in the file."""
+        """The contents of the file."""
         found = {"version": _VERSION, "segments": [asdict(one) for one in self.segments]}
         return json.dumps(found, indent=1).encode() + b"\n"
 
     @property
     def last(self) -> Segment | None:
-        """The segment that grows."""
+        """The growing segment."""
         return self.segments[-1] if self.segments else None
 
     def begin(self, segment: Segment, until: tuple[str, int] | None = None) -> Timeline:
-        """With one segment more, which takes over at a place of the last one."""
+        """The timeline with one more segment, which takes over at a place in the last one."""
         before = self.segments
         if before:
             before = (*before[:-1], replace(before[-1], until=until))
         return Timeline((*before, segment))
 
     def settle(self, name: str) -> Timeline:
-        """With a log of the last segment from which on nothing is left out."""
+        """The timeline with the log of the last segment from which on nothing is left out."""
         return Timeline((*self.segments[:-1], replace(self.segments[-1], settled=name)))
 
 

@@ -1,1 +1,1 @@
-"""What a table is: columns, types, character sets, and the TABLE_MAP event that describes them."""
+"""Tables: columns, types, character sets, and the TABLE_MAP event that describes them."""

@@ -1,8 +1,8 @@
 """Character sets: from a collation id or name to text.
 
 A log names a collation by number; the character set follows from it. Python's codecs do
-most of the decoding; where a server's own tables differ from the codec, the server is
-right, since it is the one that wrote the text.
+most of the decoding; if a server's own tables differ from the codec, the server is right,
+since it wrote the text.
 
 Source: ``information_schema.COLLATIONS`` of MySQL and MariaDB, and the text that the
 servers give for each code of each set; MySQL manual, "Supported Character Sets and
@@ -33,8 +33,8 @@ class Charset:
     codec : str or None
         The Python codec nearest to it; None if there is none. `decode` knows where they differ.
     min_char_len, max_char_len : int
-        Fewest and most bytes of one character. CHAR loses trailing spaces of `min_char_len`
-        bytes on its way into the log.
+        Fewest and most bytes of one character. CHAR values in the log have lost their trailing
+        spaces of `min_char_len` bytes.
     decodable : bool
         False: values can only be given as bytes.
     table : tuple of (str or None) or None
@@ -67,7 +67,7 @@ class Charset:
         Returns
         -------
         str
-            As the server converts it to utf8mb4.
+            The text, as the server converts it to utf8mb4.
 
         Raises
         ------
@@ -89,8 +89,8 @@ def charset_of(collation_id: int) -> str | None:
 def default_collation(charset: str) -> int | None:
     """The collation id used for a character set that is given by name only.
 
-    It is the set's default collation in every server, except that MySQL 8.0 made another the
-    default of utf8mb4; which of them it is makes no difference to the text.
+    It is the set's default collation in every server, except that MySQL 8.0 changed the
+    default of utf8mb4, which makes no difference to the text.
     """
     return _DEFAULT_COLLATION.get(canonical_name(charset))
 
@@ -111,13 +111,13 @@ def canonical_name(charset: str) -> str:
 
 
 def is_text(name: str) -> bool:
-    """Whether it is the name of a character set whose values can be given as text."""
+    """Whether a name is that of a character set whose values can be returned as text."""
     known = get(name)
     return known is not None and known.decodable and known.name != "binary"
 
 
 def get(name: str) -> Charset | None:
-    """The character set of that name; None: no server has it."""
+    """The character set with a name; None: no server has it."""
     return _charset(canonical_name(name))
 
 
@@ -181,7 +181,7 @@ _DEFAULT_COLLATION = {name: _ids(rows)[0] for name, rows in _COLLATION_IDS.items
 
 
 # ---------------------------------------------------------------------------------------
-# Sets of one-byte characters: codec and the bytes that the servers read otherwise.
+# Sets of one-byte characters: codec, and the bytes that the servers read differently.
 
 _LATIN1 = {byte: chr(byte) for byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}
 _DEC8 = {0xA8: "\u00a4", 0xD7: "\u0152", 0xDD: "\u0178", 0xF7: "\u0153", 0xFD: "\u00ff"} | dict.fromkeys(
@@ -268,8 +268,8 @@ def _one_byte(name: str, codec: str, differences: dict[int, str]) -> Charset:
 
 
 # ---------------------------------------------------------------------------------------
-# Sets of several bytes. The codec decodes a value whole; only a value that it refuses, or
-# that holds a code which the servers read otherwise, is taken apart character by character.
+# Sets of several bytes. The codec decodes a whole value; only a value that it refuses, or
+# that has a code which the servers read differently, is decoded character by character.
 
 _TOKENS_2 = re.compile(rb"[\x80-\xff].|.", re.DOTALL)
 _TOKENS_SJIS = re.compile(rb"[\x81-\x9f\xe0-\xfc].|.", re.DOTALL)
@@ -351,7 +351,7 @@ def _gb18030(character: bytes) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Differences:
-    """Where a server reads a set otherwise than the codec."""
+    """Codes that a server reads differently from the codec."""
 
     tokens: re.Pattern[bytes]
     hint: re.Pattern[bytes]  # found in every value that holds a differing code
@@ -413,7 +413,7 @@ def _multi_byte(name: str, codec: str, min_len: int, max_len: int) -> Charset:
 
 @cache
 def _charset(name: str) -> Charset | None:
-    # When it is asked for: a log has a few of the sets, and all their tables take a while.
+    # Made on demand: a log has few of the sets, and making the tables of all takes a while.
     if name in _ONE_BYTE:
         return _one_byte(name, *_ONE_BYTE[name])
     if name in _MULTI_BYTE:

@@ -1,4 +1,4 @@
-"""What we know of each column type: one row per MYSQL_TYPE_* code.
+"""What is known about each column type: one row per MYSQL_TYPE_* code.
 
 TABLE_MAP parsing, the decoder's plans, Python values, Arrow and Spark types all read
 this table, so that adding a type is one row here, one decoder and one test table.
@@ -51,7 +51,7 @@ MYSQL_TYPE_GEOMETRY = 255
 
 
 class Kind(IntEnum):
-    """What a column's values are once decoded; the same numbers as ``column_kind`` in src/wire/codes.pxd."""
+    """The kind of a column's decoded values; the same numbers as ``column_kind`` in src/wire/codes.pxd."""
 
     NULL = 0
     INT = 1
@@ -86,9 +86,9 @@ class ColumnType:
     metadata_len : int
         Bytes of metadata in TABLE_MAP.
     kind : Kind or None
-        What its values are; None if no layout is known and the table stays undecoded.
+        The kind of its values; None if no layout is known, so that the table is not decoded.
     numeric : bool
-        Counted by the SIGNEDNESS metadata.
+        Whether the SIGNEDNESS metadata counts it.
     """
 
     code: int
@@ -122,7 +122,7 @@ COLUMN_TYPES: dict[int, ColumnType] = {
         ColumnType(MYSQL_TYPE_TIMESTAMP2, "TIMESTAMP2", 1, Kind.TIMESTAMP),
         ColumnType(MYSQL_TYPE_DATETIME2, "DATETIME2", 1, Kind.DATETIME),
         ColumnType(MYSQL_TYPE_TIME2, "TIME2", 1, Kind.TIME),
-        # One element type, then that type's own metadata: decode_table_map reads on.
+        # One element type, then that type's own metadata, which decode_table_map reads.
         ColumnType(MYSQL_TYPE_TYPED_ARRAY, "TYPED_ARRAY", 1, None),
         ColumnType(MYSQL_TYPE_BLOB_COMPRESSED, "BLOB_COMPRESSED", 1, Kind.BINARY),
         ColumnType(MYSQL_TYPE_VARCHAR_COMPRESSED, "VARCHAR_COMPRESSED", 2, Kind.BINARY),

@@ -1,4 +1,4 @@
-"""A table's definition as plain values for JSON, and back: for what is kept without its log."""
+"""A table's definition as plain values for JSON, and back: for data that is kept without its log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FIELDS = tuple(fields(Column))
 
 
 def describe(table: Table) -> dict[str, Any]:
-    """Primary key and columns; of a column what is not as usual."""
+    """Primary key and columns; for each column, only what differs from the default."""
     return {
         "key": None if table.primary_key is None else list(table.primary_key),
         "columns": [
@@ -27,12 +27,12 @@ def describe(table: Table) -> dict[str, Any]:
 
 
 def described_table(database: str, name: str, description: dict[str, Any]) -> Table:
-    """The table that `describe` was given.
+    """The table that was given to `describe`.
 
     Raises
     ------
     KeyError, TypeError, ValueError
-        It is not one that `describe` made.
+        The value was not made by `describe`.
     """
     columns = []
     for i, told in enumerate(description["columns"]):

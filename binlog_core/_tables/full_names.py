@@ -11,12 +11,12 @@ _OWN = re.compile(_QUOTED, re.DOTALL)
 
 
 def full_name(database: str, table: str) -> str:
-    """``database.table``; a name with a dot in it is in backquotes, so that no two tables have the same."""
+    """``database.table``; a name with a dot in it is in backquotes, so that full names are unique."""
     return f"{_quoted(database)}.{_quoted(table)}"
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Database and table of a full name; what is not quoted is divided at its first dot."""
+    """Database and table of a full name; without quotes, it is divided at the first dot."""
     found = _FULL.fullmatch(name)
     if found is None:
         return name, ""
@@ -29,7 +29,7 @@ def own_name(name: str) -> str:
 
 
 def matches_names(database: str, table: str, pattern: str) -> bool:
-    """Whether a pattern of ``database.table``, or of a table alone, fits; in backquotes dots are a name's."""
+    """Whether a pattern of ``database.table``, or of a table alone, fits; dots in backquotes are a name's."""
     if "`" in pattern:
         own, full = _OWN.fullmatch(pattern), _FULL.fullmatch(pattern)
         if own is not None:
@@ -39,7 +39,7 @@ def matches_names(database: str, table: str, pattern: str) -> bool:
             return fnmatchcase(database, own_pattern) and fnmatchcase(table, of_table)
     if "." not in pattern:
         return fnmatchcase(table, pattern)
-    if "." not in database:  # else the dot in the middle is one of several
+    if "." not in database:  # otherwise the middle dot is one of several
         return fnmatchcase(f"{database}.{table}", pattern)
     parts = pattern.split(".")
     return any(

@@ -1,4 +1,4 @@
-"""Names that the user gave: which of them a pass met, and suggestions for the others."""
+"""Names that the user gave: which of them a pass found, and suggestions for the others."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ _MOST_KEPT = 10_000  # names of tables, to find near ones among
 
 @dataclass(slots=True)
 class NamesMet:
-    """What a pass met of the names that it was given.
+    """Which of the given names a pass has found.
 
     Attributes
     ----------
     tables : set of str
         Full names of tables, the first 10,000.
     patterns : set of str
-        Of ``tables=`` and ``exclude_tables=``, those that some table matched.
+        Patterns of ``tables=`` and ``exclude_tables=`` that matched a table.
     columns : dict of str to set of str
-        By pattern of ``columns=`` that some table matched, the columns that some definition had.
+        For each pattern of ``columns=`` that matched a table, the columns that its definitions had.
     gtids : bool
-        Some transaction was in ``gtids=``.
+        Whether any transaction was in ``gtids=``.
     fitting : dict of str to Table
-        By full name, tables that have what the condition (``where=``) is about, the first 10,000 of them.
+        By full name, tables that the condition (``where=``) fits, the first 10,000 of them.
     unfitting : dict of str to ConditionError
-        By full name, what some definition of a table lacks of it.
+        By full name, what a definition of a table lacks for the condition.
     rows : bool
-        There were row changes.
+        Whether there were row changes.
     undefined : dict of str to list of str or None
-        Keys of ``schema=`` that no table had, with the tables that there were; None: not looked at.
+        Keys of ``schema=`` that no table had, with the existing tables; None: not checked.
     last : bool
-        No other file comes: what was not met is reported.
+        Whether this is the last file: names that were not found are then reported.
     """
 
     tables: set[str] = field(default_factory=set)
@@ -54,24 +54,24 @@ class NamesMet:
     last: bool = True
 
     def table(self, name: str) -> None:
-        """A table was met."""
+        """Note a table."""
         if len(self.tables) < _MOST_KEPT:
             self.tables.add(name)
 
     def fits(self, table: Table) -> None:
-        """The condition is one on the columns of this table."""
+        """Note that the condition fits this table."""
         if len(self.fitting) < _MOST_KEPT:
             self.fitting[table.full_name] = table
 
     def unfit(self, name: str, error: ConditionError) -> None:
-        """The condition is not one on the columns of a table."""
+        """Note that the condition does not fit a table."""
         if name not in self.unfitting and len(self.unfitting) >= _MOST_KEPT:
             return
-        if name not in self.unfitting or error.column is not None:  # of a type, which says more
+        if name not in self.unfitting or error.column is not None:  # an error about a type, which says more
             self.unfitting[name] = error
 
     def add(self, other: NamesMet) -> None:
-        """What another decoder of the pass met."""
+        """Add what another decoder of the pass found."""
         for name in other.tables:
             self.table(name)
         self.patterns |= other.patterns
@@ -91,7 +91,7 @@ def report_unmet(
     *,
     path: str,
 ) -> None:
-    """At the end of a pass, report the names that matched nothing: they may be misspelt."""
+    """At the end of a pass, report the names that matched nothing: they may be misspelled."""
     met = selection.met
     if definitions is not None:
         undefined = dict(definitions.unmet())
@@ -125,15 +125,15 @@ def report_unmet(
 
 
 def near(name: str, known: Iterable[str], *, most: int = 3) -> str:
-    """The known names similar to an unknown one, as the end of a message, or else the first known names.
+    """The known names similar to an unknown one, as the end of a message; without any, the first known names.
 
     Parameters
     ----------
     name : str
     known : iterable of str
-        A name without a dot is compared with the part after the last dot too.
+        A name without a dot is also compared with the part after the last dot.
     most : int
-        How many near names.
+        Maximum number of similar names.
     """
     names = sorted(known)
     if not names:

@@ -1,4 +1,4 @@
-"""dtypes of what the decoding loop gathers beside the records of a table."""
+"""dtypes of the arrays that the decoding loop gathers beside the records of a table."""
 
 import numpy as np
 
@@ -22,8 +22,8 @@ TRANSACTION_DTYPE = np.dtype(
     ]
 )
 
-# A date or time that no calendar has (zero, partial, year 0): its record holds NaT with the
-# NULL bit clear, and this list the fields that the log has. Twin of invalid_date_t in src/batch/records.pxd.
+# An invalid date or time (zero, partial, year 0): its record holds NaT with the NULL bit clear, and
+# this list holds the fields that the log has. Twin of invalid_date_t in src/batch/records.pxd.
 INVALID_DATE_DTYPE = np.dtype(
     [
         ("record", "<u4"),
@@ -38,8 +38,8 @@ INVALID_DATE_DTYPE = np.dtype(
     ]
 )
 
-# GTIDs of one source whose numbers follow each other. Twin of gtid_run_t in src/batch/records.pxd.
-# uuid and tag as bytes of all their length: "S" would drop NULs at the end.
+# Consecutive GTIDs of one source. Twin of gtid_run_t in src/batch/records.pxd.
+# uuid and tag are arrays of bytes: "S" would drop NULs at the end.
 GTID_RUN_DTYPE = np.dtype(
     [
         ("kind", "u1"),

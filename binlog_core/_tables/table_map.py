@@ -1,7 +1,7 @@
-"""From a TABLE_MAP event to a Table: what its types, metadata and optional fields mean.
+"""From a TABLE_MAP event to a Table: interprets its types, metadata and optional fields.
 
-Fields of the optional metadata are lists over some of the columns only, and the two vendors
-count differently which; that knowledge is here and nowhere else.
+Fields of the optional metadata are lists over only some of the columns, and the two vendors
+count different ones; only this module knows these rules.
 
 Source: MySQL server documentation, "Table_map_event"; MariaDB Knowledge Base, "TABLE_MAP_EVENT".
 """
@@ -72,14 +72,14 @@ _FSP_TYPES = {MYSQL_TYPE_TIMESTAMP2, MYSQL_TYPE_DATETIME2, MYSQL_TYPE_TIME2}
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a TABLE_MAP event says of its table, the names of database and table apart.
+    """What a TABLE_MAP event says about its table, except the names of database and table.
 
     Parameters
     ----------
     columns, primary_key, flags, undecodable
         As in Table.
     notes : tuple of str
-        What of the optional metadata did not fit and was left out.
+        Parts of the optional metadata that did not fit and were left out.
     """
 
     columns: tuple[Column, ...]
@@ -89,7 +89,7 @@ class Shape:
     notes: tuple[str, ...]
 
     def table_of(self, names: bytes) -> Table:
-        """The table of this shape with these names: both, as the event has them."""
+        """The table of this shape with these names of database and table, as the event has them."""
         database, name, _ = decode_table_name(names)
         return Table(
             database=_text(database),
@@ -120,17 +120,17 @@ class TableMaps:
         flags : int
             Flags in the event's post-header.
         mariadb : bool
-            The server of the descriptor in force is a MariaDB.
+            Whether the server in the descriptor in force is MariaDB.
 
         Returns
         -------
         (Shape, names)
-            names: both, as the event has them, for `Shape.table_of`.
+            names: of database and table, as the event has them, for `Shape.table_of`.
 
         Raises
         ------
         DecodeError
-            Metadata that no type has, or a number of names that differs from the number of columns.
+            The metadata is not valid for its type, or the number of names differs from the number of columns.
         """
         _, _, rest = decode_table_name(body)
         shape = self._shapes.get((rest, flags, mariadb))
@@ -145,7 +145,7 @@ class TableMaps:
 
 
 def shape_of(table_map: TableMap, *, flags: int, mariadb: bool) -> Shape:
-    """What a TABLE_MAP event says of its table; arguments and errors as in :meth:`TableMaps.shape_of`."""
+    """What a TABLE_MAP event says about its table; arguments and errors as in :meth:`TableMaps.shape_of`."""
     notes: list[str] = []
     fields = [_fields(i, code, table_map.column_metadata[i]) for i, code in enumerate(table_map.column_types)]
     undecodable = next((_why_undecodable(f) for f in fields if f["type_code"] not in _DECODABLE), None)
@@ -170,7 +170,7 @@ def shape_of(table_map: TableMap, *, flags: int, mariadb: bool) -> Shape:
 
 
 def _kind_of_text(type_code: int, collation: int | None, length: int) -> Fields:
-    """What the collation makes of a column: text where the character set is known, bytes otherwise."""
+    """Apply the collation of a column: text if the character set is known, otherwise bytes."""
     if collation == COLLATION_BINARY:
         pad_to = length if type_code == MYSQL_TYPE_STRING else 0
         return {"kind": Kind.BINARY, "charset": "binary", "pad_to": pad_to}
@@ -195,7 +195,7 @@ def _fields(index: int, code: int, metadata: bytes) -> Fields:
             code, length = first, second
             kind = Kind.ENUM if code == MYSQL_TYPE_ENUM else Kind.SET
         else:
-            # Two bits of lengths above 255 hide, inverted, in the type byte.
+            # Two bits of lengths above 255 are hidden, inverted, in the type byte.
             length = second | ((first & 0x30) ^ 0x30) << 4
         if (kind is Kind.ENUM and length not in (1, 2)) or (
             kind is Kind.SET and length not in (1, 2, 3, 4, 8)
@@ -359,7 +359,7 @@ def _add_names(fields: list[Fields], table_map: TableMap, flags: int) -> bool:
     seen: set[str] = set()
     for field, raw in zip(fields, names, strict=True):
         name = _text(raw)
-        if not name or name in seen:  # no server writes that; two fields of one name are not valid
+        if not name or name in seen:  # no server writes that, and two fields with one name are not valid
             continue
         seen.add(name)
         field["name"] = name
@@ -383,5 +383,5 @@ def _member_text(member: bytes, charset: object) -> str:
 
 
 def _text(name: bytes) -> str:
-    """Names are utf8; what is not stays visible."""
+    """Names are UTF-8; other bytes stay visible."""
     return name.decode("utf-8", "backslashreplace")

@@ -85,7 +85,7 @@ class Column:
     declared_type: str | None = None
 
     def __hash__(self) -> int:
-        # Only of what distinguishes columns: a hash of all fields would cost more than the lookup.
+        # Only what distinguishes columns: a hash of all fields would cost more than the look-up.
         return hash((self.name, self.index, self.type_code))
 
     @property

@@ -1,4 +1,4 @@
-"""Columns whose type an ALTER TABLE widened: the type that holds the values of both, and records in it."""
+"""Columns whose type an ALTER TABLE widened: a type that holds the values of both, and records in it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LIMB = (1 << 64) - 1
 
 
 def wider(one: Column, other: Column) -> Column | None:
-    """The column that holds every value of both, with the name and place of the first; None: there is none.
+    """A column that holds every value of both, with the name and place of the first; None: there is none.
 
-    Whole numbers go together, unless BIGINT UNSIGNED meets a signed one; so do FLOAT and DOUBLE, DECIMALs,
+    Integers can be combined, except BIGINT UNSIGNED with a signed type; so can FLOAT and DOUBLE, DECIMALs,
     BITs, DATE and DATETIME.
     """
     kinds = {one.kind, other.kind}
@@ -64,7 +64,7 @@ def _wider_integer(one: Column, other: Column) -> Column | None:
 
 
 def converted(values: NDArray[Any], source: Column, target: Column) -> NDArray[Any]:
-    """Values of a column's field in the records, in the type of a wider column (see `wider`)."""
+    """A column's values in the records, in the type of a wider column (see `wider`)."""
     if source.kind is not Kind.DECIMAL:
         return values.astype(target.dtype)
     factor = 10 ** (target.scale - source.scale)
@@ -87,7 +87,7 @@ def _whole_numbers(values: NDArray[Any]) -> list[int]:
 
 
 def type_name(column: Column) -> str:
-    """A column's type for people: "int unsigned", "decimal(10,2)"."""
+    """A column's type for messages: "int unsigned", "decimal(10,2)"."""
     kind = column.kind
     if kind is Kind.INT:
         name = _INTEGER_NAMES[INTEGER_BYTES[column.type_code]]

@@ -1,11 +1,11 @@
-"""One pass over logs by several threads, which returns groups as one thread would.
+"""One pass over logs by several threads, with the same groups as by one thread.
 
-A log is divided into short parts. The thread that takes the groups reads parts too while no group is ready.
+A log is divided into short parts. The thread that takes the groups also reads parts while no group is ready.
 Each thread finds the first transaction that begins in its part, and reads up to the first that
 begins after it; for both see ``_walk.anchors``. A chain of forged events in a BLOB can deceive a thread whose
 part begins inside it. So if a part does not begin where the one before it ended, its groups are dropped, and
 the thread that takes the groups reads the rest of the log. Threads note their reports and the GTIDs that they
-find, and the notes are taken over with their groups.
+find; the notes are applied together with their groups.
 """
 
 from __future__ import annotations

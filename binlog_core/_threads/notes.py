@@ -1,4 +1,4 @@
-"""What a thread reports and the GTIDs that it meets, noted until its groups are handed over."""
+"""Reports of a thread and the GTIDs that it reads, noted until its groups are returned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Note(NamedTuple):
-    """A call that is to be made later."""
+    """A call to make later."""
 
     method: str
     arguments: tuple[Any, ...]
@@ -22,7 +22,7 @@ class Note(NamedTuple):
 
 
 class NotedReport(Report):
-    """What a thread has to report. In strict mode it raises where the pass's own report would."""
+    """A thread's reports. In strict mode it raises errors where the pass's own report would."""
 
     def __init__(self, strict: bool) -> None:
         super().__init__(strict, warn=False)
@@ -41,7 +41,7 @@ class NotedReport(Report):
 
 
 class NotedExecuted(Executed):
-    """The GTIDs that a thread meets; what came before them is not known to it."""
+    """The GTIDs that a thread reads; it does not know the earlier ones."""
 
     def __init__(self) -> None:
         super().__init__()

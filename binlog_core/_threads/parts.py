@@ -27,7 +27,7 @@ LEAST_PARTS = 4  # that are worth while
 
 
 class Item(NamedTuple):
-    """Something of a part that is to be handed over: a group, and the notes up to its end."""
+    """An item to return from a part: a group, and the notes up to its end."""
 
     reported: list[Note]
     executed: list[Note]
@@ -36,14 +36,14 @@ class Item(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Part:
-    """A part of a log, and what its thread decodes from it.
+    """A part of a log, and the items that its thread decodes from it.
 
     Parameters
     ----------
     file : int
-        Which log.
+        Number of the log.
     source : Source or None
-        The log, opened, for a thread that has not read another part of it; None: to be opened again.
+        The open log, for a thread that has not read another part of it; None: it must be opened again.
     head : Head or None
         The head of a log that has several parts.
     start, stop : int or None
@@ -53,17 +53,17 @@ class Part:
     ----------
     items : deque of Item
     found : bool
-        It is known where it begins.
+        Whether it is known where it begins.
     anchor : int or None
         Position of its first event, unless it is the log's first part; None: no transaction begins in it.
     stopped_at : int or None
         Position where the next part's events begin; None: the log has ended.
     tail, mariadb
-        Those of the log as far as it was read.
+        Values of the log, as far as it was read.
     error : BaseException or None
-        What ended the reading.
+        The error that ended reading.
     done, dropped : bool
-        Nothing more comes; nothing more is wanted.
+        There are no more items; no more are wanted.
     """
 
     file: int
@@ -83,7 +83,7 @@ class Part:
 
 
 def parts_of(whole: Part, selection: Selection, threads: int) -> list[Part]:
-    """The parts of a log; the log itself where it is not divided."""
+    """The parts of a log; the log itself if it is not divided."""
     source = whole.source
     assert source is not None
     size = source.size
@@ -96,7 +96,7 @@ def parts_of(whole: Part, selection: Selection, threads: int) -> list[Part]:
         head = Head.of(source)
     except BinlogError:  # its reader reports that
         return [whole]
-    # Whether a transaction without GTID is wanted hangs on what came before it.
+    # Whether a transaction without a GTID is wanted depends on the events before it.
     if head is None or not head.splittable or (selection.selects_gtids and not head.has_gtids):
         return [whole]
     edges = list(_edges(start, size, threads))
@@ -106,9 +106,9 @@ def parts_of(whole: Part, selection: Selection, threads: int) -> list[Part]:
 
 
 def _edges(start: int, size: int, threads: int) -> Iterator[int]:
-    """Where the parts of a log end, but the last one.
+    """Where the parts of a log end, except the last.
 
-    The first are short, so that rows come soon, and the last, so that all threads end together.
+    The first are short, so that rows come soon; so are the last, so that all threads end together.
     """
     number = 0
     while (left := size - start) >= 2 * PART_BYTES:
@@ -125,15 +125,15 @@ class PartReader:
     ----------
     settings : Settings
     selection : Selection
-        The log's own.
+        The selection for the log.
     source : Source
         The log, at its beginning.
     known : Known
-        What is known of the log.
+        Shared definitions of the log.
     first : bool
-        The first part that it reads is the log's first.
+        Whether the first part that it reads is the log's first.
     on_pause : callable
-        Raises where nothing more is wanted.
+        Raises an error if no more is wanted.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class PartReader:
         self._on_pause()
 
     def items(self, part: Part) -> Iterator[Item]:
-        """What is in a part that begins at its anchor."""
+        """The items of a part that begins at its anchor."""
         decoder = self._decoder
         anchors = part.head.anchors if part.head is not None else 0
         try:

@@ -1,4 +1,4 @@
-"""The groups of some logs, decoded by several threads and handed over in order."""
+"""The groups of some logs, decoded by several threads and returned in order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Dropped(Exception):
 
 
 class _Helper:
-    """A thread whose start nothing waits for, as ``threading.Thread`` has it: that takes as long as a group.
+    """A thread whose start is not awaited, unlike ``threading.Thread``: that takes as long as a group.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class _Helper:
             self.ident = None  # which a thread to come may have
 
     def join(self) -> None:
-        """Wait for its end; not where Ctrl-C met it while it was started."""
+        """Wait for its end, unless Ctrl-C interrupted its start."""
         if self._started:
             with self._busy:
                 pass
@@ -104,13 +104,13 @@ class ThreadedPass:
         self._take = take
         self._file_range = settings.file_range(files)
         self._process = os.getpid()
-        # Of this thread too, where it collects as garbage what closes the pass.
+        # Reentrant, since garbage collection in this thread may close the pass.
         self._lock = threading.RLock()
-        self._ready = threading.Condition(self._lock)  # for who hands over
-        self._room = threading.Condition(self._lock)  # for who decodes
+        self._ready = threading.Condition(self._lock)  # for the thread that returns groups
+        self._room = threading.Condition(self._lock)  # for the threads that decode
         self._planned = self._plan()
-        self._parts: deque[Part] = deque()  # started, and not handed over
-        self._own = self._work(lambda has_room: has_room())  # what this thread reads
+        self._parts: deque[Part] = deque()  # started, and not returned yet
+        self._own = self._work(lambda has_room: has_room())  # the part that this thread reads
         self._known = -1, Known()  # of which log
         self._all_begun = self._stopping = False
         self._in_one = -1  # the log whose rest one thread reads
@@ -142,7 +142,7 @@ class ThreadedPass:
     # ------------------------------------------------------------ decoding
 
     def _help(self) -> None:
-        """What a thread does."""
+        """The work of a thread."""
 
         def wait(has_room: Callable[[], bool]) -> bool:
             with self._lock:
@@ -159,12 +159,12 @@ class ThreadedPass:
         Parameters
         ----------
         has_room : callable
-            Whether something more may be begun or gathered, as its argument says; it may wait until then.
+            Whether more may be begun or gathered, depending on its argument; it may wait until then.
 
         Yields
         ------
         bool
-            There is something new; False: there is no room for more.
+            Whether there is something new; False: there is no room for more.
         """
         reader: PartReader | None = None
         file = -1
@@ -190,7 +190,7 @@ class ThreadedPass:
                 except Exception as error:
                     if not isinstance(error, Dropped):
                         part.error = error
-                    if reader is not None:  # left in the middle of a part it is no longer useful
+                    if reader is not None:  # a decoder that was stopped inside a part is no longer useful
                         reader.source.close()
                     reader = None
                 with self._lock:
@@ -268,22 +268,22 @@ class ThreadedPass:
             self._tell_of(part)
 
     def _tell_of(self, part: Part) -> None:
-        if self._parts and part is self._parts[0]:  # nothing waits for the others
+        if self._parts and part is self._parts[0]:  # nothing waits for the other threads
             self._ready.notify_all()
 
     def _check_wanted(self) -> None:
         if self._stopping:
             raise Dropped
 
-    # ------------------------------------------------------------ handing over
+    # ------------------------------------------------------------ returning groups
 
     def groups(self) -> Iterator[Group]:
-        """The groups of all logs, in log order; what the pass reports goes with them.
+        """The groups of all logs, in log order, together with the pass's reports.
 
         Raises
         ------
         BinlogError
-            As one thread would, at the same place.
+            As with one thread, at the same place.
         """
         try:
             self._start()
@@ -311,7 +311,7 @@ class ThreadedPass:
                 self._end(part)
                 here = part.stopped_at
                 if here is not None and (part.stop is None or here < part.stop):
-                    here = None  # that was where the pass is to stop
+                    here = None  # the pass stops there
             self.close()
             for met in self._met:
                 self._selection.met.add(met)
@@ -322,7 +322,7 @@ class ThreadedPass:
     def _start(self) -> None:
         atexit.register(_close_all)  # which may be called more than once
         _running.add(self)
-        # Planned while no other thread wants the GIL.
+        # Plan while no other thread needs the GIL.
         self._planned = chain(list(islice(self._planned, 1)), self._planned)
         for _ in range(1, self._settings.threads):
             helper = _Helper(self._help)
@@ -330,7 +330,7 @@ class ThreadedPass:
             helper.start()
 
     def _until(self, ready: Callable[[], object]) -> None:
-        """Wait for what is to be handed over next; but as long as there is room, read parts."""
+        """Wait for the next item to return; but as long as there is room, read parts."""
         self._check_process()
         while not ready():
             self._check_open()
@@ -410,7 +410,7 @@ class ThreadedPass:
         return group
 
     def _unsaid(self, of: Collection[Hashable], kind: str, **place: Any) -> list[Hashable]:
-        """The definitions for which this has not been reported: every thread meets most of them."""
+        """The definitions for which this has not been reported: every thread finds most of them."""
         what = kind, place.get("path"), place.get("column"), place.get("detail")
         if len(self._said) > _MOST_SAID:
             self._said.clear()
@@ -421,7 +421,7 @@ class ThreadedPass:
     # ------------------------------------------------------------ life
 
     def acknowledge(self, position: Position) -> None:
-        """Only servers wait for it."""
+        """Only servers wait for acknowledgements."""
 
     def close(self) -> None:
         """End all threads."""

@@ -25,6 +25,7 @@ from ...schema.table_definitions import TableSchema
 from ...server.address import Address
 from ...server.connection import Connection
 from ...server.result_set import RECEIVED
+from ..apply.files import parquet_writer
 from ..lake.destination import directory_name, open_filesystem
 from ..lake.table import DataFile, FileTable
 from ..rows.types import import_pyarrow
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 64 << 20  # of the server's own estimate
 _LEAST_ROWS, _MOST_ROWS = 1000, 1 << 20
-_SAMPLE = 1 << 13
 _GROUP_BYTES = 16 << 20  # of a row group, as Arrow holds it
 _TRIES = 3  # of a chunk whose connection is lost
 _PAUSE = 1.0
@@ -191,6 +191,8 @@ class Copier:
     storage_options : dict or None
     rate : float or None
         Bytes that it receives in a second, at most.
+    delta : bool
+        The lake's tables are Delta tables.
     """
 
     address: Address
@@ -198,6 +200,7 @@ class Copier:
     lake: str
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
     rate: float | None = None
+    delta: bool = True
 
     def __call__(self, chunks: Iterable[CopyChunk]) -> Iterator[Copied]:
         """Copy each chunk; an error is a result, so that other tables continue."""
@@ -231,8 +234,6 @@ class Copier:
                 connection.close()
 
     def _copy(self, connection: Connection, chunk: CopyChunk, filesystem: Any, directory: str) -> Copied:
-        import pyarrow.parquet
-
         selection = chunk.selection
         name = f"copy-{chunk.copy}-{chunk.number:06}-{uuid.uuid4().hex[:8]}.parquet"
         path = f"{directory}/{chunk.folder}/{name}"
@@ -251,15 +252,7 @@ class Copier:
                 undone.callback(_delete, filesystem, path)
                 for rows in _groups(_ahead(read, connection.close)):
                     if writer is None:
-                        writer = pyarrow.parquet.ParquetWriter(
-                            sink,
-                            selection.schema,
-                            store_schema=False,
-                            store_decimal_as_integer=True,
-                            use_dictionary=_repeating(rows),
-                            compression="zstd",  # half of snappy's size; at this level as quick
-                            compression_level=1,
-                        )
+                        writer = parquet_writer(sink, selection.schema, rows, delta=self.delta)
                         written.callback(writer.close)
                     writer.write_table(rows, row_group_size=rows.num_rows)
                     count += rows.num_rows
@@ -322,19 +315,6 @@ def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _repeating(rows: pa.Table) -> list[str]:
-    """The columns whose values come again: a dictionary of others costs a third more, and is given up."""
-    import pyarrow.compute as pc
-
-    types, out = import_pyarrow().types, []
-    for name, column in zip(rows.column_names, rows.slice(0, _SAMPLE), strict=True):
-        if types.is_list(column.type):
-            out.append(f"{name}.list.element")
-        elif not types.is_nested(column.type) and pc.count_distinct(column).as_py() <= len(column) // 2:
-            out.append(name)
-    return out
-
-
 # ---------------------------------------------------------------- on the driver
 
 
@@ -365,7 +345,7 @@ def run_copies(
         context = session.sparkContext
         slices = min(len(chunks), context.defaultParallelism * 4)
         share = None if rate is None else rate / min(slices, context.defaultParallelism)
-        copier = Copier(address, address.password, lake.uri, lake.storage_options, share)
+        copier = Copier(address, address.password, lake.uri, lake.storage_options, share, lake.is_delta)
         for one in context.parallelize(chunks, slices).mapPartitions(copier).collect():
             if one.error is not None:
                 failed.setdefault(one.table, one.error)

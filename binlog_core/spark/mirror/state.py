@@ -215,6 +215,11 @@ class Lake:
         """It is a directory of this machine."""
         return bool(self.filesystem.type_name == "local")
 
+    @property
+    def is_delta(self) -> bool:
+        """Its tables are Delta tables."""
+        return self._catalog is None
+
     def own(self, name: str) -> str:
         """URI of something of the mirror's own."""
         return f"{self.uri}/{MIRROR}/{name}"

@@ -56,6 +56,35 @@ def test_bounds_are_those_of_all_row_groups(tmp_path: Path) -> None:
     assert told.nulls == {"id": 0, "text": 1, "day": 0, "price": 0, "none": 4}
 
 
+@pytest.mark.parametrize("delta", [True, False], ids=["delta", "iceberg"])
+def test_texts_are_encoded_as_readers_of_the_format_know(delta: bool, tmp_path: Path) -> None:
+    count = 100
+    rows = pa.table(
+        {
+            "id": pa.array(range(count), pa.int64()),
+            "text": [None if i % 10 == 9 else f"{i:0{i}}" for i in range(count)],
+            "data": [bytes(range(i)) for i in range(count)],
+            "state": ["new", "paid"] * (count // 2),
+            "tags": [["x", "y"]] * count,
+            "place": [{"srid": 0, "wkb": b"%d" % i} for i in range(count)],
+        }
+    )
+    writer = FileWriter(Folder(str(tmp_path), delta=delta), rows.schema)
+    writer.write(rows)
+    told = writer.finish()
+    assert told is not None
+    file = pq.ParquetFile(tmp_path / told.name)
+    group = file.metadata.row_group(0)
+    columns = [group.column(i) for i in range(group.num_columns)]
+    assert {one.compression for one in columns} == {"ZSTD"}
+    found = {one.path_in_schema.split(".")[0]: {*one.encodings} - {"RLE"} for one in columns}
+    texts = {"DELTA_LENGTH_BYTE_ARRAY" if delta else "PLAIN"}
+    dictionary = {"PLAIN", "RLE_DICTIONARY"}
+    assert (found["text"], found["data"], found["id"], found["place"]) == (texts, texts, {"PLAIN"}, {"PLAIN"})
+    assert found["state"] == found["tags"] == dictionary
+    assert file.read() == rows
+
+
 def test_no_rows_are_no_file(tmp_path: Path) -> None:
     schema = pa.schema({"id": pa.int64()})
     writer = FileWriter(Folder(str(tmp_path)), schema)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _TASK_BYTES = 48 << 20  # of staged images that a worker folds at a time
-_SMALL_BYTES = 1 << 20  # less than a job costs
+_SMALL_BYTES = 8 << 20  # of staged images, folded in less time than a job takes
 
 
 @dataclass

@@ -25,7 +25,7 @@ from ._sources.log_files import LogFile, LogFiles
 from ._sources.opened import OpenSources
 from ._tables.given_names import NamesMet, report_unmet
 from ._tables.tables import Table
-from ._walk.event_walk import HeaderFilter, Part, headers_of
+from ._walk.event_walk import HeaderFilter, Part, Run, headers_of
 from ._walk.track import Tail
 from .batch import ChangeBatch
 from .batches import Batches
@@ -208,9 +208,11 @@ class Log:
 
         from ._walk.typed_events import events_of
 
+        wanted = None if where is None else lambda run: where(run.headers)
+
         def read(reading: Reading) -> Iterator[Event]:
             for decoder in self._decoders.of(reading, self.settings.selection, follow=self.settings.follow):
-                yield from events_of(decoder.track, types, where, decoder.selection.part)
+                yield from events_of(decoder.track, types, wanted, decoder.selection.part)
 
         return self._pass(read)
 
@@ -226,9 +228,10 @@ class Log:
 
         places = np.array(list(spans), np.uint64).reshape(-1, 2)
 
-        def inside(headers: np.ndarray) -> np.ndarray:
-            at = np.searchsorted(places[:, 0], headers["position"], side="right")
-            found: np.ndarray = (at > 0) & (headers["position"] < places[np.maximum(at, 1) - 1, 1])
+        def inside(run: Run) -> np.ndarray:
+            position = run.headers["position"]
+            at = np.searchsorted(places[:, 0], position, side="right")
+            found: np.ndarray = (at > 0) & (position < places[np.maximum(at, 1) - 1, 1])
             return found
 
         def read(reading: Reading) -> Iterator[Event]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ import numpy as np
 from .._core._index import find_header, told_by_headers
 from .._format.event_header import FIRST_EVENT
 from .._format.event_types import GTID_EVENTS, EventType
-from .._walk.event_walk import DESCRIPTORS, Damage, Run, walk
+from .._walk.event_walk import DESCRIPTORS, Damage, Run, begins_in, walk
 from ..errors import BinlogError
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ _ENDS = (
 )  # no transaction is open after it
 _IS_GTID = np.isin(np.arange(256), list(GTID_EVENTS)).view(np.uint8)
 _IS_DESCRIPTOR = np.isin(np.arange(256), list(DESCRIPTORS)).view(np.uint8)
-_BEGIN = np.frombuffer(b"\0BEGIN", np.uint8)
 
 
 @dataclass(slots=True)
@@ -145,21 +144,11 @@ def _edges(begin: int, run: Run, headers: NDArray[np.void], *, gtids: bool) -> I
             yield i
             begin = int(headers["position"][i])
         return
-    at = np.flatnonzero(headers["type_code"] == EventType.QUERY)
-    checksum = run.description.checksum_length_of(EventType.QUERY)
-    ends = (headers["position"] + headers["event_length"])[at].astype(np.int64) - run.base - checksum
-    text = _bytes_at(run, ends - len(_BEGIN), len(_BEGIN))
-    at = at[(text == _BEGIN).all(axis=1)]
+    at = np.flatnonzero(begins_in(replace(run, headers=headers)))
     positions = headers["position"][at]
     while (i := int(np.searchsorted(positions, begin + RANGE_BYTES))) < len(at):
         yield int(at[i])
         begin = int(positions[i])
-
-
-def _bytes_at(run: Run, offsets: NDArray[np.int64], count: int) -> NDArray[np.uint8]:
-    window = np.frombuffer(run.window, np.uint8)
-    found: NDArray[np.uint8] = window[np.minimum(offsets[:, None] + np.arange(count), len(window) - 1)]
-    return found
 
 
 def _tell(one: Range, headers: NDArray[np.void]) -> None:

@@ -20,6 +20,7 @@ from .track import DAMAGED_END, DAMAGED_LENGTH, WRONG_CHECKSUM, Track, asked_fro
 
 HeaderFilter = Callable[[np.ndarray], np.ndarray]  # headers to a mask of those wanted
 
+_BEGIN = np.frombuffer(b"\0BEGIN", np.uint8)  # after the database's name
 _CHUNK = 8192  # headers: more leave the processor's caches
 _FIRST_CHUNK = 64
 DESCRIPTORS = (EventType.FORMAT_DESCRIPTION, EventType.START_V3)
@@ -45,6 +46,21 @@ class Run:
     window: memoryview
     base: int
     description: FormatDescription
+
+
+RunFilter = Callable[[Run], np.ndarray]  # a mask of the wanted ones of its headers
+
+
+def begins_in(run: Run) -> np.ndarray:
+    """Which of a run's events are the statement BEGIN: a mask of its headers."""
+    headers = run.headers
+    found: np.ndarray = headers["type_code"] == EventType.QUERY
+    queries = headers[found]
+    checksum = run.description.checksum_length_of(EventType.QUERY)
+    ends = (queries["position"] + queries["event_length"]).astype(np.int64) - run.base - checksum
+    window = np.frombuffer(run.window, np.uint8)
+    found[found] = (window[ends[:, None] + np.arange(-len(_BEGIN), 0)] == _BEGIN).all(axis=1)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from .._format.event_types import EventType
 from .._format.format_description import FormatDescription
 from ..errors import BinlogError, DecodeError
 from ..events import EventHeader, GtidEvent, OpaqueEvent, parse_event
-from .event_walk import ALL, DESCRIPTORS, HeaderFilter, Part, Run, runs_of
+from .event_walk import ALL, DESCRIPTORS, Part, Run, RunFilter, runs_of
 from .packed import PackedEvents
 from .track import DAMAGED_LENGTH, Track
 
@@ -33,7 +34,7 @@ _IS_BOUND = np.isin(
 def events_of(
     track: Track,
     types: Collection[int] | None = None,
-    where: HeaderFilter | None = None,
+    where: RunFilter | None = None,
     part: Part = ALL,
 ) -> Iterator[Event]:
     """Typed events in file order; what cannot be parsed raises, or comes as opaque with on_error="skip".
@@ -51,7 +52,7 @@ def _events_in(
     track: Track,
     types: Collection[int] | None,
     wanted: NDArray[np.bool_] | None,
-    where: HeaderFilter | None,
+    where: RunFilter | None,
     commits: _CommitTimes,
 ) -> Iterator[Event]:
     """The typed events of a run, and those packed into them."""
@@ -59,7 +60,7 @@ def _events_in(
     if wanted is not None:
         chosen = np.flatnonzero(wanted[run.headers["type_code"]])
     if where is not None:
-        chosen = chosen[where(run.headers[chosen])]
+        chosen = chosen[where(replace(run, headers=run.headers[chosen]))]
     commits.begin(run)
     for i, (fields, body) in zip(chosen.tolist(), bodies_in(run, run.headers[chosen]), strict=True):
         if types is None or fields.type_code in types:
@@ -101,12 +102,11 @@ class _CommitTimes:
 
     def at(self, index: int, event: Event | None = None) -> int | None:
         """Of the event at a place of the run, which is not before that of the last call."""
-        while self._passed < len(self._bounds) and self._bounds[self._passed] <= index:
-            self._passed += 1
-            following = self._passed == len(self._bounds) or self._bounds[self._passed] > index
-            if following:
-                bound = self._bounds[self._passed - 1]
-                self._latest = self._told(event if event is not None and bound == index else bound)
+        passed = bisect(self._bounds, index, self._passed)
+        if passed > self._passed:
+            bound = self._bounds[passed - 1]
+            self._passed = passed
+            self._latest = self._told(event if event is not None and bound == index else bound)
         return self._latest
 
     def end(self) -> None:

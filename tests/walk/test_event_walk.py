@@ -8,7 +8,10 @@ from support.plain_walk import iterate
 
 import binlog_core
 from binlog_core import EventType
+from binlog_core._sources.sources import BufferSource
 from binlog_core._walk import event_walk
+from binlog_core._walk.track import Track
+from binlog_core.report import Report
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -53,6 +56,17 @@ def test_commit_time(golden: Golden, chunk: int, monkeypatch: pytest.MonkeyPatch
         assert late and all(event.commit_time == expected[event.position] for event in late)
         changes = {change.position: change.commit_time for change in log.rows()}
     assert changes == {position: expected[position] for position in changes}
+
+
+@pytest.mark.parametrize("chunk", [65536, 7])
+@pytest.mark.parametrize("golden", golden_logs("*/dml_mixed") + golden_logs("*/gtid"), ids=str)
+def test_which_events_are_begin(golden: Golden, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_walk, "_CHUNK", chunk)
+    expected = [one["pos"] for one in golden.events if one["type"] == "Query" and one["info"] == "BEGIN"]
+    found = []
+    for run in event_walk.runs_of(Track(BufferSource(golden.data, "log"), Report())):
+        found += run.headers["position"][event_walk.begins_in(run)].tolist()
+    assert found == expected
 
 
 def test_without_gtids_it_is_not_known() -> None:

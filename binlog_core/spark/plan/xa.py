@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..._format.event_types import GTID_EVENTS, EventType
 from ..._sources.log_names import name_within
+from ..._walk import event_walk
 from ..._walk.track import Track
 from ..._walk.typed_events import events_of
 from ...errors import BinlogError
@@ -205,13 +206,13 @@ class _Looking:
         begins: list[int] = []
         stop = 1 << 63 if self.end is None else self.end
 
-        def wanted(headers: NDArray[np.void]) -> NDArray[np.bool_]:
-            position, kinds = headers["position"], headers["type_code"]
+        def wanted(run: event_walk.Run) -> NDArray[np.bool_]:
+            position, kinds = run.headers["position"], run.headers["type_code"]
             inside = (position >= self.start) & (position < stop)
             gtids = _IS_GTID[kinds]
             begins.extend(position[inside & gtids].tolist())
-            short = (kinds != EventType.QUERY) | (headers["event_length"] < _NAME_LEN)
-            return np.asarray(inside & ~gtids & short)
+            short = (kinds != EventType.QUERY) | (run.headers["event_length"] < _NAME_LEN)
+            return np.asarray(inside & ~gtids & short & ~event_walk.begins_in(run))
 
         out = []
         for event in self._events((*_GTIDS, EventType.QUERY, EventType.XA_PREPARE), wanted):
@@ -233,11 +234,11 @@ class _Looking:
         wanted = np.array(sorted(begins), np.uint64)
         return {
             event.position: event.immediate_commit_timestamp
-            for event in self._events(_GTIDS, lambda headers: np.isin(headers["position"], wanted))
+            for event in self._events(_GTIDS, lambda run: np.isin(run.headers["position"], wanted))
             if isinstance(event, GtidEvent) and event.immediate_commit_timestamp
         }
 
-    def _events(self, types: Sequence[int], where: Any) -> Iterable[Any]:
+    def _events(self, types: Sequence[int], where: event_walk.RunFilter) -> Iterable[Any]:
         with self.access.file(self.log.path).open() as source:
             # The reader of the rows verifies and finds the damage.
             track = Track(source, Report(), verify_checksum=False, skip_errors=True)

@@ -17,6 +17,7 @@ pytest.importorskip("pyspark")
 from support.workers import by_workers
 
 from binlog_core import BinlogError
+from binlog_core._walk import typed_events
 from binlog_core.spark.doors.changes import ChangeReader, infer_schema
 from binlog_core.spark.doors.streaming import BinlogStreamReader
 from binlog_core.spark.options import SourceOptions
@@ -160,6 +161,21 @@ def test_rows_come_as_of_their_commit(tmp_path: Path, size: str) -> None:
     as_json = read(server.paths, splitSize=size)
     assert [row["after"] for row in as_json] == [f'{{"id":{row["id"]}}}' for row in rows]
     assert [row["_commit_version"] for row in as_json] == [row["_commit_version"] for row in rows]
+
+
+def test_what_begins_transactions_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log("8.0.36")
+    for number in range(1, 51):
+        log.gtid(SERVER, number)
+        log.begin("shop")
+        log.insert(T, [{"id": number}])
+        log.commit()
+    (tmp_path / "bin.000001").write_bytes(log.getvalue())
+    parsed, parse = [], typed_events.parse_event
+    monkeypatch.setattr(typed_events, "parse_event", lambda *args: parsed.append(args[0]) or parse(*args))
+    rows = read([str(tmp_path / "bin.000001")], table="shop.t")
+    assert [row["id"] for row in rows] == list(range(1, 51))
+    assert len(parsed) < 10
 
 
 def test_a_start_between_prepare_and_commit(tmp_path: Path) -> None:

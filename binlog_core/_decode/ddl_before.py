@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .._format.event_types import EventType
 from .._format.statements import may_change_definitions
+from .._walk.event_walk import begins_in
 from .._walk.typed_events import events_of
 from ..events import QueryEvent
 from ..report import Report
@@ -38,7 +39,7 @@ def follow_statements(file: LogFile, before: int | None, definitions: Definition
         decoder = LogDecoder(
             source, selection=selection, report=Report(), verify_checksum=False, skip_errors=True
         )
-        for event in events_of(decoder.track, _STATEMENTS):
+        for event in events_of(decoder.track, _STATEMENTS, lambda run: ~begins_in(run)):
             if before is not None and event.position >= before:
                 break
             if isinstance(event, QueryEvent) and may_change_definitions(event.query_bytes):

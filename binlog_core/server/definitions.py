@@ -18,6 +18,7 @@ from .._decode.selection import Selection
 from .._format.event_header import FIRST_EVENT
 from .._format.event_types import EventType
 from .._format.statements import may_change_definitions
+from .._walk.event_walk import begins_in
 from .._walk.typed_events import events_of
 from ..events import QueryEvent
 from ..limits import Limits
@@ -161,7 +162,7 @@ class History:
                     verify_checksum=False,
                     skip_errors=True,
                 )
-                for event in events_of(decoder.track, _STATEMENTS):
+                for event in events_of(decoder.track, _STATEMENTS, lambda run: ~begins_in(run)):
                     if isinstance(event, QueryEvent) and may_change_definitions(event.query_bytes):
                         self._note(event, source.path)
                 if source.next_file is None:

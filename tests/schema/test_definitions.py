@@ -9,6 +9,7 @@ from support.golden import golden_logs
 from support.writer import Log, Table
 
 import binlog_core
+from binlog_core._walk import typed_events
 
 WITHOUT_NAMES = [*golden_logs("*/ddl*"), *golden_logs("*/meta_no_log"), *golden_logs("mysql*/meta_minimal")]
 
@@ -46,3 +47,18 @@ def test_statements_in_front_of_the_start_count() -> None:
     for given in (start, ("<bytes>", start), binlog_core.Position("<bytes>", start)):
         with binlog_core.open(log.getvalue(), schema="ddl", start=given) as opened:
             assert [change.after for change in opened.rows()] == [{"id": 1, "price": 2}]
+
+
+def test_of_what_is_in_front_of_the_start_no_begin_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, table = Log("8.4.0"), Table("shop", "t", [("id", "INT")])
+    log.query("CREATE TABLE t (id INT PRIMARY KEY)", "shop")
+    for number in range(50):
+        start = log.position
+        log.begin("shop")
+        log.insert(table, [{"id": number}])
+        log.commit()
+    parsed, parse = list[Any](), typed_events.parse_event
+    monkeypatch.setattr(typed_events, "parse_event", lambda *args: parsed.append(args) or parse(*args))
+    with binlog_core.open(log.getvalue(), schema="ddl", start=start) as opened:
+        assert [change.after for change in opened.rows()] == [{"id": 49}]
+    assert len(parsed) < 10

@@ -171,7 +171,7 @@ def test_what_begins_transactions_is_not_parsed(tmp_path: Path, monkeypatch: pyt
         log.insert(T, [{"id": number}])
         log.commit()
     (tmp_path / "bin.000001").write_bytes(log.getvalue())
-    parsed, parse = [], typed_events.parse_event
+    parsed, parse = list[Any](), typed_events.parse_event
     monkeypatch.setattr(typed_events, "parse_event", lambda *args: parsed.append(args[0]) or parse(*args))
     rows = read([str(tmp_path / "bin.000001")], table="shop.t")
     assert [row["id"] for row in rows] == list(range(1, 51))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
-_PLAIN_BYTES = 256 << 10  # a piece up to here is not compressed
+_PLAIN_BYTES = 256 << 10  # a piece up to here is not compressed, and on a disk of this machine none is
 _VERSION = "_commit_version"
 
 
@@ -49,7 +49,8 @@ class RawWriter(PartWriter):
             self._names.append(f"{self._prefix}.arrow")
             self._sink = self._filesystem.open_output_stream(f"{self._directory}/{self._names[0]}")
         start = self._sink.tell()
-        options = pa.ipc.IpcWriteOptions(compression=None if small else "lz4")
+        plain = small or self._filesystem.type_name == "local"
+        options = pa.ipc.IpcWriteOptions(compression=None if plain else "lz4")
         with pa.ipc.new_stream(self._sink, rows.schema, options=options) as stream:
             stream.write_table(rows.combine_chunks() if small else rows)
         part.name = f"{self._names[0]}:{start}:{self._sink.tell()}"

@@ -31,15 +31,25 @@ from binlog_core.spark.rows.reader import SplitRows  # noqa: E402
         (WriteLimits(pending_bytes=1), {"orders": [80, 80], "other": [40, 40]}),
     ],
 )
-@pytest.mark.parametrize("plain", [0, 1 << 20], ids=["compressed", "plain"])
+@pytest.mark.parametrize("small", [False, True], ids=["large", "small"])
+@pytest.mark.parametrize("local", [False, True], ids=["store", "disk"])
 def test_all_tables_of_a_split_are_in_one_file(
-    tmp_path: Path, limits: WriteLimits, counts: dict[str, list[int]], plain: int, monkeypatch: Any
+    tmp_path: Path,
+    limits: WriteLimits,
+    counts: dict[str, list[int]],
+    *,
+    small: bool,
+    local: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(raw, "_PLAIN_BYTES", plain)
+    monkeypatch.setattr(raw, "_PLAIN_BYTES", 1 << 20 if small else 0)
+    filesystem: Any = pyarrow.fs.LocalFileSystem()
+    if not local:
+        filesystem = pyarrow.fs.SubTreeFileSystem("/", filesystem)
     (split,) = plan_splits(orders(tmp_path))
     chunks = list(SplitRows(split, ReadOptions()).chunks())
     (tmp_path / "out").mkdir()
-    writer = RawWriter(pyarrow.fs.LocalFileSystem(), str(tmp_path / "out"), "p", 0, limits=limits)
+    writer = RawWriter(filesystem, str(tmp_path / "out"), "p", 0, limits=limits)
     for chunk in chunks * 2:
         writer.write(chunk)
     told = writer.finish()
@@ -55,6 +65,8 @@ def test_all_tables_of_a_split_are_in_one_file(
         found.setdefault(one.table, []).append(rows.num_rows)
         whole.setdefault(one.table, []).append(rows)
     assert found == counts
+    size = sum(one.nbytes for tables in whole.values() for one in tables)
+    assert ((tmp_path / "out" / "p.arrow").stat().st_size > size) == (small or local)
     for chunk in chunks:
         expected = pa.Table.from_batches([chunk.batch] * 2)
         assert pa.concat_tables(whole[chunk.table.name]).combine_chunks() == expected.combine_chunks()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -49,14 +50,17 @@ class History:
         place = state.place
         assert place is not None
         current, special = self._lake.opened(state), special_fields()
-        types = {_TYPE: OPS[INSERT], _VERSION: place - 1, _TIME: None, _ORDINAL: 1}
-        schema = import_pyarrow().schema([*current.columns, *((name, special[name]) for name in types)])
         opened = cache(partial(self._lake.opened, state))
+        done = opened(1).applied(self._mirror) or 0
+        # It may have been copied at this place before, if nothing was logged since.
+        since = time.time_ns() // 1000 if done >= place else 0
+        types = {_TYPE: OPS[INSERT], _VERSION: place - 1, _TIME: None, _ORDINAL: since + 1}
+        schema = import_pyarrow().schema([*current.columns, *((name, special[name]) for name in types)])
         (number,), schemas = _placed(opened, [schema])
         rows = Joiner(self._lake.folder(state), self._lake.folder(state, number), schemas[number], types)
-        marker = [{_TYPE: _COPY, _VERSION: place - 1, _ORDINAL: 0}]
+        marker = [{_TYPE: _COPY, _VERSION: place - 1, _ORDINAL: since}]
         schemas.setdefault(1, opened(1).columns)
-        told = {_BEGAN: str(place)}
+        told = {_BEGAN: f"{place} {current.version if current.exists else ''}"}
         for one in sorted(schemas):
             if opened(one).last_commit().get(_BEGAN) != told[_BEGAN]:
                 files = current.files() if one == number else ()

@@ -311,7 +311,7 @@ class Mirroring:
         state.copy, state.reason = None, None
         state.stage, state.place, state.exact_from = "following", place, exact
         state.keyless = definition.row_key is None
-        state.as_of = None
+        state.as_of = state.history = None
         known = self.state.offsets.get(place)
         names = [(state.database, state.name)]
         self.state.offsets[place] = offset if known is None else merged(known, offset, names)

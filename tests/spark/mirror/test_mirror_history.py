@@ -83,6 +83,23 @@ def test_a_history_begins_with_the_rows_that_there_are(changes: Changes) -> None
     assert [row["_commit_version"] for row in changes.rows()] == [99, 99, 199, 199]
 
 
+def test_a_table_that_is_copied_again_at_the_same_place_begins_anew(changes: Changes) -> None:
+    """As by a resync of rows that are not logged, on a server that logs nothing else meanwhile."""
+    for number in (7, 8):
+        table = changes.lake.opened(changes.state)
+        Path(table.uri).mkdir(exist_ok=True)
+        pq.write_table(pa.table({"id": pa.array([number], pa.int32())}), f"{table.uri}/{number}.parquet")
+        table.replace([DataFile(f"{number}.parquet", 1, 9)], pa.schema(ID), None)
+        for _ in range(2):
+            changes.history.begin(changes.state)
+    found = changes.rows()
+    assert {row["_commit_version"] for row in found} == {99}
+    assert [(row["_change_type"], row["id"]) for row in found] == [
+        *(("copy", None), ("insert", 7)),
+        *(("copy", None), ("insert", 8)),
+    ]
+
+
 def test_changes_come_once_whatever_is_done_again(changes: Changes) -> None:
     first = changes.file(ID, (1, "insert", 100), (2, "insert", 120))
     for _ in range(2):

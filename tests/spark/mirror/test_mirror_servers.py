@@ -12,12 +12,14 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 pytest.importorskip("pymysql")
 
+from deltalake import DeltaTable
+from support.here import Here
 from support.refused import Sql, mirrored, rows_of
 
 from binlog_core import ServerError
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
-from binlog_core.spark.mirror import mirroring
+from binlog_core.spark.mirror import mirroring, resync
 from binlog_core.spark.mirror.state import TableState
 from binlog_core.spark.mirror.values import set_for_reading
 
@@ -80,6 +82,22 @@ def test_a_table_that_is_listed_but_cannot_be_opened_is_parked(
     other, t = mirrored(url, tmp_path)
     assert (other.stage, t.stage) == ("following", "parked")
     assert "doesn't exist" in str(t.reason)
+
+
+def test_a_table_that_is_copied_again_where_it_stands_has_a_history_of_it(
+    url: str, sql: Sql, tmp_path: Path
+) -> None:
+    mirrored(url, tmp_path, history=True)
+    sql("SET SESSION sql_log_bin = 0")
+    sql("UPDATE t SET v = 5 WHERE id = 1")
+    sql("SET SESSION sql_log_bin = 1")
+    session: Any = Here()
+    resync(tmp_path, "refused.t", spark=session)
+    assert rows_of(tmp_path) == [(1, 5), (2, 2)]
+    history = DeltaTable(str(tmp_path / "history" / "refused.t")).to_pyarrow_table().to_pylist()
+    history.sort(key=lambda row: (row["_commit_version"], row["_change_ordinal"]))
+    assert [row["_change_type"] for row in history] == ["copy", "insert", "insert"] * 2
+    assert sorted((row["id"], row["v"]) for row in history[4:]) == [(1, 5), (2, 2)]
 
 
 def test_two_rows_with_a_key_that_is_gone_for_a_while_are_two(url: str, sql: Sql, tmp_path: Path) -> None:

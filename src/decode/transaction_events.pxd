@@ -127,8 +127,9 @@ cdef inline int note_query(loop_t* loop, event_t event) noexcept nogil:
     elif kind == QUERY_XA_PREPARE:
         end_transaction(loop, OUTCOME_XA_PREPARED)
     elif kind == QUERY_OTHER:
-        if loop.trx.open and not loop.trx.record.thread_id:
-            loop.trx.record.thread_id = thread_id        # CREATE TABLE … SELECT has no BEGIN
+        # CREATE TABLE … SELECT has no BEGIN. After rows it is too late: conditions have seen these without it.
+        if loop.trx.open and not (loop.trx.record.thread_id or loop.trx.table_maps or loop.trx.has_rows):
+            loop.trx.record.thread_id = thread_id
         if loop.trx.open and not loop.trx.explicit:
             end_transaction(loop, OUTCOME_COMMITTED)     # a statement that commits by itself
         return RUN_EVENT

@@ -125,7 +125,7 @@ class ChangeBatch(Records):
         SchemaError
             No decoded column has this name.
         TypeError
-            It is neither a name nor a slice.
+            The key is neither a name nor a slice.
         ValueError
             The slice goes backwards.
         """
@@ -139,14 +139,14 @@ class ChangeBatch(Records):
         kept[key] = True
         return only(self, kept)
 
-    __iter__ = None  # by records or by columns? to_pylist(), columns and array say which
+    __iter__ = None  # it could mean records or columns; to_pylist(), columns and array are explicit
 
     def _ipython_key_completions_(self) -> list[str]:
         return [column.name for column in self.value_columns]
 
     @property
     def value_columns(self) -> tuple[Column, ...]:
-        """The columns that the records have: `columns`, or RAW_COLUMN of a table that cannot be decoded."""
+        """The columns that the records have: `columns`, or RAW_COLUMN for a table that cannot be decoded."""
         return self.columns if self.columns or self.table.undecodable is None else _RAW_COLUMNS
 
     # --- NumPy ---------------------------------------------------------------------------------
@@ -455,7 +455,7 @@ class ChangeBatch(Records):
     # --- Pickling ------------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Only what the records refer to travels: their values and their transactions.
+        # Only what the records refer to is pickled: their values and their transactions.
         array = self.array.copy()
         heap = compact_spans(array, self.value_columns, self.buffer)
         transactions = self.transactions[:0]

@@ -34,11 +34,11 @@ class Ref:
     ----------
     name : str
     side : str
-        "before" or "after"; "": of the image at hand.
+        "before" or "after"; "": the current image.
     pseudo : bool
         One of CONDITION_COLUMNS.
     at : int
-        Where in the text it stands.
+        Its place in the text.
     """
 
     name: str
@@ -171,7 +171,7 @@ class Condition:
         return self
 
     def __and__(self, other: Condition) -> Condition:
-        """Both: of the same image of a change."""
+        """Both conditions, for the same image of a change."""
         return Condition(f"({self.text}) and ({other.text})", limits=UNBOUNDED)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -186,7 +186,7 @@ def _unpickled(text: str) -> Condition:
 
 
 def condition_of(where: str | Condition | None, limits: Limits = DEFAULT_LIMITS) -> Condition | None:
-    """What ``where=`` was given as a Condition; None for None and for a text without anything in it."""
+    """The value of ``where=`` as a Condition; None for None and for blank text."""
     if where is None or isinstance(where, Condition):
         return where
     if isinstance(where, str) and not where.strip():
@@ -195,7 +195,7 @@ def condition_of(where: str | Condition | None, limits: Limits = DEFAULT_LIMITS)
 
 
 def refs_of(node: Node) -> Iterator[Ref]:
-    """All that a condition asks for."""
+    """All references in a condition."""
     if isinstance(node, All | Any_):
         for part in node.parts:
             yield from refs_of(part)

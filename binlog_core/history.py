@@ -187,7 +187,7 @@ def _replay(
 
 
 class _KeyNames:
-    """The names of a key's columns in each definition of the table: ALTER TABLE may rename them.
+    """The names of a key's columns in each definition of the table, since ALTER TABLE may rename them.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class _KeyNames:
         return tuple(renamed.get(name, name) for name in self.columns)
 
     def of_image(self, image: Mapping[str, Any]) -> tuple[str, ...]:
-        """In the definition that an image is of."""
+        """The names in the definition of an image."""
         if not any(name in image for name in self.columns):
             for names in self._others:
                 if any(name in image for name in names):
@@ -228,7 +228,7 @@ class _KeyNames:
         return _KeyCondition(self, text)
 
     def note(self, names: tuple[str, ...]) -> None:
-        """There is a definition with these names."""
+        """Note a definition with these names."""
         if names != self.columns:
             self._others[names] = None
 
@@ -275,7 +275,7 @@ def _keys_of(wanted: _Key, pairs: list[tuple[_Key, _Key]]) -> list[_Key]:
 
 
 def _plain(key: _Key) -> tuple[object, ...]:
-    """The same for keys that are the same, though a column's type was changed between them."""
+    """The same form for equal keys, even if a column's type was changed between them."""
 
     def plain(value: object) -> object:
         if isinstance(value, str | int | float | Decimal):
@@ -294,7 +294,7 @@ def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
 
 
 def _equal(a: object, b: object) -> bool:
-    """Whether two values are equal, one of which a person may have written as text."""
+    """Whether two values are equal; one may have been typed as text."""
     if isinstance(b, str) and not isinstance(a, str):
         a, b = b, a
     if isinstance(a, str) and isinstance(b, int | float | Decimal):
@@ -371,7 +371,7 @@ def _describe(log: Log, versions: list[Version]) -> None:
     lasts = places[np.append(at[1:], len(places)) - 1] + np.uint64(1)
     spans = zip(firsts.tolist(), lasts.tolist(), strict=True)
     for event in log.events_between(spans, DETAIL_TYPES):
-        # In a compressed transaction all have one position, and the first statement is what is known.
+        # In a compressed transaction all have the same position, so only the first statement is known.
         while i < len(versions) and places[i] < event.position:
             i += 1
         for k in range(i, len(versions)):
@@ -385,7 +385,7 @@ def _describe(log: Log, versions: list[Version]) -> None:
 
 
 def _lives(found: list[Version], names: _KeyNames, wanted: tuple[Any, ...]) -> list[Version]:
-    """Of the changes of some keys, those of rows that had the wanted key."""
+    """Among the changes of some keys, those of rows that had the wanted key."""
     rows: dict[tuple[Any, ...], int] = {}  # which row has a key now
     of_rows: list[list[int]] = []
     chosen: set[int] = set()

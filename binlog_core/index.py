@@ -1,4 +1,4 @@
-"""An index beside the logs: which range of transactions may hold a key, a time, a table, a GTID, a thread.
+"""An index beside the logs: which range of transactions may contain a key, time, table, GTID or thread.
 
 ``binlog_core.index.index(target)`` makes it. If you select by a condition, a table, a time or GTIDs, readers
 find the index on their own and read only the ranges that may have matches. The rows are the same without it.
@@ -136,7 +136,7 @@ def _bring_up(
     *,
     anew: bool,
 ) -> None:
-    """Write one index, where it is not up to date."""
+    """Write one index, if it is not up to date."""
     with ExitStack() as stack:
         held: dict[str, Part] = {}
         if not anew and (old := opened(path, None)) is not None:
@@ -173,7 +173,7 @@ def part_of(
 
 
 def _mode(file: LogFile) -> int:
-    """An index holds values of keys: it is as readable as the logs, of encrypted ones by its owner alone."""
+    """An index contains key values: it has the logs' permissions; for encrypted logs, only the owner's."""
     return 0o600 if file.keys is not None else os.stat(file.path).st_mode & 0o666
 
 

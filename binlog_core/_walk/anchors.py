@@ -29,7 +29,7 @@ _STEP_OVER = 1 << 20  # events that are longer are not read to find what follows
 
 _ANCHOR_GTID, _ANCHOR_BEGIN = 1, 2  # twin of anchor_t in src/find/anchor.pxd
 _GTID_STATES = frozenset((EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST))
-# Since then every transaction has a GTID event, if only an anonymous one.
+# From this version on every transaction has a GTID event, possibly an anonymous one.
 _GTIDS_SINCE_MYSQL = (5, 7, 6)
 _GTIDS_SINCE_MARIADB = (10, 0, 2)
 
@@ -42,7 +42,7 @@ class Head(NamedTuple):
     description : FormatDescription
     boundaries : Boundaries
     anchors : int
-        What begins a transaction: GTID events, or BEGIN and XA START.
+        The events that begin a transaction: GTID events, or BEGIN and XA START.
     splittable : bool
     """
 
@@ -53,7 +53,7 @@ class Head(NamedTuple):
 
     @property
     def has_gtids(self) -> bool:
-        """Transactions begin with their GTIDs."""
+        """Whether transactions begin with their GTIDs."""
         return self.anchors == _ANCHOR_GTID
 
     @classmethod
@@ -63,7 +63,7 @@ class Head(NamedTuple):
         Raises
         ------
         BinlogError
-            It is not a log, or encrypted.
+            The source is not a log, or is encrypted.
         """
         view = source.view()
         head = source.peek(_HEAD_LEN) if view is None else view[:_HEAD_LEN]
@@ -87,8 +87,8 @@ class Head(NamedTuple):
 
 
 def _has_gtids(description: FormatDescription, types: set[int]) -> bool:
-    # To be wrong here must not hurt: where there are none after all the first split owns the log. BEGIN in
-    # a log with GTIDs would part a transaction from its GTID.
+    # A wrong choice must do no harm: if there are no GTIDs after all, the first split owns the log. BEGIN in
+    # a log with GTIDs would separate a transaction from its GTID.
     since = _GTIDS_SINCE_MARIADB if description.is_mariadb else _GTIDS_SINCE_MYSQL
     return split_server_version(description.server_version) >= since or bool(
         types & (GTID_EVENTS | _GTID_STATES)
@@ -96,7 +96,7 @@ def _has_gtids(description: FormatDescription, types: set[int]) -> bool:
 
 
 def first_anchor(source: Source, head: Head, start: int, end: int) -> int | None:
-    """Where the first transaction begins that a split owns, found from any byte.
+    """Where the first transaction of a split begins, found from any byte.
 
     Parameters
     ----------
@@ -128,13 +128,13 @@ def first_anchor(source: Source, head: Head, start: int, end: int) -> int | None
             return base + offset
         if status != _resync.WALK_BROKEN:
             return None
-        offset += 1  # damage: its owner will say so
+        offset += 1  # damage: the split that owns it reports it
 
 
 def walk_to_anchor(
     source: Source, head: Head, window: Window, base: int, offset: int, *, least: int, limit: int | None
 ) -> tuple[Window, int, int, int]:
-    """Walk over headers, from a true event to the first anchor at a position in ``[least, limit)``.
+    """Walk over headers, from a real event to the first anchor at a position in ``[least, limit)``.
 
     Returns
     -------

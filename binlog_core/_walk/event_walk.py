@@ -1,6 +1,6 @@
-"""The walk over a log's events: runs of whole ones and damage between them; headers.
+"""The walk over a log's events: runs of complete events, and damage between them; headers.
 
-It follows the rules of `Track`, as rows do: see there for torn tails and for reading after damage.
+Like rows, it follows the rules of `Track`: see there for torn tails and for reading after damage.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ DESCRIPTORS = (EventType.FORMAT_DESCRIPTION, EventType.START_V3)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Whole events, one after the other.
+    """Consecutive complete events.
 
     Parameters
     ----------
     headers : ndarray, HEADER_DTYPE
         Headers, at most 8192.
     window : memoryview
-        Holds them.
+        The bytes that hold them.
     base : int
         Position in the log of window[0].
     description : FormatDescription
@@ -86,7 +86,7 @@ class Part:
     Parameters
     ----------
     start_position, stop_position : int or None
-        Positions of the first, and of the first that is not.
+        Positions of the first event, and of the first that is not wanted.
     start_timestamp, stop_timestamp : int or None
         Range of the headers' timestamps, in seconds; the walk ends at the first event that is too late.
     server_id : int or None
@@ -115,12 +115,12 @@ def walk(track: Track, start: int | None = None, stop: int | None = None) -> Ite
     Yields
     ------
     Run or Damage
-        Damage only where errors are skipped.
+        Damage occurs only if errors are skipped.
 
     Raises
     ------
     DecodeError, ChecksumError
-        An event is damaged, where errors are not skipped.
+        An event is damaged, and errors are not skipped.
     TruncatedError
         The log ends inside an event, in strict mode.
     """
@@ -149,7 +149,9 @@ def walk(track: Track, start: int | None = None, stop: int | None = None) -> Ite
         )
         if count and int(out[0]["position"]) == begin > FIRST_EVENT:
             begin = 0
-            if out[0]["type_code"] in DESCRIPTORS:  # the one in force from here on, taken for it unread
+            if (
+                out[0]["type_code"] in DESCRIPTORS
+            ):  # the descriptor in force from here on, assumed before it is read
                 description = track.format = track.next_descriptor(at) or description
                 offset = at
                 continue

@@ -1,4 +1,4 @@
-"""Events that were packed into one, as runs of events to walk over."""
+"""Events inside another event, as runs of events to walk over."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class PackedEvents:
-    """What was unpacked from an event, window by window: each begins with an event and may end inside one.
+    """The contents of a packed event, window by window: each begins with an event and may end inside one.
 
     Parameters
     ----------
@@ -26,7 +26,8 @@ class PackedEvents:
     Attributes
     ----------
     left : int
-        Set by who walks over a window before the next is asked for: bytes at its end, part of an event.
+        Bytes at a window's end that are part of an event; the caller sets it before requesting the next
+        window.
 
     Raises
     ------

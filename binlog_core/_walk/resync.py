@@ -1,4 +1,4 @@
-"""Event boundaries of one log, found from any offset: in a mapped log, or reading on piece by piece."""
+"""Event boundaries of one log, found from any offset: in a mapped log, or by reading piece by piece."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KNOWN_TYPES = frozenset(EventType) - {EventType.UNKNOWN}
 
 @dataclass(frozen=True, slots=True)
 class Boundaries:
-    """What tells the events of a log from chance.
+    """What distinguishes the events of a log from random bytes.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Boundaries:
     rule : int
         What next_position says: a POSITION_* of the compiled core.
     zeros : bool
-        No event at the log's head has a position.
+        Whether no event at the log's head has a position.
     """
 
     description: FormatDescription
@@ -53,7 +53,7 @@ class Boundaries:
 
     @classmethod
     def of(cls, head: Window, description: FormatDescription) -> Boundaries:
-        """From the first bytes of a log; as many events as they hold are looked at.
+        """Determine it from the events in the first bytes of a log.
 
         Relay logs, whose positions are those of the source's log, are known by their second descriptor
         or by positions that are all wrong, some of them by the same amount.
@@ -65,18 +65,18 @@ class Boundaries:
         told = headers[(headers["next_position"] != 0) & ~np.isin(headers["type_code"], _REPLICAS_OWN)]
         ends = told["position"] + told["event_length"]
         shifts = np.unique((told["next_position"] - ends) % (1 << 32))
-        # One that agrees outweighs those that do not: damage makes no position right.
+        # One that agrees outweighs those that do not: damage does not make positions right.
         elsewhere = 0 not in shifts and (second_descriptor or len(shifts) < len(told))
         rule = _resync.POSITION_ELSEWHERE if elsewhere else _resync.POSITION_END
         return cls(description, rule, len(headers) > 1 and not np.any(headers["next_position"][1:]))
 
     @property
     def splittable(self) -> bool:
-        """Positions say where each event ends in this file."""
+        """Whether positions say where each event ends in this file."""
         return self.rule == _resync.POSITION_END
 
     def ahead(self) -> Boundaries:
-        """The same for a log that lacks events or bytes: positions run ahead of it, further and further."""
+        """The same for a log that lacks events or bytes: positions run more and more ahead of it."""
         return replace(self, rule=_resync.POSITION_AHEAD)
 
     def find(
@@ -115,7 +115,7 @@ class Boundaries:
         limit: int | None = None,
         zeros: bool = True,
     ) -> tuple[Window, int, int | None]:
-        """The first true event at or after an offset.
+        """The first real event at or after an offset.
 
         Parameters
         ----------
@@ -127,14 +127,14 @@ class Boundaries:
         start : int
             Offset in window, at most its length.
         limit : int or None
-            Position in the log: no event there or after it is looked for.
+            Position in the log where the search ends.
         zeros : bool
             Also look for events without a position.
 
         Returns
         -------
         (window, base, offset) : bytes-like, int, int or None
-            What to continue with; None: there is no event.
+            The window to continue with, and the event's offset in it; None: there is no event.
         """
         whole = source.view() is not None
         more = not whole
@@ -163,7 +163,7 @@ class Boundaries:
         )
 
     def is_astray(self, window: Window, base: int, offset: int) -> bool:
-        """Whether the header at an offset is none, or one of an event that does not end where it says."""
+        """Whether the offset has no header, or that of an event that does not end where it says."""
         if self.rule != _resync.POSITION_END or len(window) - offset < HEADER_LENGTH_V3:
             return False
         if not next_position_of(window, offset):
@@ -172,7 +172,7 @@ class Boundaries:
 
 
 def head_of(head: Window, description: FormatDescription) -> tuple[NDArray[np.void], bool]:
-    """Headers of the whole events among the first bytes of a log; whether a second descriptor follows."""
+    """Headers of the complete events in the first bytes of a log; whether a second descriptor follows."""
     out = np.empty(64, _headers.HEADER_DTYPE)
     header_length, _, canonical, checksum = description.core_arrays()
     count, _, status = _headers.walk_headers(

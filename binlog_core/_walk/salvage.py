@@ -1,4 +1,4 @@
-"""``on_error="skip"``: where a log continues after damaged bytes, and what is left of a batch."""
+"""``on_error="skip"``: where a log continues after damaged bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Resumption(NamedTuple):
     offset : int or None
         Offset of the next event in the window; None: there is none, and the rest of the log is lost.
     chained : bool
-        It follows directly on the damaged event, whose header can be believed.
+        It directly follows the damaged event, whose header can be trusted.
     ahead : bool
         From here on positions run ahead of the log, which lacks events or bytes.
     """
@@ -53,9 +53,9 @@ def resume(
 ) -> Resumption:
     """Find the next event after a damaged one, and report the bytes between as lost if there is one.
 
-    If neither it nor any later event ends where it says, the log may lack events (a copy that
+    If neither that event nor any later one ends where it says, the log may lack events (a copy that
     was fetched without MariaDB's annotations) or bytes. Then the next event is the first whose position runs
-    ahead of the log, and that may be the one at hand: then nothing is lost.
+    ahead of the log. That may be the current one: then nothing is lost.
 
     Parameters
     ----------
@@ -65,11 +65,11 @@ def resume(
     base : int
         Position in the log of window[0].
     position, length : int
-        Place of the damaged event in the log, as far as its header can be believed.
+        Place of the damaged event in the log, as far as its header can be trusted.
     doubtful : int or None
         Position of the event before it, if that had no next position: its length may be wrong.
     in_parts : bool
-        Others read other parts of the log, and find no events that do not end where they say.
+        Whether others read other parts of the log, and find no events that do not end where they say.
     report : Report
 
     Returns
@@ -118,13 +118,13 @@ def check_tail(boundaries: Boundaries, window: Window, base: int, offset: int, p
     window : bytes-like
         A window that reaches to the end of the log.
     base, offset : int
-        Position in the log of window[0], and in the window of the event that is not whole.
+        Position in the log of window[0]; offset in the window of the incomplete event.
     path : str
 
     Raises
     ------
     DecodeError
-        It is damaged.
+        The event is damaged.
     """
     header = window[offset : offset + HEADER_LENGTH_V3]
     if len(header) < HEADER_LENGTH_V3 or not boundaries.splittable:

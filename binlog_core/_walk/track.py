@@ -1,6 +1,6 @@
-"""One log while it is read: the bytes at hand, and how reading continues where they end or are damaged.
+"""One log while it is read: the current bytes, and how reading continues where they end or are damaged.
 
-Headers, events, `verify` and rows all follow these rules, whichever of them finds the next event's end.
+Headers, events, `verify` and rows all follow these rules.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
 _BLOCK_LEN = 1280 << 10  # of the first block: a group of one table has 1 MiB of rows events, and others
 _LONGEST_BLOCK = 32 << 20
-_PIECE_LEN = 128 << 10  # read at once, where it is not known how much is wanted
+_PIECE_LEN = 128 << 10  # read at once if it is not known how much is wanted
 _SLACK = 32 << 10  # a group is some events longer, or shorter, than the one before it
 _TORN_WAIT = 0.2  # seconds, before an event with a wrong checksum at the end of a growing log is read again
 
@@ -37,7 +37,7 @@ WRONG_CHECKSUM = _rows.FAULTS[_rows.WRONG_CHECKSUM]
 
 
 def asked_from(error: BinlogError, start: int | None) -> BinlogError:
-    """The error, which names ``start=`` where that is its place."""
+    """The error, which names ``start=`` if that is its place."""
     if error.offset is not None and error.offset == start:
         error.message += f"; does an event begin at start={start}?"
     return error
@@ -63,34 +63,34 @@ class Tail:
 
 
 class Track:
-    """One log on the way from its first event to its last.
+    """One log, read from its first event to its last.
 
     Parameters
     ----------
     source : Source
     report : Report
-        Called with what is skipped.
+        Counts what is skipped.
     limits : Limits
     verify_checksum : bool
     skip_errors : bool
-        Damaged events are passed over.
+        Skip damaged events.
     in_parts : bool
-        Others read other parts of the log, and find no events that do not end where they say.
+        Whether others read other parts of the log, and find no events that do not end where they say.
     follower : Follower or None
-        Waits at the end of a log that still grows.
+        Waits at the end of a growing log.
 
     Attributes
     ----------
     format : FormatDescription or None
         The format in force.
     window : bytes-like
-        The bytes at hand: all of a mapped log.
+        The current bytes; for a mapped log, all of it.
     base : int
         Position in the log of window[0].
     tail : Tail or None
         Where the log ended inside an event.
     lacks_bytes : bool
-        Positions run ahead of the log: they are not believed any more.
+        Positions run ahead of the log: they are no longer trusted.
     read_to : int or None
         Where reading will end: few bytes after it are read.
     """
@@ -132,12 +132,12 @@ class Track:
 
     @property
     def mapped(self) -> bool:
-        """The window is the whole log."""
+        """Whether the window is the whole log."""
         return self._view is not None
 
     @property
     def in_block(self) -> bool:
-        """The window stays as it is for as long as it is held."""
+        """Whether the window stays unchanged as long as it is held."""
         return self._block is not None
 
     @property
@@ -148,7 +148,7 @@ class Track:
     # ------------------------------------------------------------ what the log is
 
     def read_format(self) -> FormatDescription | None:
-        """Recognise the log; None if it ends before it says what it is."""
+        """Recognize the log; None if it ends before its format description."""
         head = bytes(self._view[:_HEAD_LEN]) if self._view is not None else self.source.peek(_HEAD_LEN)
         found = detect(head, self.path, verify_checksum=self.verify)
         self._head = head
@@ -161,7 +161,7 @@ class Track:
         return found.format
 
     def wait_for_format(self) -> FormatDescription | None:
-        """The same; where the log is followed, wait for it."""
+        """The same; if the log is followed, wait for its beginning."""
         while (found := self.read_format()) is None:
             if not self.waits():
                 return None
@@ -173,7 +173,7 @@ class Track:
         Raises
         ------
         BinlogError
-            It is not valid.
+            The descriptor is not valid.
         """
         assert self.format is not None
         length = length_of(self.window, offset)
@@ -186,7 +186,7 @@ class Track:
 
     @property
     def boundaries(self) -> Boundaries:
-        """What tells the log's events from chance."""
+        """What distinguishes the log's events from random bytes."""
         assert self.format is not None
         if self._boundaries is None or self._boundaries.description is not self.format:
             self._boundaries = Boundaries.of(self._head, self.format)
@@ -200,19 +200,19 @@ class Track:
         return (self.skip_errors or self.in_parts) and self.boundaries.splittable
 
     def believe_no_positions(self) -> None:
-        """From here on: the log lacks events or bytes."""
+        """Note that, from here on, the log lacks events or bytes."""
         self.lacks_bytes = True
         self._boundaries = None
 
     # ------------------------------------------------------------ more bytes
 
     def begin(self, start: int | None = None) -> int:
-        """Go to where reading begins: a position, or the source's first event; the offset in the window.
+        """Go to where reading begins: a position, or the source's first event. Returns the offset there.
 
         Raises
         ------
         DecodeError
-            It is after the end of a file whose size is known.
+            The position is after the end of a file whose size is known.
         """
         position = max(start or 0, self.source.begin)
         if self._view is not None and position > self.end:
@@ -220,7 +220,7 @@ class Track:
         return self.go_to(position)
 
     def go_to(self, position: int) -> int:
-        """Have the window begin at a position, or hold it; the offset in it."""
+        """Make the window begin at a position, or contain it; return the offset in it."""
         if self._view is None:
             self.source.seek(position)
             self.window, self.base, self._block = b"", position, None
@@ -228,7 +228,7 @@ class Track:
         return position - self.base
 
     def more(self, offset: int, loop: _rows.Decoder | None = None) -> int | None:
-        """Have the window go on behind what it has from an offset on.
+        """Keep the window's bytes from an offset on, and read more after them.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class Track:
         Returns
         -------
         int or None
-            Where the offset is in the window now. None: there are no more bytes (for now).
+            The new place of the offset in the window. None: there are no more bytes (for now).
 
         Raises
         ------
@@ -259,22 +259,22 @@ class Track:
         data = self.source.borrow(size) if self._borrowed else self.source.read(size)
         if not data:
             return None
-        # A server leaves out the transactions that we reported to have, between two events.
+        # A server leaves out transactions that the client has, between two events.
         self.base = self.source.position - len(data) - left
         self.window = bytes(self.window[offset:]) + data if left else data
         self._block = None
         return 0
 
     def _within(self, size: int) -> int:
-        """This many bytes, or as many as are wanted: after those only the header of the next event is."""
+        """This many bytes, or as many as are wanted: after them only the next event's header is needed."""
         left = 0 if self.read_to is None else self.read_to + _HEAD_LEN - self.source.position
         return min(size, left) if left > 0 else size
 
     def _fill(self, offset: int, loop: _rows.Decoder) -> int | None:
-        """The same in a block of the loop's, which the batches keep: so their values are not copied."""
+        """The same in a block of the loop, which the batches keep, so that their values are not copied."""
         used = len(self.window)
         if self._block is None or len(self._block) - used < _PIECE_LEN // 2:
-            # Where little of it is of the batches they had better copy their values, and let it go.
+            # If the batches use little of it, they copy their values, so that it can be freed.
             stays = self._block is not None and 2 * used <= _LONGEST_BLOCK and 2 * loop.wire > used
             first = 0 if stays else offset
             self._move(first, loop, max(2 * (used - first), _BLOCK_LEN, self._group_len + _SLACK))
@@ -288,7 +288,7 @@ class Track:
         return offset
 
     def _move(self, first: int, loop: _rows.Decoder, size: int) -> None:
-        """Have what the window has from an offset on in another block."""
+        """Move the window's bytes from an offset on to another block."""
         used = len(self.window) - first
         block = memoryview(loop.block(size + 2 * _PIECE_LEN))
         block[:used] = memoryview(self.window)[first:]
@@ -300,7 +300,7 @@ class Track:
         )
 
     def turn(self, offset: int, loop: _rows.Decoder) -> bool:
-        """A group was taken: whether the window now begins at the offset, with a block for the next group."""
+        """After a group: whether the window now begins at the offset, in a block for the next group."""
         begin, self._group_begin = self._group_begin, self.base + offset
         if self._block is None:
             return False
@@ -316,7 +316,7 @@ class Track:
         return self.follower is not None and self.follower.wait() == "more"
 
     def _ends_inside(self, offset: int) -> bool:
-        """Whether the log ends inside the event that begins here, so that reading on is useless."""
+        """Whether the log ends inside the event that begins here, so that reading further is useless."""
         length = length_of(self.window, offset)
         if len(self.window) - offset < HEADER_LENGTH_V1 or length <= self.limits.event_bytes:
             return False
@@ -338,13 +338,13 @@ class Track:
         Raises
         ------
         DecodeError
-            It is not cut but damaged.
+            The event is not cut off but damaged.
         TruncatedError
-            It is cut, in strict mode.
+            The event is cut off, in strict mode.
         """
         left, position = len(self.window) - offset, self.base + offset
         reason = f"the file ends inside an event, after {left} bytes of it"
-        # A follower that was stopped leaves in the midst of what a server writes.
+        # A follower can be stopped in the middle of what a server writes.
         if left and (self.follower is None or self.follower.next_path is not None):
             if self.skip_errors:
                 found = self._resume(position, 0, doubtful)
@@ -373,7 +373,7 @@ class Track:
         if self.follower is None or not self.source.seekable:
             return False
         said = self.follower.wait(_TORN_WAIT)
-        # Bytes after the event are there: it was whole before them, and what is read now is what it is.
+        # There are bytes after the event: it was complete before them, so its present content is final.
         if said in ("next", "stopped") or (said == "more" and self._read_again_at == position):
             return False
         self._read_again_at = position if said == "more" else None
@@ -391,12 +391,12 @@ class Track:
     # ------------------------------------------------------------ damage
 
     def pass_over(self, position: int, length: int, reason: str, doubtful: int | None = None) -> Resumption:
-        """Continue at the next true event after a damaged one; what is skipped is reported.
+        """Continue at the next real event after a damaged one; skipped bytes are reported.
 
         Parameters
         ----------
         position, length : int
-            Place of the damaged event, as far as its header can be believed.
+            Place of the damaged event, as far as its header can be trusted.
         reason : str
         doubtful : int or None
             Position of the event before it, if that had no next position: its length may be wrong.

@@ -1,4 +1,4 @@
-"""Typed events of a log, made of the runs of the walk."""
+"""Typed events of a log, made from the runs of the walk."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def events_of(
     where: RunFilter | None = None,
     part: Part = ALL,
 ) -> Iterator[Event]:
-    """Typed events in file order; what cannot be parsed raises, or comes as opaque with on_error="skip".
+    """Typed events in file order. An event that cannot be parsed raises, or is opaque with on_error="skip".
 
-    With `types` or `where` others are passed over unparsed.
+    With `types` or `where`, other events are skipped without parsing.
     """
     commits = _CommitTimes(track)
     wanted = None if types is None else np.isin(_CODES, [*types, EventType.TRANSACTION_PAYLOAD])
@@ -55,7 +55,7 @@ def _events_in(
     where: RunFilter | None,
     commits: _CommitTimes,
 ) -> Iterator[Event]:
-    """The typed events of a run, and those packed into them."""
+    """The typed events of a run, and those inside them."""
     chosen = np.arange(len(run.headers))
     if wanted is not None:
         chosen = np.flatnonzero(wanted[run.headers["type_code"]])
@@ -83,11 +83,11 @@ def _events_in(
 
 
 class _CommitTimes:
-    """When the transactions were committed that the events of a log belong to.
+    """The commit times of the transactions that a log's events belong to.
 
-    MySQL's GTID event says when. What follows belongs to its transaction, up to the next of those events and
-    of those that stand between transactions. Among events that were not asked for, only these are
-    parsed, and only if a wanted event follows.
+    MySQL's GTID event has the time. The events after it belong to its transaction, up to the next GTID event
+    or an event that lies between transactions. Of events that are not wanted, only these are parsed, and only
+    if a wanted event follows.
     """
 
     def __init__(self, track: Track) -> None:
@@ -101,7 +101,7 @@ class _CommitTimes:
         self._passed = 0  # of these
 
     def at(self, index: int, event: Event | None = None) -> int | None:
-        """Of the event at a place of the run, which is not before that of the last call."""
+        """The commit time for the event at a place of the run, not before that of the last call."""
         passed = bisect(self._bounds, index, self._passed)
         if passed > self._passed:
             bound = self._bounds[passed - 1]
@@ -110,7 +110,7 @@ class _CommitTimes:
         return self._latest
 
     def end(self) -> None:
-        """The run is over: a transaction may continue after it."""
+        """End the run: a transaction may continue after it."""
         self.at(len(self._run.headers))
 
     def _told(self, found: Event | int) -> int | None:
@@ -121,7 +121,7 @@ class _CommitTimes:
             ((fields, body),) = bodies_in(self._run, header)
             try:
                 found = parse_event(fields, body, self._run.description, self._track.path)
-            except BinlogError:  # it says so where it is asked for
+            except BinlogError:  # the error is raised when that event is wanted
                 return None
         return found.immediate_commit_timestamp if isinstance(found, GtidEvent) else None
 
@@ -148,7 +148,7 @@ def _parse(track: Track, fields: EventHeader, body: memoryview, description: For
 
 
 def _placed(event: Event, track: Track, commit_time: int | None) -> Event:
-    object.__setattr__(event, "path", track.path)  # frozen for everybody else
+    object.__setattr__(event, "path", track.path)  # frozen for all other code
     object.__setattr__(event, "commit_time", commit_time)
     return event
 

@@ -1,4 +1,4 @@
-"""Raw copies of a server's logs: byte for byte, on disk before they count, one history across failovers."""
+"""Byte-for-byte copies of a server's logs: on disk before they count, one history across failovers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def archive(
     compress : "zstd", optional
         Compress finished logs.
     keep : str, float or timedelta, optional
-        How long to keep finished logs: "30d", "12h", "90m", or seconds; by default for ever.
+        How long to keep finished logs: "30d", "12h", "90m", or seconds; by default forever.
     index : bool
         Keep an index of finished logs beside them, as `binlog_core.index` makes it. It needs pyarrow, and an
         archive in a directory.
@@ -105,7 +105,7 @@ def archive(
     Raises
     ------
     ArchiveError
-        The disk refuses, another archiver keeps the archive, or the server's logs do not continue it.
+        A disk operation fails, another archiver keeps the archive, or the server's logs do not continue it.
     ServerError
         The server refuses, or cannot be reached.
     MissingExtraError
@@ -136,7 +136,7 @@ def archive(
     feeds: list[LiveFeed] = []
 
     def connect() -> Feed:
-        """The previous host, or the next that answers; a different one if it lacks what the archive has."""
+        """The previous host, or the next that answers; not one that lacks transactions of the archive."""
         lost = None
         if feeds and feeds.pop().behind:
             hosts.append(hosts.pop(0))
@@ -180,7 +180,7 @@ def archive(
 
 
 class _Telling:
-    """Passes a status on, but not more often than it is needed."""
+    """Passes a status on, but not more often than needed."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The archiver: stores a server's logs as they arrive, and knows its position after any interruption."""
+"""The archiver: stores a server's logs as they arrive, and finds its position after any interruption."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from .status import Status
 from .store import Uploader
 from .tracker import Tracker
 
-_COMPARED_AGAIN = 64 << 10  # bytes before the end that are asked for again on a new connection
+_COMPARED_AGAIN = 64 << 10  # bytes before the end that are requested again on a new connection
 _UNSYNCED = 16 << 20  # bytes
 _SYNC_INTERVAL = 1.0  # seconds
-_LOOKING = 5.0  # seconds for servers that lack what the archive has, when an archiver starts
+_LOOKING = 5.0  # seconds to wait for servers that lack transactions of the archive, when an archiver starts
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between two connections
 
 
@@ -51,23 +51,23 @@ class Archiver:
     Parameters
     ----------
     connect : callable
-        Returns a Feed; LineLost: it may be tried again.
+        Returns a Feed; after LineLost it may be called again.
     folder : str
     start : Start
-        Where a new archive begins: with the log that holds it.
+        Where a new archive begins: with the log that contains it.
     until_now : bool
-        End where the server stood when it was asked.
+        End at the server's position at the start.
     keeper : Keeper
-        Has what is done with finished logs.
+        Does the work on finished logs.
     files : Files
     stop : threading.Event
         Ends the archiver.
     reconnect : float
         Seconds to keep trying after a connection was lost.
     told_status : callable
-        Is given the status whenever something was put on disk, and about once in a second.
+        Called with the status whenever something was put on disk, and about once a second.
     uploader : Uploader or None
-        Uploads an archive in a store, whose spool the directory is.
+        Uploads the archive to a store; the directory is then its spool.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Archiver:
         self.status = Status(uploader.name if uploader is not None else folder, "")
         self.timeline = Timeline()
         self._log: GrowingLog | None = None
-        self._closed: str | None = None  # name of the last log, where that is finished
+        self._closed: str | None = None  # name of the last log, if that is finished
         self._seam: Seam | None = None
         self._identity: Identity | None = None
         self._first_of_segment = False  # whose head has not yet shown what came before
@@ -109,7 +109,7 @@ class Archiver:
         self._owed = False  # an acknowledgement
 
     def run(self) -> Status:
-        """Archive until told to stop, or up to now.
+        """Archive until stopped, or up to now.
 
         Returns
         -------
@@ -118,7 +118,7 @@ class Archiver:
         Raises
         ------
         ArchiveError
-            The directory or its disk refuses; or another archiver keeps it.
+            An operation on the directory fails, or another archiver keeps it.
         BinlogError
             The server refuses, cannot be reached, or has another history.
         """
@@ -158,10 +158,10 @@ class Archiver:
                     self._tell()
         return self.status
 
-    # ------------------------------------------------------------ what is there
+    # ------------------------------------------------------------ the existing archive
 
     def _load(self) -> None:
-        """Find where the archive stands; cut the last log back to whole events."""
+        """Find the archive's position; cut the last log back to complete events."""
         with told(self._folder, "read the archive's directory"):
             remove_unfinished(self._files, self._folder)
             names = self._files.names(self._folder)
@@ -185,7 +185,7 @@ class Archiver:
                     remove_unfinished(self._files, folder)
                     logs = logs_among(self._files.names(folder))
             if logs:
-                if last.until is not None:  # it continues, unless the server asks for another one again
+                if last.until is not None:  # it continues, unless the server names a different one
                     self.timeline = Timeline((*self.timeline.segments[:-1], replace(last, until=None)))
                     self._write_timeline()
                 self._take_up(folder, logs[-1])
@@ -292,7 +292,7 @@ class Archiver:
             if self._stop.is_set():
                 return
             if self._until_now and self._tracker.timestamp > feed.now:
-                return  # a server that writes faster than we read would never end
+                return  # a server that writes faster than this reads would never end
 
     def _place(self, feed: Feed) -> tuple[str, int]:
         """Where to continue: inside the growing log, or with the next one."""
@@ -311,7 +311,7 @@ class Archiver:
         return self._log.name, kept[-1] if kept else (self._starts or [FIRST_EVENT])[0]
 
     def _fail_over(self, feed: Feed) -> tuple[str, int]:
-        """Another server: continue where its GTIDs say."""
+        """For another server: continue where its GTIDs say."""
         gtids = self._known_gtids()
         if not gtids:
             if self._start is not None:
@@ -352,7 +352,7 @@ class Archiver:
         return gtids
 
     def _begin_anew(self, feed: Feed, error: BinlogError) -> tuple[str, int]:
-        """The server does not have the log that the archive ends with, or another of its name."""
+        """The server does not have the archive's last log, or has a different one of that name."""
         name = self._log.name if self._log is not None else self._closed
         if name is None:
             raise error
@@ -427,7 +427,7 @@ class Archiver:
         self._tell()
 
     def _check_head(self) -> None:
-        """After a failover: what the head of a log says of the logs before it."""
+        """After a failover: check what the head of a log says about earlier logs."""
         previous = self._tracker.previous
         segment = self.timeline.last
         if previous is None or segment is None or segment.before is None or segment.settled is not None:
@@ -445,7 +445,7 @@ class Archiver:
             self._write_timeline()
 
     def _begin_log(self, run: Run) -> GrowingLog:
-        """The server has started another log, or another segment starts with it."""
+        """Begin the server's next log, or another segment with it."""
         finished = None
         if self._log is not None and self._seam is None:
             if self._log.compared < self._log.size:
@@ -533,10 +533,10 @@ class Archiver:
         with told(path, "write the timeline"):
             put(self._files, path, self.timeline.to_bytes())
 
-    # ------------------------------------------------------------ what counts
+    # ------------------------------------------------------------ syncing
 
     def _settle(self, *, behind: bool = False) -> None:
-        """Everything taken is on disk, or (`behind`) on its way there; only what is on disk counts."""
+        """Put everything on disk, or (`behind`) start to; only data on disk counts."""
         self._keeper.check()
         if self._log is not None:
             if behind:

@@ -32,16 +32,16 @@ _LONGEST_PAUSE = 1.0  # seconds between two tries of archivers that started toge
 class Claim:
     """One archiver's claim to a store.
 
-    Each archiver writes an object of its own (``archiver/NUMBER-ID.json``) and never another's, so that no
-    claim is lost, however long an archiver slept. Who takes over from a dead one takes a higher number. Who
-    begins writes first and looks again then: of two that begin at once at least one sees the other, and
-    withdraws. The store must list what was written, as those of Amazon, Google and Microsoft do.
+    Each archiver writes its own object (``archiver/NUMBER-ID.json``) and never another's, so that no claim is
+    lost, however long an archiver was suspended. An archiver that takes over from a dead one takes a higher
+    number. A new archiver writes first and then checks: if two start at once, at least one sees the other,
+    and withdraws. The store must list new objects immediately, as those of Amazon, Google and Microsoft do.
 
     Parameters
     ----------
     store : Store
     valid : float
-        Seconds after which a claim that was not renewed is a dead archiver's.
+        Seconds after which a claim that was not renewed counts as that of a dead archiver.
     """
 
     def __init__(self, store: Store, valid: float) -> None:
@@ -80,7 +80,7 @@ class Claim:
         raise self._error("another archiver is starting at the same time: start this one again")
 
     def renew(self) -> None:
-        """Tell that this archiver lives."""
+        """Renew the claim."""
         told = {
             "process": os.getpid(),
             "host": socket.gethostname(),
@@ -92,7 +92,7 @@ class Claim:
         self._store.write(f"{_FOLDER}/{self._name}", io.BytesIO(data), len(data))
 
     def check(self) -> None:
-        """Who slept for so long that another took over must not write any more.
+        """Refuse to write if another archiver has taken over, after this one was suspended too long.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class Claim:
         raise self._error(f"another archiver has taken over this archive{who}")
 
     def end(self) -> None:
-        """Let another archiver have the store."""
+        """Give up the claim, so that another archiver can have the store."""
         self._remove(self._name)
 
     def _names(self) -> list[str]:
@@ -115,12 +115,12 @@ class Claim:
         return sorted(names, key=lambda name: (_number(name), name))
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        """What a claim says; None: it is gone, or is not a claim.
+        """The contents of a claim; None: it is gone, or is not a claim.
 
         Raises
         ------
         ArchiveError
-            It cannot be read.
+            The claim cannot be read.
         """
         try:
             told = json.loads(self._store.read_small(f"{_FOLDER}/{name}", _LONGEST) or b"")
@@ -143,7 +143,7 @@ def _number(name: str) -> int:
 
 
 def _shown(text: Any) -> str:
-    """What others may have written, as part of a message."""
+    """The owner in a claim, which others may have written, as part of a message."""
     return re.sub(r"[^ -~]", "?", str(text)[:255])
 
 

@@ -12,7 +12,7 @@ Start = tuple[str, int] | AnyGtidSet | Literal["now"] | None
 
 
 class Identity(NamedTuple):
-    """Who a server is.
+    """The identity of a server.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ class Identity(NamedTuple):
         Host and port, without user and password.
     version : str
     uuid : str or None
-        None: MariaDB has none.
+        The server's UUID; None: MariaDB does not have one.
     server_id : int
     """
 
@@ -30,14 +30,14 @@ class Identity(NamedTuple):
     server_id: int
 
     def is_same(self, other: Identity) -> bool:
-        """Whether both are one server, as far as they say."""
+        """Whether both are the same server, as far as is known."""
         if self.uuid is not None or other.uuid is not None:
             return self.uuid == other.uuid
         return self.server_id == other.server_id
 
 
 class Run(NamedTuple):
-    """Whole events that follow on each other in one log.
+    """Consecutive complete events of one log.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Run(NamedTuple):
     position : int
         Position of the first byte in the log.
     data : memoryview
-        As they are in the log; valid until the next run is asked for. Empty: there is nothing more for now.
+        The bytes in the log; valid until the next run is requested. Empty: there are no more for now.
     description : memoryview or None
         The descriptor that the server sent for a place inside the log; it is not part of `data`.
     acknowledge : bool
@@ -65,17 +65,17 @@ class Feed(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """Who the server is."""
+        """The identity of the server."""
 
     @property
     def now(self) -> int:
         """The server's clock at the time of the connection; seconds since 1970 UTC."""
 
     def locate(self, start: Start) -> tuple[str, int]:
-        """The log, and the place in it, that a dump from there begins with; None: the oldest one there is."""
+        """The log, and the place in it, where a dump begins; None: the oldest log."""
 
     def lacking(self, gtids: AnyGtidSet) -> str | None:
-        """One of these transactions that the server does not have, or has not come to; None: it has all."""
+        """One of these transactions that the server does not have yet; None: it has all."""
 
     def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[Run]:
         """The events from a place on.
@@ -83,23 +83,23 @@ class Feed(Protocol):
         Yields
         ------
         Run
-            Ends where the server stood when it was asked, with `until_now`; otherwise it does not end.
+            With `until_now` it ends at the server's position at the start; otherwise it does not end.
         """
 
     def acknowledge(self, file: str, position: int) -> None:
-        """Everything before the position is on disk: commits that wait for it continue."""
+        """Acknowledge that everything before the position is on disk: waiting commits continue."""
 
     def close(self) -> None:
         """End the connection; may be called again."""
 
 
 class LineLost(UnreachableError):
-    """The connection ended; a new one may do."""
+    """The connection ended; a new one may work."""
 
 
 class Behind(LineLost):
-    """The server lacks what is in the archive; it may catch up, or another host may have it."""
+    """The server lacks transactions of the archive; it may catch up, or another host may have them."""
 
 
 class LogMissing(PurgedError):
-    """The server does not have the log, or not as much of it."""
+    """The server does not have the log, or has less of it."""

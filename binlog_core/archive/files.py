@@ -1,4 +1,4 @@
-"""The calls that an archive makes of a file system: tests put worse disks in their place."""
+"""The file system calls of an archive; tests replace them with unreliable disks."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Iterator
 
 from ..errors import ArchiveError
 
-_MODE = 0o640  # a log holds whatever the tables hold
-_HIDDEN = ".unfinished-"  # files under such a name are what a crash left
+_MODE = 0o640  # a log contains the data of the tables
+_HIDDEN = ".unfinished-"  # files with such names were left by a crash
 
 
 class Files:
-    """This machine's file system. Every call may raise OSError."""
+    """The local file system. Every call may raise OSError."""
 
     def open(self, path: str, *, new: bool = False) -> int:
-        """A descriptor to read and write; `new` makes the file, which must not exist."""
+        """A descriptor to read and write; `new` creates the file, which must not exist."""
         return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if new else 0), _MODE)
 
     def write(self, descriptor: int, data: bytes | memoryview, position: int) -> int:
-        """How many bytes were written there."""
+        """Write at a position; return the number of bytes written."""
         return os.pwrite(descriptor, data, position)
 
     def read(self, descriptor: int, size: int, position: int) -> bytes:
@@ -37,14 +37,14 @@ class Files:
         return os.fstat(descriptor).st_size
 
     def sync(self, descriptor: int) -> None:
-        """Return when the bytes of a file would survive a power cut."""
+        """Return once the bytes of a file would survive a power failure."""
         if hasattr(fcntl, "F_FULLFSYNC"):  # macOS: fsync ends at the disk's own cache
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
         else:
             os.fdatasync(descriptor)
 
     def sync_directory(self, path: str) -> None:
-        """Return when the names in a directory would survive a power cut."""
+        """Return once the names in a directory would survive a power failure."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
@@ -64,7 +64,7 @@ class Files:
         os.unlink(path)
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it, where they are missing."""
+        """Make a directory, and missing ones above it."""
         os.makedirs(path, mode=0o750, exist_ok=True)
 
     def names(self, path: str) -> list[str]:
@@ -74,7 +74,7 @@ class Files:
 
 
 def put(files: Files, path: str, data: bytes, *, durable: bool = True) -> None:
-    """Write a small file whole, or leave the one that was there.
+    """Replace a small file completely, or not at all.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def put(files: Files, path: str, data: bytes, *, durable: bool = True) -> None:
     path : str
     data : bytes
     durable : bool
-        It survives a power cut.
+        Whether it must survive a power failure.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def put(files: Files, path: str, data: bytes, *, durable: bool = True) -> None:
 
 
 def write_all(files: Files, descriptor: int, data: bytes | memoryview, position: int) -> None:
-    """Write all the bytes: one call may write fewer."""
+    """Write all the bytes; a single call may write fewer."""
     rest = memoryview(data)
     while rest:
         written = files.write(descriptor, rest, position)
@@ -115,12 +115,12 @@ def write_all(files: Files, descriptor: int, data: bytes | memoryview, position:
 
 
 def hidden_name(name: str) -> str:
-    """The name of a file that is not finished yet."""
+    """The name of an unfinished file."""
     return _HIDDEN + name
 
 
 def remove_unfinished(files: Files, folder: str) -> None:
-    """Remove what a crash left half written."""
+    """Remove half-written files that a crash left."""
     for name in files.names(folder):
         if name.startswith(_HIDDEN):
             files.remove(os.path.join(folder, name))
@@ -138,9 +138,9 @@ def told(path: str, doing: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(folder: str) -> Iterator[None]:
-    """Keep a directory for one archiver; a second one gets ArchiveError.
+    """Lock a directory for one archiver; a second one gets an ArchiveError.
 
-    The lock is the system's own: it ends with the process, however that ends.
+    It is a lock of the operating system, which ends with the process, however that ends.
     """
     path = os.path.join(folder, ".lock")
     with told(path, "lock the archive"):
@@ -157,7 +157,7 @@ def locked(folder: str) -> Iterator[None]:
             ) from None
         except OSError as error:
             raise ArchiveError(f"cannot lock the archive: {error.strerror}", path=path) from error
-        with contextlib.suppress(OSError):  # a full disk; the lock holds all the same
+        with contextlib.suppress(OSError):  # a full disk; the lock still holds
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield

@@ -1,4 +1,4 @@
-"""The log that grows: whole events only, on disk before they count, cut back after a crash."""
+"""The growing log: complete events only, on disk before they count, cut back after a crash."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .files import Files, told, write_all
 
 _FLAGS = FIRST_EVENT + FLAGS_AT  # of the descriptor: the first event of a log
 _PIECE = 1 << 20  # bytes compared at a time
-_SYNCING = ThreadPoolExecutor(1, "archive-sync")  # begins its thread with the first that is to be synced
+_SYNCING = ThreadPoolExecutor(1, "archive-sync")  # its thread starts with the first sync
 # Cleared in a descriptor that is sent for a place inside its log; the checksum goes with them.
 _SENT_OTHERWISE = (
     slice(NEXT_POSITION_AT, HEADER_LENGTH_V3),
@@ -39,11 +39,11 @@ class Found(NamedTuple):
     Parameters
     ----------
     size : int
-        Where the last whole event ends; 0 if not even the descriptor is whole.
+        Where the last complete event ends; 0 if not even the descriptor is complete.
     closed : bool
         The log was finished: its descriptor is not marked as in use.
     checksummed : bool
-        Its events carry checksums, and they are right.
+        Whether its events have checksums, and all are right.
     """
 
     size: int
@@ -52,7 +52,7 @@ class Found(NamedTuple):
 
 
 def whole_events(path: str) -> Found:
-    """Walk a log up to the end of its last whole event.
+    """Walk a log up to the end of its last complete event.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def whole_events(path: str) -> Found:
         return Found(0, False, False)
     try:
         log = open_log(path, mmap=False)
-    except (DecodeError, FormatError, NotABinlogError):  # not even the descriptor is whole
+    except (DecodeError, FormatError, NotABinlogError):  # not even the descriptor is complete
         return Found(0, False, False)
     with log:
         try:
@@ -79,7 +79,7 @@ def whole_events(path: str) -> Found:
 
 
 class GrowingLog:
-    """One log of the archive, open to grow.
+    """One log of the archive, open for appending.
 
     Parameters
     ----------
@@ -91,11 +91,11 @@ class GrowingLog:
     Attributes
     ----------
     size : int
-        Bytes written; whole events.
+        Bytes written, all of complete events.
     synced : int
-        Bytes that a power cut leaves.
+        Bytes that would survive a power failure.
     compared : int
-        Up to here the bytes are known to be the server's.
+        Up to here the bytes are known to equal the server's.
     """
 
     def __init__(self, files: Files, path: str, found: Found | None = None) -> None:
@@ -122,14 +122,14 @@ class GrowingLog:
 
     def _take_up(self, found: Found) -> None:
         with told(self.path, "write to the disk"):
-            # What was written before a crash may be in the system's cache only.
+            # Data written before a crash may be only in the system's cache.
             self._files.sync(self._descriptor)
         self.size = self.synced = found.size
         if found.size:
             self._flags = bytes([self.read(1, _FLAGS)[0] & ~IN_USE_FLAG])
 
     def _trim(self) -> None:
-        """Cut off what a crash left behind the last whole event, once the server has sent what was there."""
+        """Cut off what a crash left after the last complete event, once the server has sent those bytes."""
         if self._may_be_torn:
             with told(self.path, "cut the log back to its last complete event"):
                 if self._files.size(self._descriptor) != self.size:
@@ -161,9 +161,9 @@ class GrowingLog:
         Raises
         ------
         OtherHistory
-            The server's log holds other bytes.
+            The server's log has different bytes.
         ArchiveError
-            The disk refuses. The log ends at a whole event then.
+            A disk operation fails. The log then ends at a complete event.
         """
         if position > self.position:
             raise ArchiveError(
@@ -173,7 +173,7 @@ class GrowingLog:
             )
         known = min(self.size - position, len(data)) if self.size else 0
         if known > 0 and not self._is_same(data[:known], position):
-            # Lost in a power cut, in a log without checksums: the server's bytes take their place.
+            # Lost in a power failure, in a log without checksums: the server's bytes replace them.
             self._cut_back(position)
             known = 0
         if known > 0:
@@ -204,7 +204,7 @@ class GrowingLog:
         self.compared = self.size
 
     def _is_same(self, data: memoryview, position: int) -> bool:
-        """Whether the log holds these bytes; False: it lost some in a power cut."""
+        """Whether the log has these bytes; False: it lost some in a power failure."""
         same = True
         for at in range(0, len(data), _PIECE):
             same &= self._is_same_piece(data[at : at + _PIECE], position + at)
@@ -259,7 +259,7 @@ class GrowingLog:
     # ------------------------------------------------------------ ending
 
     def sync(self) -> None:
-        """Return when all that was taken would survive a power cut."""
+        """Return once everything appended would survive a power failure."""
         self._end_behind()
         if self.synced == self.size:
             return
@@ -268,7 +268,7 @@ class GrowingLog:
         self.synced = self.size
 
     def sync_behind(self) -> None:
-        """Start to write what was taken to disk, and note what is there; more can be taken meanwhile."""
+        """Start to sync the appended bytes, and note how far that is done; more can be appended meanwhile."""
         if self._behind is not None and self._behind[1].done():
             self._end_behind()
         if self._behind is None and self.synced != self.size:
@@ -282,7 +282,7 @@ class GrowingLog:
             self.synced = max(self.synced, behind[0])
 
     def finish(self) -> None:
-        """The server has started another log: this one is complete and identical to the server's."""
+        """Close the log, which is complete and identical to the server's: the server has started another."""
         self._end_behind()
         if self.size:
             self._trim()
@@ -293,7 +293,7 @@ class GrowingLog:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file; may be called again."""
+        """Close the file; may be called again."""
         descriptor, self._descriptor = getattr(self, "_descriptor", -1), -1
         if descriptor >= 0:
             if self._behind is not None:
@@ -302,4 +302,4 @@ class GrowingLog:
 
 
 class OtherHistory(BinlogError):
-    """The server's log is not the one that the archive holds under its name."""
+    """The server's log is not the one that the archive has under that name."""

@@ -1,4 +1,4 @@
-"""Work on finished logs, beside the stream: they are compressed, uploaded, and removed when they are old."""
+"""Work on finished logs, parallel to the stream: they are compressed, uploaded, and removed when old."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PIECE = 4 << 20
 
 
 class Keeper:
-    """Works on finished logs in a thread of its own.
+    """Works on finished logs in a separate thread.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Keeper:
     compress : bool
         Whether to compress by zstd; the log's bytes are compared before the plain log is removed.
     keep : float or None
-        Seconds that a log stays after the one that follows it began; None: for ever.
+        Seconds that a log is kept after the next one began; None: forever.
     index : bool
         Keep an index beside the logs.
     """
@@ -66,7 +66,7 @@ class Keeper:
         self._uploader: Uploader | None = None
 
     def begin(self, archiver: Archiver, uploader: Uploader | None = None) -> None:
-        """Start; what an earlier run left undone is done first."""
+        """Start, and first finish what an earlier run left undone."""
         self._uploader = uploader
         self._archiver = archiver
         self._thread = threading.Thread(target=self._work, name="archive-keeper", daemon=True)
@@ -84,26 +84,26 @@ class Keeper:
                 )
 
     def keep(self, path: str) -> None:
-        """A log is finished."""
+        """Note that a log is finished."""
         self._queue.put((path, True))
 
     def leave(self, path: str) -> None:
-        """A log no longer grows, because another server has taken over."""
+        """Note that a log no longer grows, because another server has taken over."""
         self._queue.put((path, False))
 
     def check(self) -> None:
-        """Raise what went wrong in the thread."""
+        """Raise an error of the thread."""
         for error in (self._error, self._uploader.error if self._uploader is not None else None):
             if error is not None:
                 raise error
 
     def finish(self) -> None:
-        """Return when all is done."""
+        """Return once everything is done."""
         self._end()
         self.check()
 
     def abandon(self) -> None:
-        """End after the log at hand; the next run does the rest."""
+        """End after the current log; the next run does the rest."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._queue.get_nowait()
@@ -185,7 +185,7 @@ class Keeper:
     def _index_log(self, path: str) -> None:
         folder, name = os.path.split(path)
         logs = [name]
-        if folder not in self._indexed:  # what an earlier run left undone
+        if folder not in self._indexed:  # left by an earlier run
             names = logs_among(self._files.names(folder))
             logs = names[: names.index(name) + 1]
         try:
@@ -200,7 +200,7 @@ class Keeper:
     # ------------------------------------------------------------ retention
 
     def _remove_old(self) -> None:
-        """Remove logs from the oldest on, as long as the log after each began long enough ago."""
+        """Remove logs from the oldest on, while the log after each began long enough ago."""
         if self._keep is None:
             return
         limit = time.time() - self._keep

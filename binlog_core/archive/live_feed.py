@@ -1,4 +1,4 @@
-"""A real server as an archive needs it."""
+"""A feed from a real server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..server.dump import LineLost as DumpLost
 from ..server.start import encoded, lacking, listed, unknown_sources
 from .feed import Identity, LineLost, LogMissing, Run, Start
 
-_GRACE = 0.02  # seconds to wait for more before what is there is written to disk
+_GRACE = 0.02  # seconds to wait for more before the received bytes are written to disk
 _TICK = 0.5  # seconds between two signs of life
 _NOTHING = memoryview(b"")
 
@@ -33,7 +33,7 @@ class LiveFeed:
     host : (str, int)
         Host and port, one of the address.
     server_id : int
-        Our own server id.
+        The server id of this client.
     stop : threading.Event
         Ends waiting when set.
     """
@@ -47,7 +47,7 @@ class LiveFeed:
         self._stop = stop
         self._uuid = str(_uuid.uuid4())
         self._dump: Dump | None = None
-        self.behind = False  # it lacks what the archive has
+        self.behind = False  # it lacks transactions of the archive
         with _lost(), self._connect() as connection:
             self._facts = connection.facts()
             self.now = int(str(connection.query("SELECT UNIX_TIMESTAMP()")[0][0]))
@@ -79,7 +79,7 @@ class LiveFeed:
     # ------------------------------------------------------------ where
 
     def locate(self, start: Start) -> tuple[str, int]:
-        """The log, and the place in it, that a dump from there begins with."""
+        """The log, and the place in it, where a dump begins."""
         with _lost():
             if isinstance(start, tuple):
                 begin = Begin(*start)
@@ -99,7 +99,7 @@ class LiveFeed:
         raise LineLost("the server does not name the log that it sends", path=self._address.name)
 
     def lacking(self, gtids: AnyGtidSet) -> str | None:
-        """One of these transactions that the server does not have, or has not come to; None: it has all."""
+        """One of these transactions that the server does not have yet; None: it has all."""
         found = lacking(self._facts, gtids)
         self.behind = found is not None
         return found
@@ -122,10 +122,10 @@ class LiveFeed:
             )
         return str(told[0][0]), int(str(told[0][1]))
 
-    # ------------------------------------------------------------ what
+    # ------------------------------------------------------------ events
 
     def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[Run]:
-        """The events from a place on; between them signs that there is nothing more."""
+        """The events from a place on; in between, empty runs when there are no more for now."""
         with _lost():
             dump = self._begin(Begin(file, position), wait=not until_now)
             patience = _GRACE
@@ -146,7 +146,7 @@ class LiveFeed:
                     description = None
 
     def acknowledge(self, file: str, position: int) -> None:
-        """Everything before the position is on disk."""
+        """Acknowledge that everything before the position is on disk."""
         with _lost():
             if self._dump is not None:
                 self._dump.acknowledge(file, position)
@@ -163,7 +163,7 @@ class LiveFeed:
 
 @contextlib.contextmanager
 def _lost() -> Iterator[None]:
-    """What another connection may mend, and what the server does not have."""
+    """Convert errors that another connection may solve, and errors about missing logs."""
     try:
         yield
     except DumpLost as error:

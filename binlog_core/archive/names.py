@@ -1,4 +1,4 @@
-"""Names of logs as a server gives them, and as an archive has them: no folder, and zstd or nothing around."""
+"""Names of logs on a server and in an archive, without folder; in an archive possibly compressed by zstd."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .._sources.log_names import LogName
 
 
 def logs_among(names: list[str]) -> list[str]:
-    """Names of logs, by number; of a plain log and its compressed copy the plain one."""
+    """Names of logs, by number; the plain one if there is a compressed copy, too."""
     found: dict[tuple[int, str], str] = {}
     for text in sorted(names):
         if name := _name(text):
@@ -21,14 +21,14 @@ def number_of(name: str) -> int:
 
 
 def next_name(name: str) -> str:
-    """What the server calls the log after this one."""
+    """The server's name for the next log."""
     found = LogName.of(name)
     assert found is not None
     return f"{found.base}.{found.number + 1:0{len(found.digits)}}"
 
 
 def is_log_name(name: str) -> bool:
-    """Whether a name that a server gives can be a file's: a base and a number, no folder, not hidden."""
+    """Whether a server's name for a log can be a file name: a base and a number, no folder, not hidden."""
     found = _name(name)
     return found is not None and not found.packed and len(name) <= 240
 

@@ -1,4 +1,4 @@
-"""How an archive is doing: for people, for programs (JSON) and for Prometheus."""
+"""The state of an archive: for people, for programs (JSON) and for Prometheus."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Status:
 
 
 class Told(Protocol):
-    """A status as it is written to a file."""
+    """A status that can be written to a file."""
 
     def to_json(self) -> bytes:
         """For programs."""
@@ -127,7 +127,7 @@ class Told(Protocol):
 
 
 def write_status(files: Files, path: str, status: Told) -> None:
-    """Write the status to a file: Prometheus' text format where its name ends with .prom, JSON otherwise.
+    """Write the status to a file: Prometheus' text format if its name ends with .prom, JSON otherwise.
 
     Raises
     ------

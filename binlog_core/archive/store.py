@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Store:
-    """Objects below a URL. What fails is tried again for a while.
+    """Objects below a URL. Failed requests are repeated for a while.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class Store:
         self._tried(removed, "remove", name)
 
     def wait(self, seconds: float) -> None:
-        """Wait, or until it is to end."""
+        """Wait, or until stopped."""
         self._stop.wait(seconds)
 
     def logs(self, folder: str) -> list[LogFile]:
@@ -141,7 +141,7 @@ class Store:
         ]
 
     def log_names(self, folder: str) -> list[str]:
-        """Their names, that of the growing one among them."""
+        """Their names, including that of the growing log."""
         return _logs_of(self.names(folder))
 
     def name_of(self, url: str) -> str:
@@ -163,7 +163,7 @@ class Store:
         while True:
             try:
                 return work()
-            except Exception as error:  # each store has errors of its own
+            except Exception as error:  # each store raises different errors
                 if time.monotonic() + pause >= end or self._stop.is_set():
                     shown = shown_url(self._url_of(name))
                     raise ArchiveError(
@@ -174,7 +174,7 @@ class Store:
 
 
 class Uploader:
-    """Brings what the spool has to the store: finished logs, the timeline, and the growing log's beginning.
+    """Uploads the contents of the spool: finished logs, the timeline, and the growing log's beginning.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class Uploader:
         self._claim = Claim(store, 3 * interval + 60)
         self._timeline = b""  # as the store has it
         self._tail: tuple[str, list[TailPart]] = "", []  # the growing log's path; its parts in the store
-        self._finished: set[str] = set()  # logs whose beginning is not to be uploaded any more
+        self._finished: set[str] = set()  # logs whose beginning must not be uploaded any more
         self.error: BaseException | None = None
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -203,13 +203,13 @@ class Uploader:
 
     @property
     def name(self) -> str:
-        """The store's address, as it is shown."""
+        """The store's address for display."""
         return shown_url(self.store.url)
 
     # ------------------------------------------------------------ begin and end
 
     def begin(self) -> None:
-        """Refuse where another archiver keeps the store; fetch what the spool lacks.
+        """Refuse if another archiver keeps the store; fetch what the spool lacks.
 
         Raises
         ------
@@ -244,9 +244,10 @@ class Uploader:
                 return
 
     def _remove_stale_parts(self, folder: str, names: list[str]) -> None:
-        """What an archiver left that died between a finished log's upload and the end of its parts.
+        """Remove the parts that an archiver left when it died after it had uploaded a finished log.
 
-        Also what comes after a missing part, because of which readers refuse the log: it is uploaded again.
+        Also remove parts after a missing one, because of which readers refuse the log: they are uploaded
+        again.
         """
         kept = {part for log in without_parts(names)[1] for part in chain_of(names, log)}
         for name in names:
@@ -254,7 +255,7 @@ class Uploader:
                 self.store.remove(f"{folder}/{name}" if folder else name)
 
     def _has(self, folder: str, name: str) -> bool:
-        """Whether the spool is of this archive and as far as the store."""
+        """Whether the spool belongs to this archive and is as far as the store."""
         try:
             with open(os.path.join(self._spool, NAME), "rb") as file:
                 timeline = Timeline.parse(file.read(), self._spool)
@@ -275,9 +276,9 @@ class Uploader:
         )
 
     def _fetch(self, folder: str, name: str) -> None:
-        """The timeline and the last log, for an archiver on another machine.
+        """Fetch the timeline and the last log, for an archiver on another machine.
 
-        What the spool still has is in the store, which is further: logs are uploaded one after another.
+        Everything in the spool is also in the store, which is further: logs are uploaded one after another.
         """
         files = Files()
         for path, _, names in os.walk(self._spool):
@@ -297,7 +298,7 @@ class Uploader:
         put(files, os.path.join(self._spool, NAME), self._timeline)
 
     def end(self) -> None:
-        """Let another archiver have the store."""
+        """Give up the store, so that another archiver can have it."""
         self._ended.set()
         if self._renewing is not None:
             self._renewing.join()
@@ -313,7 +314,7 @@ class Uploader:
     # ------------------------------------------------------------ uploads
 
     def upload_timeline(self) -> None:
-        """The timeline, where it has changed."""
+        """Upload the timeline if it has changed."""
         path = os.path.join(self._spool, NAME)
         with told(path, "read the timeline"), open(path, "rb") as file:
             text = file.read()
@@ -336,14 +337,14 @@ class Uploader:
                 os.unlink(path)
 
     def _parts(self, name: str, *, chained: bool) -> list[TailPart]:
-        """What the store has of a log in parts; those that join to its beginning, or (not `chained`) all."""
+        """The store's parts of a log: those that join to its beginning, or (not `chained`) all."""
         folder, _, log = name.rpartition("/")
         names = self.store.names(folder)
         parts = chain_of(names, log) if chained else filter(None, map(TailPart.of, names))
         return [part._replace(log=name) for part in parts if part.log == log]
 
     def upload_tail(self, place: tuple[str, int] | None) -> None:
-        """The growing log as far as it is on disk.
+        """Upload the growing log as far as it is on disk.
 
         Parameters
         ----------
@@ -356,7 +357,7 @@ class Uploader:
                 return
             path, size = place
             if path != self._tail[0]:
-                if self._has_other(path):  # this comes first: no reader may miss the end of it
+                if self._has_other(path):  # this comes first, so that no reader misses its end
                     return
                 self._tail = path, self._parts(os.path.relpath(path, self._spool), chained=True)
             parts = self._tail[1]
@@ -368,7 +369,7 @@ class Uploader:
                     source = open(path, "rb")  # noqa: SIM115 - closed below
             except ArchiveError as error:
                 if isinstance(error.__cause__, FileNotFoundError):
-                    return  # it is finished, and compressed; it comes by itself
+                    return  # it is finished and compressed, and is uploaded as a whole
                 raise
             part = TailPart(os.path.relpath(path, self._spool), end, size)
             kept = len(parts)
@@ -390,14 +391,14 @@ class Uploader:
         )
         return any(_bare(other) != path for other in found)
 
-    # ------------------------------------------------------------ beside the stream
+    # ------------------------------------------------------------ parallel to the stream
 
     def start(self, place: Callable[[], tuple[str, int] | None]) -> None:
-        """Upload the growing log from now on, once in an interval."""
+        """Upload the growing log from now on, once per interval."""
         self._thread = self._every("archive-upload", lambda: self.upload_tail(place()))
 
     def _every(self, name: str, work: Callable[[], None]) -> threading.Thread:
-        """Work once in an interval, in a thread; of what takes longer, half of the time."""
+        """Work once per interval, in a thread; if the work takes longer, use half of the time."""
 
         def go_on() -> None:
             pause = self._interval
@@ -415,7 +416,7 @@ class Uploader:
         return thread
 
     def finish(self, place: tuple[str, int] | None) -> None:
-        """Upload what is left."""
+        """Upload the rest."""
         self.stop()
         self.upload_tail(place)
 

@@ -1,4 +1,4 @@
-"""What the events of a growing log show: the time, and the transactions in the archive."""
+"""Follows the events of a growing log: their time, and the transactions in the archive."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Tracker:
     description : FormatDescription or None
         Format description of the log.
     previous : GtidSet, MariadbGtidSet or None
-        GTIDs of the logs before this one, as its head says.
+        GTIDs of earlier logs, as listed at its head.
     rotated_to : str or None
-        The log that follows, once the last event has named it.
+        The next log, once the last event has named it.
     damaged : int or None
         Position in the log of the first event whose checksum does not hold.
     """
@@ -47,17 +47,17 @@ class Tracker:
 
     @property
     def timestamp(self) -> int:
-        """Of the last event that has one; seconds since 1970 UTC."""
+        """Timestamp of the last event that has one; seconds since 1970 UTC."""
         return self._trail.timestamp
 
     @property
     def events(self) -> int:
-        """Seen so far, over all logs."""
+        """Number of events so far, over all logs."""
         return self._trail.events
 
     @property
     def gtids(self) -> AnyGtidSet | None:
-        """Every transaction of the server's logs up to here that is complete; None: the log has none."""
+        """All complete transactions of the server's logs up to here; None: the log does not have GTIDs."""
         mysql, mariadb = [], []
         for run in np.frombuffer(self._trail.take_gtids(), GTID_RUN_DTYPE).tolist():
             kind, uuid, tag, domain, server, first, last = run
@@ -75,7 +75,7 @@ class Tracker:
         return self._gtids
 
     def begin(self) -> None:
-        """Another log begins: what was open in the one before stays incomplete unless that log was closed."""
+        """Begin another log: an open transaction stays incomplete unless the log before was closed."""
         self._trail.forget_open()
         self.description = None
         self.previous = None
@@ -83,7 +83,7 @@ class Tracker:
         self._layout = _PLAIN
 
     def take(self, data: memoryview, position: int, path: str) -> None:
-        """Look at whole events.
+        """Process complete events.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class Tracker:
         Raises
         ------
         ArchiveError
-            The bytes are not whole events.
+            The bytes are not complete events.
         BinlogError
             An event with GTIDs is not valid.
         """
@@ -156,7 +156,7 @@ class Tracker:
         return parse_event(fields, body, description, path)
 
     def _restart(self, event: Any) -> None:
-        """The head of a log lists all that came before it."""
+        """Take the GTIDs that the head of a log lists."""
         self._trail.take_gtids()
         if isinstance(event, PreviousGtidsEvent):
             self._gtids = self.previous = event.gtid_set

@@ -75,7 +75,7 @@ class ArrowBatch:
         if isinstance(change_columns, str):
             change_columns = (change_columns,)
         names = DEFAULT_CHANGE_COLUMNS if change_columns is True else tuple(change_columns or ())
-        # The core makes the first ones, as far as they are in the records.
+        # The core makes the first ones, if they are in the records.
         made = 0
         while made < len(names) and names[made] in IMAGE_COLUMNS:
             made += 1
@@ -147,9 +147,9 @@ class ArrowBatch:
 
 
 def made_by_default(batch: ChangeBatch) -> pyarrow.RecordBatch:
-    """A batch for pyarrow with no option; errors as in ``ChangeBatch.export``.
+    """A batch for pyarrow without options; errors as in ``ChangeBatch.export``.
 
-    The form of the last one is kept with the plan: to look for it takes longer than a small batch.
+    The last form is kept with the plan: looking it up takes longer than a small batch.
     """
     forms = batch.plan.arrow_forms if batch.plan is not None else {}
     form = forms.get(None)
@@ -164,7 +164,7 @@ def made_together(batch: ChangeBatch, records: NDArray[np.void]) -> pyarrow.Reco
     Returns
     -------
     pyarrow.RecordBatch or None
-        None if that is not possible; converted alone, each batch says why.
+        None if that is not possible; converting a batch by itself then shows why.
     """
     try:
         form = ArrowBatch(batch)._form
@@ -210,14 +210,14 @@ def _exported(
 
 
 def record_numbers(rows: Rows, count: int) -> NDArray[np.intp]:
-    """Numbers of the records that `rows` chooses among `count`.
+    """Numbers of the records that `rows` selects among `count`.
 
     Raises
     ------
     TypeError
-        It is neither numbers nor a mask.
+        `rows` is neither numbers nor a mask.
     IndexError
-        A mask of another length, or a number that no record has.
+        A mask has the wrong length, or there is no record with a number.
     """
     given = np.asarray(rows)
     if given.ndim != 1:
@@ -311,7 +311,7 @@ def _span(batch: ChangeBatch, data: memoryview, record: int, column: Column) -> 
 
 
 def _commit_times(batch: ChangeBatch, numbers: NDArray[np.uint32]) -> NDArray[np.datetime64]:
-    # Looked up before they are worked on: a group has many more transactions than a small batch has rows.
+    # Only the batch's own transactions: a group has many more than a small batch has rows.
     times = batch.transactions["commit_time"][numbers]
     unknown = times < 0
     if unknown.any():

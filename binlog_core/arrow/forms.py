@@ -1,4 +1,4 @@
-"""What batches of one form share on their way to Arrow: made once, so that small batches are cheap."""
+"""Shared by batches of one form on their way to Arrow, and made once, so that small batches are cheap."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Form:
     Parameters
     ----------
     dtype : numpy.dtype
-        Type of the records.
+        The dtype of the records.
     columns : tuple of Column
     changes : sequence of str
-        Keys of IMAGE_COLUMNS, for columns to follow those.
+        Keys of IMAGE_COLUMNS, for columns that follow these.
     vectors, wide_decimals, geometry
         As in ``ChangeBatch.export``.
 
@@ -51,7 +51,7 @@ class Form:
     ----------
     layout : Layout
     names : frozenset of str
-        Of `columns`.
+        Names of `columns`.
     """
 
     def __init__(
@@ -77,17 +77,17 @@ class Form:
     def _import(self) -> Callable[[int, pyarrow.Schema], pyarrow.RecordBatch]:
         import pyarrow
 
-        # As pyarrow.record_batch(batch), without the schema made anew: that takes longer than a small batch.
+        # Like pyarrow.record_batch(batch), without making a new schema: that takes longer than a small batch.
         take: Callable[[int, pyarrow.Schema], pyarrow.RecordBatch] = pyarrow.RecordBatch._import_from_c
         return take
 
     def imported(self, fields: tuple[ArrowField, ...], array: object) -> pyarrow.RecordBatch:
-        """Columns in a capsule named "arrow_array", for pyarrow, which owns them then."""
+        """Columns in a capsule named "arrow_array", for pyarrow, which then owns them."""
         schema = self.schema if fields is self.layout.fields else pyarrow_schema(fields)
         return self._import(array_address(array), schema)
 
 
-# Of batches that no plan has made.
+# Forms of batches that no plan has made.
 _forms: dict[tuple[Any, ...], Form] = {}
 
 
@@ -99,11 +99,12 @@ def form_of(
     wide_decimals: WideDecimals,
     geometry: Geometry,
 ) -> Form:
-    """The form of a batch's records and these options, maybe known; parameters as in :class:`Form`."""
+    """The form of a batch's records and these options, cached; parameters as in :class:`Form`."""
     plan = batch.plan
     forms = _forms if plan is None else plan.arrow_forms
     dtype = batch.dtype
-    # By the identity of columns and dtype, which the forms hold: comparing them takes longer than the rest.
+    # Keyed by the identity of columns and dtype, which the forms hold: comparing them takes longer than the
+    # rest.
     key = (id(dtype), id(columns), changes, vectors, wide_decimals, geometry)
     form = forms.get(key)
     if form is None:

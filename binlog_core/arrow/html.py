@@ -13,7 +13,7 @@ _TEXT = 80  # characters of a value
 
 
 def table_of(batch: ChangeBatch) -> str:
-    """The first records of a batch with its columns and what kind of change they are of."""
+    """The first records of a batch, with their columns and kind of change."""
     names = ["_change_type", *(column.name for column in batch.value_columns)]
     shown = batch[:_ROWS].to_pylist(change_columns="_change_type")
     rows = [[_cell(record[name]) if name in record else "<td></td>" for name in names] for record in shown]

@@ -33,7 +33,7 @@ _REPLACEMENT = "\ufffd"
 
 @lru_cache(maxsize=256)
 def encoding_of(charset: str | None) -> Encoding:
-    """What turns text in a character set into UTF-8.
+    """The loop or function that turns text in a character set into UTF-8.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def encoding_of(charset: str | None) -> Encoding:
     Raises
     ------
     DecodeError
-        No character set of that name can be decoded.
+        The character set cannot be decoded.
     """
     if charset in _ENCODINGS:
         return _ENCODINGS[charset]
@@ -100,7 +100,7 @@ def converter(column: Column, errors: TextErrors) -> Callable[[bytes], bytes]:
         handler = "replace" if errors == "replace" else "strict"
         return lambda value: value.decode("utf-8", handler).encode()
     charset = charsets.get(name)
-    assert charset is not None  # encoding_of has looked
+    assert charset is not None  # encoding_of has checked it
     if errors != "replace":
         return lambda value: charset.decode(value).encode()
     if charset.table is not None:

@@ -1,4 +1,4 @@
-"""Which Arrow type each column has: the one table that schemas and column buffers are both made from.
+"""The Arrow type of each column: the single table from which both schemas and column buffers are made.
 
 Source: "The Arrow C data interface" (format strings, metadata) and "Canonical extension types"
 of the Apache Arrow documentation.
@@ -114,7 +114,7 @@ class ArrowField:
 
     @property
     def type(self) -> tuple[object, ...]:
-        """What two fields must share so that one column can have the values of both; labels may differ."""
+        """What two fields must share for one column to hold the values of both; labels may differ."""
         return (
             self.format,
             self.metadata,
@@ -140,10 +140,10 @@ def arrow_field(
     ----------
     column : Column
     vectors : "fixed" or "list"
-        VECTOR(n) as fixed-size list of n floats, or as list. MySQL lets values be shorter than n:
-        those only fit a list.
+        VECTOR(n) as a fixed-size list of n floats, or as a list. MySQL allows values shorter than n, which
+        only fit a list.
     wide_decimals : "decimal256" or "text"
-        DECIMAL of more than 38 digits as decimal256, which few libraries know, or as text.
+        DECIMAL of more than 38 digits as decimal256, which few libraries support, or as text.
     geometry : "struct" or "ewkb"
         GEOMETRY as struct of srid and wkb, or as one binary value in PostGIS's EWKB.
     """
@@ -175,7 +175,7 @@ def arrow_field(
     return ArrowField(name, _PLAIN_FORMATS[kind])
 
 
-@lru_cache(maxsize=256)  # batches of one table come again and again, and many tables are alike
+@lru_cache(maxsize=256)  # batches of the same table recur, and many tables are alike
 def arrow_fields(
     columns: tuple[Column, ...],
     *,
@@ -198,7 +198,7 @@ def number_format(dtype: np.dtype, *, utc: bool = False) -> str:
     return _NUMBER_FORMATS[dtype.str] + ("UTC" if utc and dtype.kind == "M" else "")
 
 
-@lru_cache(maxsize=64)  # every small batch has the same few
+@lru_cache(maxsize=64)  # all small batches have the same few
 def _change_field(name: str, kind: str) -> ArrowField:
     return ArrowField(name, kind, nullable=False)
 
@@ -281,7 +281,7 @@ class ChangeColumn:
 
 @dataclass(frozen=True, slots=True)
 class ImageColumn:
-    """A column about the changes that the core takes out of the records itself.
+    """A column about the changes that the core takes from the records itself.
 
     Parameters
     ----------

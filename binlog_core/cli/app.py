@@ -1,4 +1,4 @@
-"""The typer application: commands by name, and what they share."""
+"""The typer application: the commands by name, and shared parts."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from . import (
 
 
 class _Commands(TyperGroup):
-    """The commands; what is a log instead of one is for ``info``."""
+    """The commands; a log in place of a command is passed to ``info``."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        # A name that is neither goes the usual way, which suggests similar ones.
+        # A name that is neither takes the usual path, which suggests similar ones.
         if args and self.get_command(ctx, args[0]) is None and (os.path.exists(args[0]) or "://" in args[0]):
             args = ["info", *args]
         return super().resolve_command(ctx, args)

@@ -1,4 +1,4 @@
-"""``binlog-core archive``: raw copies of a server's logs, kept up to date."""
+"""``binlog-core archive``: byte-for-byte copies of a server's logs, kept up to date."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Stopping:
 
 @contextmanager
 def stopping() -> Iterator[Stopping]:
-    """While a command runs, SIGTERM and Ctrl-C tell it to end."""
+    """While a command runs, let SIGTERM and Ctrl-C end it cleanly."""
     told = Stopping()
     before = {number: signal.signal(number, told) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -149,7 +149,7 @@ def stopping() -> Iterator[Stopping]:
 
 
 class _Line:
-    """One line that says how far it is, if a person is looking."""
+    """One line of progress, on a terminal."""
 
     def __init__(self) -> None:
         self._console = messages()

@@ -1,4 +1,4 @@
-"""Names that the user gave and no log has: reported with similar ones."""
+"""Reports names from the user that are in no log, with similar ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..log import Log
 
 
 def check_tables(log: Log, patterns: Iterable[str], seen: Iterable[str]) -> None:
-    """Every pattern has to match a table of the logs.
+    """Check that every pattern matches a table of the logs.
 
     Parameters
     ----------
@@ -22,12 +22,12 @@ def check_tables(log: Log, patterns: Iterable[str], seen: Iterable[str]) -> None
         Read once more only if a pattern matches none of `seen`; must be readable again.
     patterns : iterable of str
     seen : iterable of str
-        Tables that were met so far.
+        Tables found so far.
 
     Raises
     ------
     SchemaError
-        None matches; the message has near names.
+        A pattern matches none; the message has similar names.
     """
     known = set(seen)
     left = unmatched(patterns, known)
@@ -39,7 +39,7 @@ def check_tables(log: Log, patterns: Iterable[str], seen: Iterable[str]) -> None
 
 
 def table_names(log: Log) -> set[str]:
-    """Tables that the logs have table maps of, as "database.table", outside of the range too."""
+    """Tables with table maps in the logs, as "database.table", including those outside the range."""
     names = set()
     with Log(log.files, log.settings.whole()) as whole:
         for event in whole.events(types={EventType.TABLE_MAP}):
@@ -49,7 +49,7 @@ def table_names(log: Log) -> set[str]:
 
 
 def check_columns(log: Log, wanted: Iterable[str]) -> None:
-    """Each of these columns has to be in some definition; known before anything is written.
+    """Check that each of these columns is in some definition, before anything is written.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def check_columns(log: Log, wanted: Iterable[str]) -> None:
     Raises
     ------
     SchemaError
-        One is not; the message has near names.
+        A column is not; the message has similar names.
     """
     seen: set[str] = set()
     table = None
@@ -76,7 +76,7 @@ def check_columns(log: Log, wanted: Iterable[str]) -> None:
 
 
 def unknown_column(error: SchemaError, wanted: Iterable[str], known: Iterable[str]) -> SchemaError:
-    """The error of a column that no definition has, with near names."""
+    """The error for a column that no definition has, with similar names."""
     names = sorted(set(known))
     missing = [name for name in wanted if name not in names]
     if not missing:

@@ -1,4 +1,4 @@
-"""``binlog-core doctor``: what will fail when a server's logs are read, and what mends it."""
+"""``binlog-core doctor``: what will fail when a server's logs are read, and how to fix it."""
 
 from __future__ import annotations
 

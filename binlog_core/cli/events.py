@@ -208,7 +208,7 @@ def _of_threads(
 
 
 class _Gtids:
-    """Whether events are in a wanted transaction, one event after the other.
+    """Decides, event by event, whether events are in a wanted transaction.
 
     Parameters
     ----------
@@ -221,13 +221,13 @@ class _Gtids:
         self.unmet = self._include is not None  # no transaction was in the wanted set
 
     def needed(self, types: frozenset[int] | None, *, threads: bool) -> frozenset[int] | None:
-        """Types of events that must be read to decide, also about the thread."""
+        """Types of events that must be read to decide, including those with the thread."""
         if types is None:
             return None
         return types | (GTID_EVENTS if self._choose or threads else set()) | (_QUERIES if threads else set())
 
     def wants(self, event: Event) -> bool:
-        """Whether the event that comes next is wanted; those outside of transactions are in no set."""
+        """Whether the next event is wanted; events outside transactions are in no set."""
         if isinstance(event, GtidEvent | MariadbGtidEvent):
             self._gtid = event.gtid
         elif event.type_code in _OUTSIDE:

@@ -201,7 +201,7 @@ def export(
             folder = archive or kept.enter_context(tempfile.TemporaryDirectory(prefix="binlog-core-"))
             _keep(inputs[0], folder, login)
             inputs = [folder]
-        plan_splits(inputs)  # what cannot be read says so before Spark is started
+        plan_splits(inputs)  # unreadable input is reported before Spark is started
         with spark_session(master, "export") as spark, splits_bar() as bar:
             result = export_logs(
                 inputs,
@@ -257,7 +257,7 @@ def _keep(server: str, folder: str, login: LoginOptions) -> None:
 
 @contextlib.contextmanager
 def spark_session(master: str, command: str) -> Iterator[SparkSession]:
-    """A session for as long as a command runs; if it does not start, Java's messages are shown."""
+    """A session for the duration of a command; if it does not start, Java's messages are shown."""
     from ..spark.session import quiet_java, start_session
 
     # On Ctrl-C py4j logs a traceback to the root logger, which would set itself up to print it.
@@ -404,14 +404,14 @@ def _tell_losses(result: ExportResult) -> None:
 
 
 def _changes(spark: SparkSession, directory: str, count: int) -> tuple[list[str], list[tuple[Any, ...]]]:
-    # The first rows are those of the first definition; files of others may not even have the same types.
+    # The first rows are those of the first definition; files of other definitions may have different types.
     frame = spark.read.option("pathGlobFilter", "v1-*").parquet(directory)
     return _rows(frame.orderBy("_commit_version", "_change_ordinal"), count)
 
 
 def _rows(frame: DataFrame, count: int) -> tuple[list[str], list[tuple[Any, ...]]]:
     frame = frame.limit(count)
-    # As Python objects they would be in the time zone of this machine.
+    # As Python objects they would be in this machine's time zone.
     instants = {name: frame[name].cast("string") for name, kind in frame.dtypes if kind == "timestamp"}
     frame = frame.withColumns(instants)
     return frame.columns, [tuple(row) for row in frame.collect()]

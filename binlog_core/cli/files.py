@@ -1,4 +1,4 @@
-"""Output files that are whole or not there: written under a temporary name, renamed at the end."""
+"""Output files that are complete or do not exist: written under a temporary name, renamed at the end."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .output import standard_output
 
 @contextmanager
 def output(path: Path | None, *, overwrite: bool, private: bool = False) -> Iterator[BinaryIO]:
-    """Where a command writes its result.
+    """The output of a command.
 
     Parameters
     ----------
     path : Path or None
         None or ``-``: standard output.
     overwrite : bool
-        Replace what is there.
+        Replace an existing file.
     private : bool
-        For its owner alone, as what comes out of encrypted logs: else as the umask has it.
+        Readable only by its owner, like all output from encrypted logs; otherwise the umask applies.
 
     Yields
     ------
@@ -59,7 +59,7 @@ def output(path: Path | None, *, overwrite: bool, private: bool = False) -> Iter
         file.flush()
         os.fsync(file.fileno())
         if not private:
-            os.chmod(name, 0o666 & ~_umask())  # it was made for the owner alone
+            os.chmod(name, 0o666 & ~_umask())  # it was created for its owner only
         if overwrite:
             os.replace(name, path)
         else:

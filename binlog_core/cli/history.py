@@ -126,7 +126,7 @@ def history(
 
 
 def _is_log(text: str) -> bool:
-    """Not a column and its value; an address may have = in its query."""
+    """Whether an argument is not a column and its value; an address may have = in its query."""
     name, equals, _ = text.partition("=")
     return not equals or "://" in name or os.path.exists(text)
 

@@ -1,4 +1,4 @@
-"""``binlog-core index``: what each range of transactions holds, beside the logs."""
+"""``binlog-core index``: writes beside the logs what each range of transactions contains."""
 
 from __future__ import annotations
 

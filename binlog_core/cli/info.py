@@ -1,4 +1,4 @@
-"""``binlog-core info``: what is in some logs, at a glance."""
+"""``binlog-core info``: the contents of logs at a glance."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _DIGITS_OF_A_TIME = 14  # 20261121080500; fewer digits are a position, which is 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class LoginOptions:
-    """How to get into the servers that a command names; without any of these by MYSQL_PWD."""
+    """How to log in to the servers that a command names; without any of these, with MYSQL_PWD."""
 
     password_file: Annotated[
         Path | None, typer.Option(help="For a server: file whose first line is the password.")
@@ -55,12 +55,12 @@ class LoginOptions:
     asked: str | None = dataclasses.field(default=None, init=False, repr=False)
 
     def login(self, options: str = "server") -> dict[str, Any]:
-        """Arguments for what connects.
+        """Arguments for a function that connects.
 
         Parameters
         ----------
         options : str
-            Its name for a server's options.
+            The function's name for a server's options.
         """
         if self.ask_password and self.asked is None:
             if self.password_file is not None:
@@ -125,9 +125,9 @@ class LogOptions(LoginOptions):
         Parameters
         ----------
         passes : bool
-            They are read more than once: standard input is kept in a temporary file.
+            Whether they are read more than once: standard input is then kept in a temporary file.
         **more
-            For `binlog_core.open`.
+            Further arguments of `binlog_core.open`.
         """
         with (
             targets(self.files, keep_stdin=passes) as found,
@@ -136,7 +136,7 @@ class LogOptions(LoginOptions):
             yield log
 
     def arguments(self, schema: str | None = None) -> dict[str, Any]:
-        """For `binlog_core.open`."""
+        """Arguments for `binlog_core.open`."""
         live = any(map(is_server, self.files))
         if live:
             self._check_server()
@@ -155,7 +155,7 @@ class LogOptions(LoginOptions):
         }
 
     def _check_server(self) -> None:
-        """Wrong usage of a server in place of logs."""
+        """Refuse options that do not apply to a server."""
         if len(self.files) > 1:
             raise typer.BadParameter("a server cannot be read together with other logs")
         if self.keys is not None:
@@ -254,7 +254,7 @@ class RangeOptions:
 
 @dataclasses.dataclass(slots=True)
 class FollowOptions:
-    """Whether the end of the logs is the end."""
+    """Whether reading ends at the end of the logs."""
 
     follow: Annotated[
         bool,
@@ -267,7 +267,7 @@ class FollowOptions:
     ] = False
 
     def check(self, logs: LogOptions, part: RangeOptions) -> None:
-        """Wrong usage where the logs have an end."""
+        """Refuse to follow logs that have an end."""
         if self.follow and "-" in logs.files:
             raise typer.BadParameter("--follow is for files: standard input is read to its end anyway")
         if self.follow and any(v is not None for v in (part.stop, part.stop_position, part.stop_datetime)):
@@ -369,7 +369,7 @@ class RowOptions:
         }
 
     def column_names(self) -> list[str]:
-        """Of ``--columns``."""
+        """The names in ``--columns``."""
         return [name.strip() for name in (self.columns or "").split(",") if name.strip()]
 
     def patterns(self) -> list[str] | None:
@@ -383,7 +383,7 @@ class RowOptions:
 
 
 def ids(text: str | None, option: str) -> list[int]:
-    """Of ``--server-id`` or ``--thread-id``; none: all."""
+    """The numbers in ``--server-id`` or ``--thread-id``; none: all."""
     if text is None:
         return []
     found = [part.strip() for part in text.split(",")]
@@ -393,7 +393,7 @@ def ids(text: str | None, option: str) -> list[int]:
 
 
 def rewritten(names: list[str] | None) -> dict[str, str]:
-    """Of ``--rewrite-db``: new names of databases by the old ones."""
+    """From ``--rewrite-db``: new names of databases by their old names."""
     found = dict(one.replace("->", "=", 1).partition("=")[::2] for one in names or ())
     if not all(found) or not all(found.values()):
         raise typer.BadParameter("--rewrite-db: expected FROM=TO")
@@ -425,7 +425,7 @@ def _keep_stdin(file: BinaryIO) -> None:
 
 
 def _place_of_gtid(options: LogOptions, gtid: Gtid | MariadbGtid, *, after: bool) -> Place:
-    """Where a transaction begins, or the next one does."""
+    """Where a transaction begins, or where the next one begins."""
     if "-" in options.files:
         raise typer.BadParameter("a GTID as --start or --stop needs files, not standard input")
     with options.open() as log:
@@ -443,7 +443,7 @@ def _place_of_gtid(options: LogOptions, gtid: Gtid | MariadbGtid, *, after: bool
 
 
 def _options_of(kind: Any) -> list[dataclasses.Field[Any]]:
-    """The fields of an options class that are options: its own first, then those of what it is based on."""
+    """The fields of an options class that are options: its own first, then those of its bases."""
     return sorted(
         (field for field in dataclasses.fields(kind) if field.init), key=lambda one: bool(one.kw_only)
     )
@@ -477,7 +477,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
             arguments[name] = kind(**{field.name: given.pop(field.name) for field in _options_of(kind)})
         command(**arguments, **given)
 
-    del spread_command.__wrapped__  # typer would look at its signature
+    del spread_command.__wrapped__  # typer would use its signature
     spread_command.__annotations__ = {}
     spread_command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return spread_command

@@ -1,7 +1,7 @@
-"""How commands speak: results on standard output, all else on standard error.
+"""Output of commands: results on standard output, everything else on standard error.
 
 Exit codes: 0 done, 1 the work failed (a damaged log, an unknown table, output that exists, a full disk),
-2 wrong usage, 130 interrupted by Ctrl-C, 141 the reader of a pipe went away.
+2 wrong usage, 130 interrupted by Ctrl-C, 141 the program reading the pipe has exited.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def messages() -> Console:
 
 
 def results() -> Console:
-    """What the command was asked for, for people."""
+    """The console for results that people read."""
     console = Console(highlight=False, emoji=False)
     if console.is_terminal:
         return console
@@ -78,7 +78,7 @@ def errors_as_lines() -> Iterator[None]:
     except BinlogError as error:
         _fail(printable(str(error)))
     except BrokenPipeError:
-        # What Python would flush at its exit goes nowhere, and says nothing.
+        # Python flushes at exit: send that nowhere, without a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(EXIT_BROKEN_PIPE) from None
     except MemoryError as error:  # pyarrow's is one too
@@ -92,7 +92,7 @@ def errors_as_lines() -> Iterator[None]:
 
 
 def note(text: str) -> None:
-    """Something that the user must know, beside the results."""
+    """Print a note for the user, apart from the results."""
     messages().print(f"note: {printable(text)}", style="yellow", markup=False)
 
 
@@ -102,7 +102,7 @@ def _fail(text: str) -> None:
 
 
 def _discard_stdout() -> None:
-    """What could not be written to standard output is not tried again at exit."""
+    """Do not try again at exit to write what standard output refused."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -140,7 +140,9 @@ def size(count: int) -> str:
     return f"{count} {UNITS[0]}" if not unit else f"{number:.{1 if number < 99.95 else 0}f} {UNITS[unit]}"
 
 
-ZONE: ContextVar[dt.tzinfo] = ContextVar("zone", default=dt.UTC)  # in which times are given and shown
+ZONE: ContextVar[dt.tzinfo] = ContextVar(
+    "zone", default=dt.UTC
+)  # the zone in which times are given and shown
 
 
 def moment(timestamp: float) -> str:
@@ -149,7 +151,7 @@ def moment(timestamp: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """For people: ``3 h 12 min``."""
+    """A duration for people: ``3 h 12 min``."""
     whole = int(seconds)
     for unit, length, smaller, part in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
         if whole >= length:
@@ -164,7 +166,7 @@ def is_terminal() -> bool:
 
 
 class _Printable:
-    """Standard output of a person: lines in which nothing is a command to the terminal."""
+    """Standard output for people: lines without control sequences."""
 
     def write(self, data: bytes) -> int:
         text = printable(data.decode("utf-8", "backslashreplace"), keep="\n\t")
@@ -176,14 +178,14 @@ class _Printable:
 
 
 def standard_output() -> BinaryIO:
-    """Where results go that are not for people alone: bytes as they are, escaped on a terminal."""
+    """The output for results that are not only for people: bytes unchanged, escaped on a terminal."""
     return cast(BinaryIO, _Printable()) if is_terminal() else sys.stdout.buffer
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """Text that is safe for a terminal, as JSON escapes what is not.
+    """Text that is safe for a terminal; other characters are escaped as in JSON.
 
-    Control characters, those that turn the direction of writing, and bytes that are not text.
+    These are control characters, characters that change the direction of text, and bytes that are not text.
 
     Parameters
     ----------

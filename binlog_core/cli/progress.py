@@ -1,4 +1,4 @@
-"""A progress bar for what takes longer than a second, where a person is looking."""
+"""A progress bar on a terminal, for work that takes longer than a second."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Bar:
         self._position = 0
 
     def __call__(self, path: str, position: int) -> None:
-        """The work has reached a position of a file."""
+        """Note that the work has reached a position in a file."""
         if path != self._path:
             self._before, self._path, self._position = self._before + self._position, path, 0
         self._position = max(self._position, position)
@@ -70,7 +70,7 @@ class Bar:
         self._shown.update(self._task, completed=done, description=escape(printable(path.rpartition("/")[2])))
 
     def close(self) -> None:
-        """Take the bar away; more work shows it again."""
+        """Hide the bar; more work shows it again."""
         if self._shown is not None:
             self._shown.stop()
             self._shown = None
@@ -88,7 +88,7 @@ def progress(log: Log) -> Iterator[Bar]:
 
 @contextmanager
 def splits_bar() -> Iterator[Callable[[SplitProgress], None]]:
-    """A bar for an export: splits that are done, bytes of logs, rows."""
+    """A bar for an export: finished splits, bytes of logs, rows."""
     console = messages()
     bar = Progress(
         TextColumn("splits"),
@@ -112,7 +112,7 @@ def splits_bar() -> Iterator[Callable[[SplitProgress], None]]:
 
 @contextmanager
 def patience(text: str) -> Iterator[None]:
-    """What is under way, for work that does not say how far it is; shown as `Bar` is."""
+    """The current activity, for work without known progress; shown like `Bar`."""
     console = messages()
     if not console.is_terminal:
         yield

@@ -1,4 +1,4 @@
-"""Changes of rows for people: what was before, what is after, in colours where a terminal shows them."""
+"""Row changes for people: values before and after, in color on a terminal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def change_lines(change: RowChange, *more: str) -> Iterator[Text]:
     head.append(printable("  ".join(filter(None, (*told, place)))), style="default")
     yield head
     changed = changed_values(change)
-    # An update without the key would not say which row it changes: unchanged columns come first.
+    # An update without the key would not show which row it changes: unchanged columns come first.
     image = change.before or {} if change.op == "update" else {}
     for name, value in image.items():
         if name not in changed:

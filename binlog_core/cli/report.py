@@ -1,4 +1,4 @@
-"""``binlog-core report``: a picture of logs as one HTML page."""
+"""``binlog-core report``: logs as one HTML page."""
 
 from __future__ import annotations
 

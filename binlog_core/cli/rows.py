@@ -161,7 +161,7 @@ def _writer(
 def _groups(
     log: Log, logs: LogOptions, selection: RowOptions, limit: int | None, *, asides: bool
 ) -> Iterator[Group]:
-    """Groups of the log, then the mistakes that only the whole log can show."""
+    """Groups of the log; at the end, errors that only the whole log can show."""
     seen: dict[str, set[str]] = {}
     taken = 0
     with progress(log) as bar:

@@ -104,7 +104,7 @@ def _write(cursor: Any, names: list[str], form: str) -> None:
 
 def _write_table(cursor: Any, names: list[str]) -> None:
     console = results()
-    # As many columns as have room for something, the first ones and the last.
+    # As many columns as fit, the first ones and the last.
     room = max(2, console.width // _LEAST_WIDTH)
     left_out = len(names) - room if len(names) > room else 0
     first = len(names) if not left_out else (room + 1) // 2

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def json_line(record: dict[str, Any]) -> bytes:
-    """One object on one line; what JSON has no type for as `plain` has it."""
+    """One object on one line; types that JSON does not have are converted by `plain`."""
     return _encode(record) + b"\n"
 
 
 def csv_line(values: Iterable[Any]) -> bytes:
-    """One line of CSV: NULL is nothing, the empty text is two quotes."""
+    """One line of CSV: NULL is an empty field, empty text is two quotes."""
     return ",".join(map(csv_field, values)).encode("utf-8", "backslashreplace") + b"\n"
 
 

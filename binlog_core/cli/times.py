@@ -1,4 +1,4 @@
-"""Times as people write them: ISO 8601, as the vendors' tools take them, and "1 hour ago"."""
+"""Times in ISO 8601, in the formats of the vendors' tools, and such as "1 hour ago"."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def parse_time(text: str, zone: dt.tzinfo = dt.UTC, *, now: dt.datetime | None =
         ``261121  8:05:00`` as the vendors' tools take and print them; ``1 hour ago``, ``now``, ``today``,
         ``yesterday 08:00``.
     zone : tzinfo
-        Zone of a time that names none.
+        Zone of a time without one.
     now : datetime, optional
         For relative times.
     """

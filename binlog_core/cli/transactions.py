@@ -24,7 +24,7 @@ _WIDTH_OF_SUMS = 70  # characters for the list of tables
 
 @dataclasses.dataclass(slots=True)
 class _Sum:
-    """Transactions that have something in common."""
+    """Sums of transactions that have something in common."""
 
     transactions: int = 0
     changed_rows: int = 0

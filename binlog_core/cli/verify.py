@@ -1,4 +1,4 @@
-"""``binlog-core verify``: are the logs whole?"""
+"""``binlog-core verify``: are the logs complete?"""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _tell(error: BinlogError) -> None:
 
 
 def show(verdict: Verdict, console: Console) -> None:
-    """Print what was found, for people."""
+    """Print the findings for people."""
     head = Text(printable(f"{verdict.path}: "))
     head.append(verdict.state, style=_STYLES[verdict.state])
     console.print(head)

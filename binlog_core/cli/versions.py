@@ -1,4 +1,4 @@
-"""``binlog-core versions``: what a bug report needs."""
+"""``binlog-core versions``: the versions for a bug report."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def versions() -> None:
 
 
 def own_version() -> str:
-    """Of binlog_core."""
+    """The version of binlog_core."""
     return all_versions()["binlog_core"]

@@ -1,4 +1,4 @@
-"""Formats that ``binlog-core rows`` writes; each takes groups as they come and keeps none."""
+"""Formats that ``binlog-core rows`` writes; each writes groups as they come and keeps none."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Writer(ABC):
 
     @abstractmethod
     def write(self, group: Group) -> None:
-        """Write what a group holds."""
+        """Write a group."""
 
     def close(self) -> None:  # noqa: B027  (most formats have no end)
-        """Write what comes at the end."""
+        """Write the end of the output."""
 
     def abandon(self) -> None:
-        """End in order after an error; the output may be thrown away, or have gone out already."""
+        """End properly after an error; the output may be dropped, or may already be written."""
         self.close()
 
     def __enter__(self) -> Self:
@@ -125,7 +125,7 @@ class TextWriter(Writer):
 
 
 class SqlWriter(Writer):
-    """Statements for a server: what the log did, or with `flashback` what takes it back."""
+    """Statements for a server: the changes in the log or, with `flashback`, their inverse."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class _OneTable(Writer):
             self.write_batch(batch)
 
     def parts(self, group: Group) -> Iterable[ChangeBatch]:
-        """The batches as they are written."""
+        """The batches in the form in which they are written."""
         return group.batches
 
     @abstractmethod
@@ -247,7 +247,7 @@ class ArrowWriter(_OneTable):
 
     @contextlib.contextmanager
     def _errors(self, **where: Any) -> Iterator[None]:
-        """Errors of pyarrow as our own."""
+        """Turn errors of pyarrow into our own."""
         try:
             yield
         except (MemoryError, OSError):
@@ -294,7 +294,7 @@ class ParquetWriter(ArrowWriter):
 
 
 def pieces(group: Group) -> Iterator[Group]:
-    """A group, in pieces of some rows each where their texts may be much larger than what is in the log."""
+    """A group, in pieces of some rows each if their text may be much larger than in the log."""
     most = min((records_at_a_time(batch.columns) for batch in group.batches), default=0)
     if sum(map(len, group.batches)) <= most:
         yield group

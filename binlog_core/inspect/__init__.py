@@ -1,1 +1,1 @@
-"""What is in a log, and whether it is whole: summary, verification, report page."""
+"""The contents of a log, and whether it is complete: summary, verification, report page."""

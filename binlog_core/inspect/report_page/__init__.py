@@ -1,4 +1,4 @@
-"""A picture of logs as one HTML page that needs nothing else: no script, no network, light and dark."""
+"""Logs as one self-contained HTML page: no scripts, no network, light and dark."""
 
 from __future__ import annotations
 
@@ -364,7 +364,7 @@ def _range(found: LogSummary) -> tuple[int, int]:
 
 
 def short_count(number: int) -> str:
-    """A count for people: all digits up to a million."""
+    """A count for people: with all digits up to a million."""
     return f"{number:,}" if number < 1_000_000 else short(number)
 
 

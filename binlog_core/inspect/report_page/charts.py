@@ -1,4 +1,4 @@
-"""Charts as SVG, styled by the page; what the mouse points at shows its numbers."""
+"""Charts as SVG, styled by the page; numbers are shown under the mouse pointer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Timeline:
 
     @classmethod
     def over(cls, activity: Activity) -> Timeline:
-        """As many bars as can be told apart."""
+        """As many bars as can be distinguished."""
         first, last = activity.span()
         begin, end = first * activity.width, (last + 1) * activity.width
         width = next((s for s in _STEPS if s >= activity.width and (end - begin) / s <= _MOST_BARS), 0)
@@ -51,7 +51,7 @@ class Timeline:
 
     @property
     def bars(self) -> int:
-        """How many there are."""
+        """The number of bars."""
         return max(1, math.ceil((self.last - self.first) / self.width))
 
     def counts(self, activity: Activity, table: str | None = None) -> dict[str, list[int]]:
@@ -75,11 +75,11 @@ class Timeline:
         return found
 
     def place(self, timestamp: float) -> float:
-        """Where a moment is, 0 to 1."""
+        """The place of a moment, from 0 to 1."""
         return min(1.0, max(0.0, (timestamp - self.first) / (self.bars * self.width)))
 
     def told(self, i: int) -> str:
-        """When a bar begins."""
+        """The time when a bar begins."""
         begin = dt.datetime.fromtimestamp(self.first + i * self.width, dt.UTC)
         return begin.strftime("%Y-%m-%d %H:%M:%S")
 
@@ -100,7 +100,7 @@ class Timeline:
 
 @dataclass(slots=True)
 class Marks:
-    """What the activity chart marks.
+    """Marks of the activity chart.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ from ..lake.results import FileStatistics, ToldStatement, WrittenSplit
 from ..options import SourceOptions
 from ..plan.definitions import from_text, to_text
 from ..plan.parts import Part
-from ..plan.xa import XaHistory
+from ..plan.xa import PreparedBeforeError, XaHistory
 from ..rows.types import import_pyarrow
 from ..workers import Run, call_tasks, run_here, settle
 from .raw import RawWriter
@@ -135,7 +135,15 @@ class LogPlan(BinlogStreamReader):
         with warnings.catch_warnings():
             # Statements that cannot be followed do not matter for other tables; for ours they are an error.
             warnings.simplefilter("ignore", BinlogWarning)
-            return self._with_gtids(self._behind(start, most, last), start)
+            try:
+                return self._with_gtids(self._behind(start, most, last), start)
+            except PreparedBeforeError as error:
+                raise MirrorError(
+                    "XA COMMIT of a transaction that was prepared before the archive's first log: its rows"
+                    " are not in it; copy all tables again (resync with '*')",
+                    path=error.path,
+                    offset=error.offset,
+                ) from None
 
     def _with_gtids(self, offset: Offset, start: Offset | None) -> Offset:
         """An offset with the GTIDs up to it, as far as the logs say; `start`: one before it."""

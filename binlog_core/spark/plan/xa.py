@@ -40,6 +40,10 @@ _NAME_LEN = 512  # of the statement at most: shorter than most, so that few have
 Xid = tuple[int, bytes, bytes]
 
 
+class PreparedBeforeError(BinlogError):
+    """A transaction is committed that was prepared in no log that is read."""
+
+
 class Open(NamedTuple):
     """A transaction that was prepared and has not ended, as the offset of a stream keeps it.
 
@@ -109,7 +113,7 @@ class XaHistory:
 
         Raises
         ------
-        BinlogError
+        PreparedBeforeError
             A transaction is committed that was prepared in no log that is given.
         """
         logs = list(logs)
@@ -136,7 +140,7 @@ class XaHistory:
             one.microseconds = found.microseconds
             return
         if log.version_base + found.begin >= self._since:
-            raise BinlogError(
+            raise PreparedBeforeError(
                 "XA COMMIT of a transaction prepared before the first log: start with an earlier log,"
                 " give startOffset= after it, or xa=prepared",
                 path=log.path,

@@ -15,8 +15,9 @@ pytest.importorskip("pymysql")
 from deltalake import DeltaTable
 from support.here import Here
 from support.refused import Sql, mirrored, rows_of
+from support.server import connect, run
 
-from binlog_core import ServerError
+from binlog_core import MirrorError, ServerError
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
 from binlog_core.spark.mirror import mirroring, resync
@@ -98,6 +99,26 @@ def test_a_table_that_is_copied_again_where_it_stands_has_a_history_of_it(
     history.sort(key=lambda row: (row["_commit_version"], row["_change_ordinal"]))
     assert [row["_change_type"] for row in history] == ["copy", "insert", "insert"] * 2
     assert sorted((row["id"], row["v"]) for row in history[4:]) == [(1, 5), (2, 2)]
+
+
+def test_a_transaction_prepared_before_the_first_log_asks_for_a_resync(
+    url: str, sql: Sql, tmp_path: Path
+) -> None:
+    prepared = "XA START 'x'", "INSERT INTO refused.t VALUES (9, 9)", "XA END 'x'", "XA PREPARE 'x'"
+    with connect(url) as connection:
+        run(connection, *prepared)
+    sql("FLUSH BINARY LOGS")
+    mirrored(url, tmp_path)
+    sql("XA COMMIT 'x'")
+    for _ in range(2):
+        with pytest.raises(MirrorError, match=r"XA COMMIT .*resync"):
+            mirrored(url, tmp_path)
+    session: Any = Here()
+    resync(tmp_path, "*", spark=session)
+    assert rows_of(tmp_path) == [(1, 1), (2, 2), (9, 9)]
+    sql("DELETE FROM t WHERE id = 1")
+    mirrored(url, tmp_path)
+    assert rows_of(tmp_path) == [(2, 2), (9, 9)]
 
 
 def test_two_rows_with_a_key_that_is_gone_for_a_while_are_two(url: str, sql: Sql, tmp_path: Path) -> None:

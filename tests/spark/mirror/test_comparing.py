@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,8 +17,9 @@ import pyarrow.parquet as pq
 
 from binlog_core.spark import start_session
 from binlog_core.spark.apply.jobs import Folder
-from binlog_core.spark.mirror.comparing import Compared, differing
+from binlog_core.spark.mirror.comparing import Compared, _compared, differing
 from binlog_core.spark.mirror.digests import digested
+from binlog_core.spark.mirror.state import Lake, TableState
 from binlog_core.spark.mirror.viewing import Viewed
 
 SCHEMA = pa.schema({"a": pa.int32(), "b c": pa.string(), "v": pa.int64()})
@@ -72,3 +74,20 @@ def test_what_agrees() -> None:
     assert Compared("shop.t", 5).agrees
     assert not Compared("shop.t", 5, 1).agrees
     assert not Compared("shop.t", reason="the table is parked").agrees
+
+
+def test_a_table_whose_files_do_not_tell_its_rows_is_not_compared(tmp_path: Path) -> None:
+    """Another writer has deleted rows by a deletion vector: every file still has them."""
+    from deltalake import DeltaTable, TableFeatures
+
+    state, schema = TableState("shop", "t", "following"), pa.schema({"id": pa.int32()})
+    selection: Any = None
+    viewed = Viewed("shop.t", selection, schema, ("id",), ("",))
+    lake, session = Lake(str(tmp_path)), cast("Any", None)
+    lake.opened(state).replace([], schema, None)
+    compare = partial(_compared, session, lake, state, viewed, lake.folder(state), [])
+    assert compare().agrees
+    DeltaTable(lake.table(state)).alter.add_feature(
+        TableFeatures.DeletionVectors, allow_protocol_versions_increase=True
+    )
+    assert compare() == Compared("shop.t", reason="the table in the lake has deletionVectors")

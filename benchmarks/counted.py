@@ -2,9 +2,10 @@
 
     valgrind --tool=callgrind --instr-atstart=no … python counted.py LIBRARY JOB …
 
-A job is a log: "PATH", "PATH+2" for two threads, "PATH+group" to count from the second group on, when its
-tables are known, and until they are forgotten. Prints "NAME WAY IMAGES COUNTED" for each dump, in order:
-the row images of the log, and of what was counted. LIBRARY is callgrind.c, compiled.
+A job is a log: "PATH", "PATH+2" for two threads, "PATH+read" to read it instead of mapping, "PATH+group" to
+count from the second group on, when its tables are known, and until they are forgotten. Prints
+"NAME WAY IMAGES COUNTED" for each dump, in order: the row images of the log, and of what was counted. LIBRARY
+is callgrind.c, compiled.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def decode(
     images = []
     if how != "group":
         begin()
-    with binlog_core.open(path, verify_checksum=False, threads=int(how) if how.isdigit() else 1) as log:
+    threads = int(how) if how.isdigit() else 1
+    with binlog_core.open(path, verify_checksum=False, threads=threads, mmap=how != "read") as log:
         if way == "rows":
             images.append(sum(2 if change.op == "update" else 1 for change in log.rows()))
         else:

@@ -7,25 +7,23 @@ addresses and statements that are used are not changed.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 HIDDEN = "***"
 SQL_MODE_NO_BACKSLASH_ESCAPES = 1 << 20
 
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*://"
-_WHOLE = re.compile(rf"({_SCHEME})(.*)", re.DOTALL)
-_IN_TEXT = re.compile(rf"{_SCHEME}[^\s'\"<>`]+")
+_IN_TEXT = rf"{_SCHEME}[^\s'\"<>`]+"
 _SERVERS = ("mysql://", "mariadb://")
 _WEB = ("http://", "https://")
 _CONTAINERS = ("abfs://", "abfss://", "wasb://", "wasbs://")  # container@account
-_PORT_OR_NOTHING = re.compile(r"\d*")
-_SECRET_VALUE = re.compile(
-    r"([?&;#][^=&;#]*(?:sig|token|secret|pass|pwd|key|credential|auth|account)[^=&;#]*=)[^&;#]*",
-    re.IGNORECASE,
-)
+_SECRET_VALUE = r"([?&;#][^=&;#]*(?:sig|token|secret|pass|pwd|key|credential|auth|account)[^=&;#]*=)[^&;#]*"
 
 
-def _pieces(stop: str, escaped: str) -> re.Pattern[str]:
+@cache
+def _pieces(backslash_escapes: bool) -> re.Pattern[str]:
     """Matches strings, anything that can hide a quote, and words after which a string may be a secret."""
+    stop, escaped = (r"\\", r"\\(?:.|\Z)|") if backslash_escapes else ("", "")
     return re.compile(
         rf"""
           (?P<string> '(?:[^'{stop}]|{escaped}'')*+(?:'|\Z)
@@ -40,9 +38,6 @@ def _pieces(stop: str, escaped: str) -> re.Pattern[str]:
     )
 
 
-_PIECES = {True: _pieces(r"\\", r"\\(?:.|\Z)|"), False: _pieces("", "")}
-
-
 def shown_url(address: str) -> str:
     """A URL without its user, password and signature; a path that is not a URL stays unchanged."""
     if "://" not in address:
@@ -53,7 +48,7 @@ def shown_url(address: str) -> str:
 
 def shown_text(text: str) -> str:
     """A message that may contain URLs, without their users, passwords and signatures."""
-    return _IN_TEXT.sub(lambda found: shown_url(found[0]), text) if "://" in text else text
+    return re.sub(_IN_TEXT, lambda found: shown_url(found[0]), text) if "://" in text else text
 
 
 def shown_statement(sql: str, sql_mode: int | None = None) -> str:
@@ -72,7 +67,7 @@ def shown_statement(sql: str, sql_mode: int | None = None) -> str:
         secret = secret or found["secret"] is not None
         return f"'{HIDDEN}'" if secret and found["string"] is not None else found[0]
 
-    return shown_text(_PIECES[not (sql_mode or 0) & SQL_MODE_NO_BACKSLASH_ESCAPES].sub(shown, sql))
+    return shown_text(_pieces(not (sql_mode or 0) & SQL_MODE_NO_BACKSLASH_ESCAPES).sub(shown, sql))
 
 
 def shown_cause(error: Exception) -> Exception | None:
@@ -90,14 +85,14 @@ def split_login(address: str) -> tuple[str, str]:
         login = authority.rpartition("@")[0]
         return login, address[len(login) + 1 :]
     _, colon, port = authority.partition(":")
-    if colon and not authority.startswith("[") and not _PORT_OR_NOTHING.fullmatch(port) and "@" in address:
+    if colon and not authority.startswith("[") and not re.fullmatch(r"\d*", port) and "@" in address:
         login, _, place = address.rpartition("@")
         return login, place
     return "", address
 
 
 def _one_url(url: str) -> str:
-    found = _WHOLE.fullmatch(url)
+    found = re.fullmatch(rf"({_SCHEME})(.*)", url, re.DOTALL)
     if found is None:
         return url
     scheme, rest = found[1], found[2]
@@ -110,7 +105,7 @@ def _one_url(url: str) -> str:
         # Any of its values may be the signature.
         place = re.sub(r"([?#]).*", rf"\1{HIDDEN}", place, count=1, flags=re.DOTALL)
     else:
-        place = _SECRET_VALUE.sub(rf"\1{HIDDEN}", place)
+        place = re.sub(_SECRET_VALUE, rf"\1{HIDDEN}", place, flags=re.IGNORECASE)
     if kind in _CONTAINERS and ":" not in login:
         return f"{scheme}{login}{'@' if login else ''}{place}"
     return f"{scheme}{f'{HIDDEN}@' if login else ''}{place}"

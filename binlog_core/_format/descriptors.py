@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from typing import NamedTuple
 
 from ..errors import ChecksumError, EncryptionError, FormatError, NotABinlogError
 from .event_header import (
@@ -83,8 +83,7 @@ class LogState(Enum):
     OPEN = "open"
 
 
-@dataclass(frozen=True, slots=True)
-class Detection:
+class Detection(NamedTuple):
     """What the head of a log shows.
 
     Parameters

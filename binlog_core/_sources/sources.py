@@ -30,13 +30,11 @@ MAX_READ_LEN = 64 << 20
 
 # Mappings of these fault when the server disappears or the file shrinks: such files are read instead.
 # fmt: off
-_NETWORK_FILE_SYSTEMS = (
+_NETWORK_FILE_SYSTEMS = {
     "9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs",
-    "nfs4", "ocfs2", "orangefs", "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs",
-)
+    "nfs4", "ocfs2", "orangefs", "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "fuse",
+}
 # fmt: on
-_NETWORK_TYPE = re.compile(rf"{'|'.join(_NETWORK_FILE_SYSTEMS)}|fuse(?:\.\S*)?")  # fuseblk is a local disk
-_NETWORK_MOUNT = re.compile(rf"^\S+ \S+ (?:{_NETWORK_TYPE.pattern}) ", re.MULTILINE)
 
 READ_ONCE = "this can be read only once, and has been: save it to a file first"
 
@@ -569,19 +567,22 @@ def on_network_mount(path: str, mounts: str | None = None) -> bool:
                 mounts = file.read()
         except OSError:  # not Linux
             return False
-    if not _NETWORK_MOUNT.search(mounts):  # the rest takes as long as all other work of opening
+    mounted = [fields for line in mounts.splitlines() if len(fields := line.split(" ")) > 2]
+    # What follows takes as long as all other work of opening
+    if not any(_is_network(fields[2]) for fields in mounted):
         return False
     real = os.path.realpath(path)
     best, best_type = "", ""
-    for line in mounts.splitlines():
-        fields = line.split(" ")
-        if len(fields) < 3:
-            continue
+    for fields in mounted:
         point = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), fields[1])
         inside = real == point or real.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= len(best):  # a later mount on the same point hides the earlier
             best, best_type = point, fields[2]
-    return _NETWORK_TYPE.fullmatch(best_type) is not None
+    return _is_network(best_type)
+
+
+def _is_network(kind: str) -> bool:
+    return kind in _NETWORK_FILE_SYSTEMS or kind.startswith("fuse.")  # fuseblk is a local disk
 
 
 def _reason(exc: Exception) -> str:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 BINARY_COLLATION = 63
 
@@ -271,10 +272,10 @@ def _one_byte(name: str, codec: str, differences: dict[int, str]) -> Charset:
 # Sets of several bytes. The codec decodes a whole value; only a value that it refuses, or
 # that has a code which the servers read differently, is decoded character by character.
 
-_TOKENS_2 = re.compile(rb"[\x80-\xff].|.", re.DOTALL)
-_TOKENS_SJIS = re.compile(rb"[\x81-\x9f\xe0-\xfc].|.", re.DOTALL)
-_TOKENS_EUC = re.compile(rb"\x8f..|[\x80-\xff].|.", re.DOTALL)
-_TOKENS_GB18030 = re.compile(rb"[\x81-\xfe][0-9][\x81-\xfe][0-9]|[\x80-\xff].|.", re.DOTALL)
+_TOKENS_2 = rb"[\x80-\xff].|."
+_TOKENS_SJIS = rb"[\x81-\x9f\xe0-\xfc].|."
+_TOKENS_EUC = rb"\x8f..|[\x80-\xff].|."
+_TOKENS_GB18030 = rb"[\x81-\xfe][0-9][\x81-\xfe][0-9]|[\x80-\xff].|."
 
 _EUC_USER_ROWS = 0xF5  # lead byte of the first row of user-defined characters
 
@@ -349,21 +350,20 @@ def _gb18030(character: bytes) -> str | None:
     return "\ue7c7" if character == b"\x81\x35\xf4\x37" else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Differences:
+class _Differences(NamedTuple):
     """Codes that a server reads differently from the codec."""
 
-    tokens: re.Pattern[bytes]
-    hint: re.Pattern[bytes]  # found in every value that holds a differing code
+    tokens: bytes  # of regular expressions
+    hint: bytes  # found in every value that holds a differing code
     character: Callable[[bytes], str | None]
 
 
 _DIFFERENCES = {
-    "big5": _Differences(_TOKENS_2, re.compile(rb"[\xa1\xa2\xf9]"), _big5),
-    "ujis": _Differences(_TOKENS_EUC, re.compile(rb"\xa1\xc0|[\xf5-\xfe]"), _ujis),
-    "sjis": _Differences(_TOKENS_SJIS, re.compile(rb"\x81\x5f"), _sjis),
-    "eucjpms": _Differences(_TOKENS_EUC, re.compile(rb"[\xa1\xa2\xad\xf3-\xfe]"), _eucjpms),
-    "gb18030": _Differences(_TOKENS_GB18030, re.compile(rb"\xa8\xbc|\x81\x35\xf4\x37"), _gb18030),
+    "big5": _Differences(_TOKENS_2, rb"[\xa1\xa2\xf9]", _big5),
+    "ujis": _Differences(_TOKENS_EUC, rb"\xa1\xc0|[\xf5-\xfe]", _ujis),
+    "sjis": _Differences(_TOKENS_SJIS, rb"\x81\x5f", _sjis),
+    "eucjpms": _Differences(_TOKENS_EUC, rb"[\xa1\xa2\xad\xf3-\xfe]", _eucjpms),
+    "gb18030": _Differences(_TOKENS_GB18030, rb"\xa8\xbc|\x81\x35\xf4\x37", _gb18030),
 }
 
 _MULTI_BYTE: dict[str, tuple[str, int, int]] = {
@@ -392,7 +392,8 @@ def _multi_byte(name: str, codec: str, min_len: int, max_len: int) -> Charset:
 
     if (differences := _DIFFERENCES.get(name)) is None:
         return Charset(name, codec, min_len, max_len, True, None, decode)
-    tokens, hint, differing = differences.tokens, differences.hint, differences.character
+    tokens, hint = re.compile(differences.tokens, re.DOTALL), re.compile(differences.hint)
+    differing = differences.character
 
     def decode_differing(data: bytes) -> str:
         if hint.search(data) is None:

@@ -8,8 +8,8 @@ Source: MySQL server documentation, "Table_map_event"; ``include/field_types.h``
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -73,8 +73,7 @@ class Kind(IntEnum):
     VECTOR = 17
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnType:
+class ColumnType(NamedTuple):
     """One column type as TABLE_MAP names it.
 
     Parameters

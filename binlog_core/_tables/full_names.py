@@ -6,8 +6,7 @@ import re
 from fnmatch import fnmatchcase
 
 _QUOTED = "`((?:[^`]|``)+)`"
-_FULL = re.compile(rf"(?:{_QUOTED}|([^.]*))\.(?:{_QUOTED}|(.*))", re.DOTALL)
-_OWN = re.compile(_QUOTED, re.DOTALL)
+_FULL = rf"(?:{_QUOTED}|([^.]*))\.(?:{_QUOTED}|(.*))"
 
 
 def full_name(database: str, table: str) -> str:
@@ -17,7 +16,7 @@ def full_name(database: str, table: str) -> str:
 
 def split_name(name: str) -> tuple[str, str]:
     """Database and table of a full name; without quotes, it is divided at the first dot."""
-    found = _FULL.fullmatch(name)
+    found = re.fullmatch(_FULL, name, re.DOTALL)
     if found is None:
         return name, ""
     return _plain(found[1], found[2]), _plain(found[3], found[4])
@@ -31,7 +30,8 @@ def own_name(name: str) -> str:
 def matches_names(database: str, table: str, pattern: str) -> bool:
     """Whether a pattern of ``database.table``, or of a table alone, fits; dots in backquotes are a name's."""
     if "`" in pattern:
-        own, full = _OWN.fullmatch(pattern), _FULL.fullmatch(pattern)
+        own = re.fullmatch(_QUOTED, pattern, re.DOTALL)
+        full = re.fullmatch(_FULL, pattern, re.DOTALL)
         if own is not None:
             return fnmatchcase(table, _plain(own[1], ""))
         if full is not None and (full[1] or full[3]):

@@ -9,8 +9,7 @@ Source: MySQL server documentation, "Table_map_event"; MariaDB Knowledge Base, "
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._core._table_map import decode_table_map, decode_table_name
 from ..errors import DecodeError
@@ -70,8 +69,7 @@ _MARIADB_CHARACTER_TYPES = _CHARACTER_TYPES | {MYSQL_TYPE_GEOMETRY}
 _FSP_TYPES = {MYSQL_TYPE_TIMESTAMP2, MYSQL_TYPE_DATETIME2, MYSQL_TYPE_TIME2}
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """What a TABLE_MAP event says about its table, except the names of database and table.
 
     Parameters

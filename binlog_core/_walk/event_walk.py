@@ -6,7 +6,8 @@ Like rows, it follows the rules of `Track`: see there for torn tails and for rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +27,7 @@ _FIRST_CHUNK = 64
 DESCRIPTORS = (EventType.FORMAT_DESCRIPTION, EventType.START_V3)
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """Consecutive complete events.
 
     Parameters
@@ -79,8 +79,7 @@ class Damage:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """Which of a log's events are wanted.
 
     Parameters
@@ -240,7 +239,7 @@ def runs_of(track: Track, part: Part = ALL) -> Iterator[Run]:
         if part.server_id is not None:
             headers = headers[headers["server_id"] == part.server_id]
         if len(headers):
-            yield replace(run, headers=headers)
+            yield run._replace(headers=headers)
         if ended:
             return
 

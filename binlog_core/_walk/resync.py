@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -34,8 +33,7 @@ _LOOK_LEN = 256 << 20  # between two chances for Ctrl-C
 _KNOWN_TYPES = frozenset(EventType) - {EventType.UNKNOWN}
 
 
-@dataclass(frozen=True, slots=True)
-class Boundaries:
+class Boundaries(NamedTuple):
     """What distinguishes the events of a log from random bytes.
 
     Parameters
@@ -77,7 +75,7 @@ class Boundaries:
 
     def ahead(self) -> Boundaries:
         """The same for a log that lacks events or bytes: positions run more and more ahead of it."""
-        return replace(self, rule=_resync.POSITION_AHEAD)
+        return self._replace(rule=_resync.POSITION_AHEAD)
 
     def find(
         self, window: Window, start: int, limit: int, *, base: int, more: bool, zeros: bool

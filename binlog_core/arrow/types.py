@@ -10,7 +10,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -279,8 +279,7 @@ class ChangeColumn:
         return _change_field(self.name, kind)
 
 
-@dataclass(frozen=True, slots=True)
-class ImageColumn:
+class ImageColumn(NamedTuple):
     """A column about the changes that the core takes from the records itself.
 
     Parameters

@@ -178,7 +178,7 @@ def count_all(base: Path) -> tuple[Counts, Counts, Counts]:
 
 def compare(title: str, pairs: Iterable[tuple[str, str]], before: Counts, now: Counts) -> list[str]:
     """Print a table of `pairs` (names in `now` and in `before`); return those that are too much worse."""
-    print(f"{title:<12}{'into':<8}{'before':>10}{'now':>10}{'ratio':>8}")
+    print(f"{title:<13}{'into':<8}{'before':>10}{'now':>10}{'ratio':>8}")
     worse = []
     for name, other in pairs:
         for way in (way for found, way in now if found == name):
@@ -187,7 +187,7 @@ def compare(title: str, pairs: Iterable[tuple[str, str]], before: Counts, now: C
             ratio = count / expected if expected else 0.0
             worse += [f"{name} into {way}"] if ratio > most else []
             verdict = "  WORSE" if ratio > most else ""
-            print(f"{name:<12}{way:<8}{expected:>10.0f}{count:>10.0f}{ratio:>8.3f}{verdict}")
+            print(f"{name:<13}{way:<8}{expected:>10.0f}{count:>10.0f}{ratio:>8.3f}{verdict}")
     return worse
 
 

@@ -216,7 +216,7 @@ cdef inline const uint8_t* strip_decimal64(const step_t* step, const uint8_t* po
     cdef uint32_t k
     for k in range(step.count):
         keep = take_keep(&nulls)
-        if unlikely((not decode_decimal64(pos, &step.decimal64, &v)) & keep):
+        if not decode_decimal64(pos, &step.decimal64, &v) and keep:
             return failed(rows, step, k, DECODE_BAD_VALUE)
         v &= keep
         memcpy(out, &v, 8)

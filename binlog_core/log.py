@@ -91,7 +91,7 @@ class Log:
             source.close()
             raise
 
-    # ------------------------------------------------------------ what it is
+    # ------------------------------------------------------------ the files
 
     @property
     def format(self) -> FormatDescription:
@@ -377,7 +377,7 @@ class Log:
         for group in self._decoded(reading, selection, definitions, indexed=indexed):
             selection.met.rows |= bool(group.batches)
             yield group
-            del group  # what its user keeps is the user's
+            del group  # only the user decides how long a group is kept
         self._asked = selection
         self._check_names(reading.report, selection, definitions)
         if definitions is not None:

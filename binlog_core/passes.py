@@ -77,13 +77,13 @@ class Prepared(Generic[R]):
             self._made[id(batch)] = batch, self._make(batch)
 
     def of(self, batch: ChangeBatch) -> R:
-        """What was made of it, or else made now."""
+        """The prepared result, or else one made now."""
         made = self._made.pop(id(batch), None)
         return self._make(batch) if made is None else made[1]
 
 
 class _Items(Iterator[T], Protocol):
-    """What a pass yields: a generator, or the like."""
+    """The items of a pass: a generator, or the like."""
 
     def close(self) -> object: ...
 

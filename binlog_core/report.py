@@ -1,4 +1,4 @@
-"""What a log lacks or has lost, as counts and first places, so that nothing is silent."""
+"""Missing and lost information in a log, as counts and first places, so that nothing is silent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BinlogWarning(UserWarning):
     """The log lacks information; the rest was decoded, and the gap is counted in ``log.report``."""
 
 
-# What is counted, and its description.
+# The kinds that are counted, and their descriptions.
 KINDS = {
     "skipped_events": "damaged events were skipped",
     "unknown_events": "events of unknown type",
@@ -71,7 +71,7 @@ _FACTS = frozenset(
 )
 # Kinds that are not worth a warning at every open.
 _QUIET = frozenset(("invalid_dates", "format_notes"))
-# What a warning says besides.
+# Further text of warnings.
 _REMEDIES = {
     "unnamed_columns": "they are called c0, c1 …; schema= names them",
     "hidden_definitions": "the user needs a privilege such as SELECT on them, or they have been dropped",
@@ -82,7 +82,7 @@ _PACKAGE = os.path.dirname(__file__) + os.sep
 
 
 def _level_of_user() -> int:
-    """Level of the stack, counted from who calls this, of the code that called into this package."""
+    """Stack level, counted from the caller of this function, of the code that called into this package."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1

@@ -1,4 +1,4 @@
-"""What is in a log, at a glance: events, tables, transactions, GTIDs and when it happened.
+"""The contents of a log at a glance: events, tables, transactions, GTIDs and times.
 
 `binlog_core.inspect.summarize.summarize` makes a summary.
 """
@@ -108,7 +108,7 @@ class Activity:
         timestamps: NDArray[np.uint32],
         amounts: NDArray[np.integer[Any]] | None = None,
     ) -> None:
-        """Count changes at some times (seconds since 1970), or what there was of something then."""
+        """Count changes, or amounts of something, at some times (seconds since 1970)."""
         moments, places = np.unique(timestamps // self.width, return_inverse=True)
         counts = np.bincount(places, amounts).astype(np.int64)
         bucket = self.counts.setdefault((table, operation), Counter())
@@ -124,7 +124,7 @@ class Activity:
         return self._buckets > max(_MOST_BUCKETS_OF_ALL, 2 * len(self.counts))
 
     def widen(self, width: int) -> None:
-        """Make the buckets `width` seconds wide, a multiple of what they are."""
+        """Make the buckets `width` seconds wide, a multiple of their present width."""
         factor = width // self.width
         if factor == 1:
             return
@@ -157,7 +157,7 @@ class Activity:
 
 @dataclass(slots=True)
 class FileSummary:
-    """What is in one log.
+    """The contents of one log.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class FileSummary:
 
 @dataclass(slots=True)
 class LogSummary:
-    """What is in several logs together.
+    """The contents of several logs together.
 
     Parameters
     ----------

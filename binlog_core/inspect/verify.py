@@ -1,4 +1,4 @@
-"""Is a log whole? Checks the checksums, lengths, rows and transactions of one file, and reports damage.
+"""Checks whether a log is complete: checksums, lengths, rows and transactions of one file. Reports damage.
 
 Where the chain of events breaks, it looks for the next event just as ``on_error="skip"`` does.
 """
@@ -66,7 +66,7 @@ class Places(list[Damage]):
         self._last: Damage | None = None
 
     def add(self, damage: Damage) -> None:
-        """Add what was found after all others."""
+        """Add damage that was found after all others."""
         last = self._last
         joins = last is not None and damage.begin <= last.end and damage.reason == last.reason
         if joins and last is not None:
@@ -345,7 +345,7 @@ class _Verifier:
     # ------------------------------------------------------------ rows
 
     def _rows(self, begin: int | None, end: int, *, lacks_bytes: bool) -> None:
-        """Decode the rows of a range of whole events."""
+        """Decode the rows of a range of complete events."""
         if begin is None:
             return
         out = self.out

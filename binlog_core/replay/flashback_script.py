@@ -16,7 +16,7 @@ from .statements import StatementMaker
 
 
 class FlashbackScript(Script):
-    """What takes the changes back, the last transaction first.
+    """Statements that reverse the changes, the last transaction first.
 
     Statements are kept in a temporary file until the end is known; in memory there are 8 bytes for each.
 

@@ -1,4 +1,4 @@
-"""Statements that wait for what follows them."""
+"""Statements that wait for the events after them."""
 
 from __future__ import annotations
 

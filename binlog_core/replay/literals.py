@@ -34,7 +34,7 @@ NULL = "NULL"
 
 
 class JsonLiteral(str):
-    """SQL that makes a JSON value, and the text by which a row with it is found; None if there is none."""
+    """SQL that makes a JSON value, and the text that finds a row with it; None if there is none."""
 
     __slots__ = ("text",)
     text: str | None
@@ -113,7 +113,7 @@ def is_ascii_alike(charset: str) -> bool:
 
 
 def literal_maker(column: Column, *, axis_order: bool = False) -> Callable[[Any], str]:
-    """What turns a column's values into literals or expressions that the column takes.
+    """Turns a column's values into literals or expressions that the column accepts.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def _text_maker(charset: str, general: Callable[[Any], str]) -> Callable[[Any], 
 
 
 def comparable(literal: str) -> str:
-    """Of a text's literal, its bytes: for a comparison of bytes."""
+    """The bytes of a text literal, for a comparison of bytes."""
     if isinstance(literal, JsonLiteral):
         if literal.text is None:
             raise SchemaError("a row cannot be found by a partial update of a JSON document")
@@ -244,7 +244,7 @@ def _list(column: Column, value: list[Any]) -> str:
 
 
 def json_literal(text: str) -> JsonLiteral:
-    """What makes a document; MariaDB's JSON is text, and never comes here."""
+    """An expression that makes a document. MariaDB's JSON is text, and is not handled here."""
     quoted = quote_text(text)
     if _MAYBE_DECIMAL.search(text) or _MAYBE_NO_NUMBER.search(text):
         document = _with_decimals(text)

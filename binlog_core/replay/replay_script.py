@@ -13,7 +13,7 @@ from .statements import StatementMaker
 
 
 class ReplayScript(Script):
-    """What the log did, as it comes; a prepared XA transaction where it is committed.
+    """The changes in log order; a prepared XA transaction is written where it is committed.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What scripts have besides statements: session settings, and comments."""
+"""Parts of scripts besides statements: session settings and comments."""
 
 from __future__ import annotations
 

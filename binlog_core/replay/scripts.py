@@ -117,10 +117,10 @@ class Script(ABC):
         self._no_rows: set[str] = set()  # XIDs of what was prepared without rows that were read
         self._savepoints: dict[str, str] = {}
 
-    # ------------------------------------------------------------ what comes
+    # ------------------------------------------------------------ groups
 
     def add(self, group: Group) -> None:
-        """Take what a group holds, asides included."""
+        """Take a group, including its asides."""
         ends = {
             begin: (end, outcome)
             for begin, end, outcome in zip(
@@ -154,7 +154,7 @@ class Script(ABC):
         self._flush()
 
     def close(self, *, broken: bool = False) -> None:
-        """Write what comes at the end.
+        """Write the end of the script.
 
         Parameters
         ----------
@@ -247,7 +247,7 @@ class Script(ABC):
             self._tell(f"rolled back by XA ROLLBACK: XA transaction of {one.told}")
 
     def _finish(self, ends: dict[int, tuple[int, int]]) -> None:
-        """The transaction at hand is over."""
+        """End the current transaction."""
         one = self._open
         if one is None:
             return
@@ -277,7 +277,7 @@ class Script(ABC):
             self._tell_one(text)
         self._write_note(comment(text))
 
-    # ------------------------------------------------------------ what the scripts differ in
+    # ------------------------------------------------------------ differences between scripts
 
     @abstractmethod
     def _place(self) -> int:
@@ -285,7 +285,7 @@ class Script(ABC):
 
     @abstractmethod
     def _write(self, change: Any) -> None:
-        """A change of the transaction at hand."""
+        """A change of the current transaction."""
 
     @abstractmethod
     def _write_begin(self, transaction: Transaction) -> None: ...

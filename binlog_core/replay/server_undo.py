@@ -1,4 +1,4 @@
-"""Undo on a server: every row is compared with what the change left, and undone in one transaction."""
+"""Undo on a server: compares every row with the state after the change, and undoes all in one transaction."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class ServerUndo:
         )
 
     def _differs(self, row: UndoRow) -> None:
-        """Say how a row is not what the change left."""
+        """Describe how a row differs from the state after the change."""
         row.columns = None
         assert row.after is not None
         key = row.plan.key_condition(row.after)

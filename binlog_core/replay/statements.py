@@ -186,7 +186,7 @@ class BatchStatements:
         )
 
     def _literals(self, batch: ChangeBatch, reader: RowReader, i: int) -> list[str | None]:
-        """Of one column in every record; None if it is absent."""
+        """The literals of one column in every record; None if it is absent."""
         plan = self._plan
         column, make = plan.columns[i], plan.makers[i]
         refused: Any = None
@@ -219,7 +219,7 @@ def _index_of(value: Any, values: list[Any]) -> int:
 
 
 class TableStatements:
-    """What statements about one table definition have in common.
+    """Common parts of the statements about one table definition.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ class TableStatements:
         ]
 
     def statement(self, before: Literals | None, after: Literals | None, *, inverse: bool) -> str:
-        """The statement that turns one image into another; None stands for no row."""
+        """The statement that turns one image into another; None means no row."""
         if inverse:
             before, after = after, before
         if before is None:
@@ -281,7 +281,7 @@ class TableStatements:
         return made if self._plain else prepared(made)
 
     def insertion(self, row: Literals) -> str:
-        """What brings an image into the table."""
+        """The statement that inserts an image."""
         if None not in row:
             return f"{self._insert}{', '.join(row)});"  # type: ignore[arg-type]
         names = ", ".join(name for name, value in zip(self.names, row, strict=True) if value is not None)
@@ -310,7 +310,7 @@ class TableStatements:
         ]
 
     def comparisons(self, row: Literals) -> list[tuple[str, str]]:
-        """Of each column of an image its name, and the condition that the server has just this value."""
+        """For each column of an image its name, and the condition that the server has exactly this value."""
         return [
             (column.name, self._equals(i, value, exact=True))
             for i, (column, value) in enumerate(zip(self.columns, row, strict=True))
@@ -318,7 +318,7 @@ class TableStatements:
         ]
 
     def key_condition(self, row: Literals) -> str | None:
-        """The condition on the primary key; None: there is none, or not in the image."""
+        """The condition on the primary key; None: there is no key, or the image lacks it."""
         if self.key is None or any(row[i] is None for i in self.key):
             return None
         return " AND ".join(self._equals(i, row[i], exact=False) for i in self.key)

@@ -1,4 +1,4 @@
-"""Undoing changes: what became of each row, and who changed it since.
+"""Undoing changes: the effect on each row, and later changes to it.
 
 All changes of a row are folded into two states: before the first of them, and after the last. A row is undone
 only if it is still in the second state; every statement checks that in its WHERE.
@@ -283,7 +283,7 @@ def plan_undo(
     return UndoPlan(rows, collector.transactions, collector.notes, mariadb)
 
 
-# ------------------------------------------------------------ what the changes did
+# ------------------------------------------------------------ effects of the changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,7 +462,7 @@ class _Collector(Script):
 
 
 def ident_of(plan: TableStatements, image: Literals) -> Ident:
-    """What identifies a row: its primary key, or else all of its values."""
+    """The identity of a row: its primary key, or else all of its values."""
     return tuple(image) if plan.key is None else tuple(image[i] for i in plan.key)
 
 
@@ -499,7 +499,7 @@ def _check(row: UndoRow) -> None:
     row.statement()
 
 
-# ------------------------------------------------------------ who changed it since
+# ------------------------------------------------------------ later changes
 
 
 def _find_later(

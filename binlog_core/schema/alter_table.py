@@ -38,7 +38,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Changed:
-    """What becomes of a column of the table: another definition, maybe at another place."""
+    """Change a column of the table: a new definition, possibly at another place."""
 
     definition: ColumnDefinition
     place: _Place | None

@@ -58,7 +58,7 @@ _ALIASES = {
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a statement means beyond its text.
+    """What a statement means in addition to its text.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class _Charset:
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """A column definition: the column, and what it says about its table.
+    """A column definition: the column, and its effect on the table.
 
     Parameters
     ----------
@@ -386,7 +386,7 @@ class Keys:
         self.unique.append(key)
 
     def read_column(self, definition: ColumnDefinition) -> None:
-        """Add what a column says of itself."""
+        """Add a column's own options."""
         if definition.primary:
             self.primary = (*(self.primary or ()), definition.column.name)
             if len(self.primary) > MOST_KEY_COLUMNS:

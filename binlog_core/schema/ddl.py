@@ -214,7 +214,7 @@ class DdlTracker:
         *,
         server_charset: str | None = None,
     ) -> frozenset[str] | None:
-        """As `apply_statement`, for a statement already split into tokens."""
+        """Like `apply_statement`, for a statement already split into tokens."""
         statement = _Statement(self, reader, default_database, dialect, server_charset)
         try:
             if not statement.run():
@@ -258,7 +258,7 @@ class DdlTracker:
 
 
 def _weight(definition: TableSchema | None, beside: TableSchema | None = None) -> int:
-    """What a definition takes, in columns; those that it shares with another hardly count."""
+    """The cost of a definition, in columns; columns shared with another definition hardly count."""
     if definition is None:
         return 0
     shared = set(map(id, beside.columns)) if beside is not None else set()
@@ -282,7 +282,7 @@ class _Statement:
     _at_work: TableKey | None = None
 
     def run(self) -> bool:
-        """Follow the statement; False if it is none of ours."""
+        """Follow the statement; False if it does not concern definitions."""
         reader = self.reader
         if reader.accept("SET", "STATEMENT"):  # MariaDB: SET STATEMENT variable = value FOR statement
             while not reader.accept("FOR"):

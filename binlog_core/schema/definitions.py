@@ -95,7 +95,7 @@ class Definitions:
         """Rows come from there on; of a server, where a stream begins is known only now."""
 
     def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
-        """The table with what the definition adds to the log's own metadata.
+        """The table with the definition's additions to the log's own metadata.
 
         A definition that does not fit is always reported: with "ddl" the table stays as the log has it,
         otherwise SchemaError is raised.

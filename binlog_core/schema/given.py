@@ -1,4 +1,4 @@
-"""What a log lacks, from a given schema: names, signs, character sets and members.
+"""Information that a log lacks, from a given schema: names, signs, character sets and members.
 
 A schema is CREATE TABLE text, a .sql file, or a server that is asked once. `apply` merges one of its tables
 into the definition in a TABLE_MAP event.
@@ -425,7 +425,7 @@ def with_charset(table: Table, charset: str) -> Table:
 
 
 def _difference(column: Column, known: ColumnSchema) -> str | None:
-    """What makes a declared type impossible for a column of the log; None: it fits."""
+    """Why a declared type is impossible for a column of the log; None: it fits."""
     codes = _CODES.get(known.type_name)
     if codes is None:
         return None  # a type of a plugin or a later server: only the log knows its layout

@@ -15,7 +15,7 @@ from ..errors import SchemaError
 
 UTF8MB4_BIN = 46
 
-# The servers' own bounds, or more: what is beyond them was never a table.
+# The servers' own limits, or more: no table can exceed them.
 MOST_COLUMNS = 4096
 MOST_UNIQUE_KEYS = 255
 MOST_KEY_COLUMNS = 64

@@ -24,7 +24,7 @@ SQL_MODE_ANSI_QUOTES = 4
 
 
 class TokenKind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = "word"  # keyword, bare name or number
     NAME = "name"  # quoted name
@@ -297,5 +297,5 @@ class TokenReader:
                 self.take()
 
     def unexpected(self, wanted: str) -> SchemaError:
-        """The error for a token that is not what was wanted; it names the place, not the data."""
+        """The error for an unexpected token; it names the place, not the data."""
         return SchemaError(f"expected {wanted} as token {self._taken + 1} of the statement")

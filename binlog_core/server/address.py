@@ -143,13 +143,13 @@ def _bracketed(host: str) -> str:
 
 def _parse_url(url: str) -> tuple[tuple[tuple[str, int], ...], dict[str, Any]]:
     if not is_server(url):
-        # What stands there may hold a password: it is not shown.
+        # The text there may contain a password, so it is not shown.
         raise ValueError("a server's address begins with mysql:// or mariadb://")
     rest = url.split("://", 1)[1]
     rest, _, query = rest.partition("?")
     rest, _, path = rest.partition("/")
     if path.strip("/"):
-        # What stands there may be the rest of a password: it is not shown.
+        # The text there may be the rest of a password, so it is not shown.
         raise ValueError("a server's address has no path: tables= picks databases, / in a password is %2F")
     login, at, hosts = rest.rpartition("@")
     found: dict[str, Any] = {}

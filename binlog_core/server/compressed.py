@@ -1,4 +1,4 @@
-"""A line compressed by zstd: what is sent comes in frames, each compressed by itself, around the packets.
+"""A connection compressed by zstd: packets are sent in frames, each of which is compressed separately.
 
 Source: MySQL server documentation, "Compression", "Protocol::HandshakeResponse41"; sql-common/net_serv.cc.
 """

@@ -74,7 +74,7 @@ def _bounded(kind: Any, bounds: _Bounds) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a server says of itself.
+    """A server's facts about itself.
 
     Parameters
     ----------
@@ -326,7 +326,7 @@ class Connection:
         self._bounds.renew(self.address.connect_timeout, _ANSWER_BYTES)
 
     def take_socket(self) -> socket.socket:
-        """The socket itself, not blocking: from here on what comes is the caller's."""
+        """The socket itself, not blocking; from here on the caller handles everything received."""
         self._bounds.end = None
         taken: socket.socket = self._connection._sock
         taken.setblocking(False)
@@ -334,12 +334,12 @@ class Connection:
 
     @property
     def frames(self) -> Frames | None:
-        """What undoes the compression of the socket's bytes; None: they are the packets."""
+        """The decompressor for the socket's bytes; None: they are not compressed."""
         found: Frames | None = getattr(self._connection, "frames", None)
         return found
 
     def facts(self) -> Facts:
-        """Ask the server what it is. This needs no privilege."""
+        """Ask the server for its facts. This does not need a privilege."""
         version = str(self.query("SELECT VERSION()")[0][0])
         mariadb = "mariadb" in version.lower()
         names = ["server_id", "log_bin", "binlog_checksum"]
@@ -417,7 +417,7 @@ class Connection:
             )
         if code is not None and refused:
             return refusal(code, text, path=self.name, right=right, logged_in=doing != "connecting")
-        # Whatever else: PyMySQL stumbles over what it was sent (struct.error, IndexError, AssertionError …).
+        # Other errors: PyMySQL fails on unexpected bytes (struct.error, IndexError, AssertionError …).
         return ProtocolError(
             "the answer is not in MySQL's protocol, check host and port:"
             f" {clean_text(text) or type(exc).__name__}",
@@ -435,7 +435,7 @@ def _tls_cure(cause: ssl.SSLError) -> str:
 
 
 def _code_and_text(exc: Exception) -> tuple[int | None, str]:
-    """Of PyMySQL's errors, whose arguments are the number and the text."""
+    """Number and text of PyMySQL's errors, which are their arguments."""
     arguments = exc.args
     if len(arguments) >= 2 and isinstance(arguments[0], int):
         return arguments[0], str(arguments[1])

@@ -82,7 +82,7 @@ class History:
         self._asked = 0  # statements that `_tables` knows of
 
     def from_place_of(self, source: ServerSource) -> tuple[DdlTracker, list[_Later]]:
-        """What is known where a source begins, and what the statements after it add.
+        """The definitions known where a source begins, and the changes by later statements.
 
         Raises
         ------

@@ -238,7 +238,7 @@ def _hours_on_rds(connection: Connection) -> int:
 
 
 def _archive(connection: Connection, settings: dict[str, str], path: str) -> list[Finding]:
-    """Whether an archive can continue, and its disk has room for what comes."""
+    """Whether an archive can continue, and its disk has room for the coming logs."""
     out = []
     there = os.path.abspath(path)
     while not os.path.isdir(there):  # it is made where it is missing
@@ -274,7 +274,7 @@ def _archive(connection: Connection, settings: dict[str, str], path: str) -> lis
 
 
 def _history(facts: Facts, path: str) -> list[Finding]:
-    """Whether the server has what is in an archive, as the head of the archive's last log says."""
+    """Whether the server has an archive's transactions, as listed at the head of the archive's last log."""
     try:
         with resolve(path)[-1].open() as source:
             events = islice(events_of(Track(source, Report(warn=False))), _HEAD)

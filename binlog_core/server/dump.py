@@ -1,4 +1,4 @@
-"""One dump: what a server sends on one connection after it was asked to start at a place.
+"""One dump: the events that a server sends on one connection, from a requested place on.
 
 Source: MySQL server, sql/rpl_binlog_sender.cc, sql/rpl_replica.cc; MariaDB, sql/sql_repl.cc.
 """
@@ -42,7 +42,7 @@ _BUFFER = 1 << 20
 _GTID = struct.Struct("<IIQ")  # of a GTID_LIST: domain, server, number
 _MOST_POSITION = 2**32 - 1
 _SLICE = 0.2  # seconds between two checks for a request to stop
-_WRITE_TIMEOUT = 3600  # seconds that the server waits for a reader who is busy elsewhere
+_WRITE_TIMEOUT = 3600  # seconds that the server waits for a busy reader
 
 
 class LineLost(Exception):
@@ -269,7 +269,7 @@ class Dump:
         return PositionError(NO_EVENT, path=self._begin.file, offset=self._begin.position)
 
     def gtids(self) -> tuple[GtidSet | tuple[MariadbGtid, ...] | None, bytes]:
-        """Of the last run's events: the GTIDs before their log, and runs (gtid_run_t) of those in them."""
+        """For the last run's events: the GTIDs before their log, and their GTIDs as runs (gtid_run_t)."""
         packets = self._packets
         state = None
         if packets.state_len:
@@ -299,7 +299,7 @@ class Dump:
             )  # headers of old logs count otherwise; the events are all there
 
     def _special(self, event: bytes) -> Run | None:
-        """An event that is in no log: its run, if it says something."""
+        """Handle an event that is not in the log; return its run, if it has information."""
         packets = self._packets
         kind = type_of(event)
         if kind == EventType.ROTATE:
@@ -358,7 +358,7 @@ class Dump:
     # ------------------------------------------------------------ bytes
 
     def _forget(self) -> None:
-        """Make room: what follows the complete events moves to the front."""
+        """Make room: move the bytes after the complete events to the front."""
         packets = self._packets
         rest = packets.written - packets.whole + packets.fill - packets.unread
         target = self._buffer

@@ -102,7 +102,7 @@ def refusal(
     right: str = "REPLICATION SLAVE",
     logged_in: bool = True,
 ) -> ServerError:
-    """The error of what a server refused.
+    """The error for a refusal by a server.
 
     Parameters
     ----------

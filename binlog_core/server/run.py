@@ -1,4 +1,4 @@
-"""What a server's stream gives at a time."""
+"""The items of a server's stream."""
 
 from __future__ import annotations
 

@@ -84,13 +84,13 @@ class ServerSource(Source):
         return bytes(self._pending[:size])
 
     def read(self, size: int) -> bytes:
-        """The next bytes: whole events, however many that are. Empty: none for now, or the log is over."""
+        """The next bytes: any number of complete events. Empty: none for now, or the log is over."""
         return bytes(self.borrow(size))
 
     lends = True
 
     def borrow(self, size: int) -> bytes | memoryview:
-        """As `read`; gone at the next call."""
+        """Like `read`; the result is valid only until the next call."""
         if self.position == 0 and self.begin == len(MAGIC):
             self.position = len(MAGIC)
             return MAGIC
@@ -150,7 +150,7 @@ class ServerSource(Source):
 
 
 class ServerFollower:
-    """Waits at the end of what a server has sent of one log.
+    """Waits at the end of the part of a log that a server has sent.
 
     Parameters
     ----------

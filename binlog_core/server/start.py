@@ -238,7 +238,7 @@ def logs_of(connection: Connection) -> list[tuple[str, int]] | None:
 
 
 def still_has(connection: Connection, facts: Facts) -> str:
-    """What a server has of its logs, for people; "" where it does not say."""
+    """The logs that a server has, for people; "" if it does not say."""
     told = []
     if logs := logs_of(connection):
         told.append(f"the logs from {clean_text(logs[0][0])} to {clean_text(logs[-1][0])}")

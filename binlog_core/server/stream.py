@@ -38,7 +38,7 @@ _MOST_IDENTITIES = 5  # server ids that are tried, one after the other
 
 
 class ServerStream:
-    """A server's logs as runs of whole raw events.
+    """A server's logs as runs of complete raw events.
 
     >>> from binlog_core.server.address import Address
     >>> from binlog_core.server.stream import ServerStream
@@ -198,7 +198,7 @@ class ServerStream:
         return None
 
     def _with_what_it_has(self, error: PurgedError) -> PurgedError:
-        """The error that something was purged, with what the server still has."""
+        """The error about purged logs, with the logs that the server still has."""
         try:
             with Connection(self.address, [self._dump_host]) as connection:
                 has = still_has(connection, self.facts)
@@ -237,7 +237,7 @@ class ServerStream:
 
     @property
     def gtids(self) -> AnyGtidSet | None:
-        """What has been delivered, without the transaction that may still continue; None if not known.
+        """The GTIDs delivered so far, without the transaction that may still continue; None if not known.
 
         Who decodes the events knows better: set it after a run "failover" to say what is done with.
         """
@@ -277,7 +277,7 @@ class ServerStream:
     # ------------------------------------------------------------ runs
 
     def _noted(self, run: Run) -> Run | None:
-        """A run that is to be handed out, or None; `file` and `position` move on with it."""
+        """The run to return, or None; `file` and `position` move on with it."""
         if run.kind == "file":
             known = self._files and run.file == self.file and run.position == self.position
             self.file, self.position = run.file, run.position
@@ -422,7 +422,7 @@ class ServerStream:
         return problem
 
     def _is_same(self, facts: Facts) -> bool:
-        """Whether this is the server that was read, by what it says about itself."""
+        """Whether this is the server that was read before, judged by its own facts."""
         if facts.mariadb or self.facts.mariadb:
             return facts.mariadb == self.facts.mariadb and facts.server_id == self.facts.server_id
         return facts.uuid == self.facts.uuid
@@ -507,7 +507,7 @@ class _Behind(DivergedError):
 
 
 class _ClosingOnError:
-    """Close a connection where what is done with it fails."""
+    """Close a connection if the work with it fails."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -115,7 +115,7 @@ def server_logs(
     password_file: str | os.PathLike[str] | None = None,
     defaults_file: str | os.PathLike[str] | None = None,
 ) -> tuple[LogFiles, dt.datetime | None, dt.datetime | None]:
-    """A server's logs from ``start`` to ``stop``, and what the reader of the events has to do for these.
+    """A server's logs from ``start`` to ``stop``, and the work that these leave to the reader of the events.
 
     Raises
     ------

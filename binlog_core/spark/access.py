@@ -10,7 +10,7 @@ from .._sources.log_files import LogFile
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What is needed to open logs; sent to the workers.
+    """The arguments for opening logs; sent to the workers.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ def _installed_homes() -> Iterator[str]:
 
 
 def _home_of(java: Path) -> str | None:
-    """What this java says of its home (it may be a link or a script of a version manager); None: unfit."""
+    """The home that this java reports (it may be a link or a version manager's script); None: not usable."""
     command = [os.fspath(java), VECTOR_MODULE, "-XshowSettings:properties", "-version"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PROBE_SECONDS)

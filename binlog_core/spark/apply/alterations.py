@@ -1,4 +1,4 @@
-"""What an ALTER TABLE does to existing rows, as far as the log has no rows for it."""
+"""Effects of ALTER TABLE on existing rows, for which the log does not have rows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class From(NamedTuple):
 
 @dataclass
 class Alteration:
-    """What happens to the columns of existing rows, all at the same time.
+    """Changes to the columns of existing rows, all at the same time.
 
     Parameters
     ----------

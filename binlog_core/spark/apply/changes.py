@@ -1,4 +1,4 @@
-"""The changes of one batch, staged and ready to be folded: what a target is given to write."""
+"""The changes of one batch, staged and ready to be folded: the input of a target."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Changes:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of what is folded."""
+        """The columns of folded rows."""
         return self._folding.schema
 
     @property

@@ -58,7 +58,7 @@ class CurrentTable:
 
 
 class _Unknown(Exception):
-    """The logs do not say what a table has."""
+    """The logs do not show a table's rows."""
 
 
 def write_current(
@@ -169,7 +169,7 @@ def _images(
 
 
 def _last_images(frame: DataFrame, table: dict[str, Any]) -> DataFrame:
-    """The rows that whole images leave."""
+    """The rows after changes with complete images."""
     from pyspark.sql import functions as F
 
     own = [name for name in frame.columns if name.lower() not in SPECIAL]

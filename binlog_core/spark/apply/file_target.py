@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class FileTarget:
-    """A table of a lake; made by the first commit where there is none.
+    """A table of a lake; the first commit creates it if it does not exist.
 
     Workers write the new rows, and rewrite the files of the table that have rows of the changed keys; the
     commit removes and adds files.
@@ -70,7 +70,7 @@ class FileTarget:
         return all(jobs.run(Checker(self.place, check), self._table.files()))
 
     def merge(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
-        """Write what the changes are folded to, in one commit.
+        """Write the folded changes in one commit.
 
         Parameters
         ----------

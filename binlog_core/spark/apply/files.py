@@ -164,7 +164,7 @@ def tables_of(place: Folder, names: Iterable[str]) -> Iterator[pa.Table]:
 
 
 def respelt(names: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Names of columns as they are spelt among others: a server does not tell them apart by case."""
+    """Names of columns in the spelling of others: a server does not distinguish them by case."""
     spelt = {name.lower(): name for name in known}
     return [name if name in known else spelt.get(name.lower(), name) for name in names]
 

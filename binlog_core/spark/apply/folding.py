@@ -210,7 +210,7 @@ class Folding:
         return replace(images, columns=[*images.columns, *nulls], lacks=lacks)
 
     def _inserted(self, images: RowImages) -> RowImages:
-        """What the server put into the columns that an insert did not name; such an image may lack them."""
+        """The server's values for columns that an insert did not name; such an image may lack them."""
         if images.lacks is None:
             return images
         inserts = images.op == INSERT

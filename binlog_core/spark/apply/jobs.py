@@ -102,7 +102,7 @@ class InMemory(Folder):
     files: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def open(self) -> Any:
-        """What it takes of a file system."""
+        """Itself: it has the functions that are needed of a file system."""
         return self
 
     def open_output_stream(self, name: str) -> Any:

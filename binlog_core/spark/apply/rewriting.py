@@ -150,7 +150,7 @@ class Rewriter:
         return Replaced(file.name, True, () if new is None else (new,), completed)
 
     def _completed(self, partial: pa.Table, rows: pa.Table) -> pa.Table:
-        """Rows with what they lack from those that they come from."""
+        """Rows, with missing columns taken from the rows that they come from."""
         import pyarrow.compute as pc
 
         arrays = []

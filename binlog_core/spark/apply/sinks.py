@@ -24,7 +24,7 @@ DELETES, LACKS, BASE = "__deletes", "__lacks", "__base"
 
 @dataclass(frozen=True, slots=True)
 class Sunk:
-    """What a worker says of keys that it folded.
+    """A worker's report about the keys that it folded.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class MergeFile:
 
 
 def merge_schema(schema: pa.Schema, keys: Iterable[pa.Field]) -> pa.Schema:
-    """The columns of the files of `MergeSink`: the table's, and what is to be done."""
+    """The columns of the files of `MergeSink`: the table's, and the action."""
     pa = import_pyarrow()
     names = pa.list_(pa.field("element", pa.string()))
     bases = [pa.field(f"{BASE}{i}", one.type) for i, one in enumerate(keys)]

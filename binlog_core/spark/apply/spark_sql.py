@@ -158,7 +158,7 @@ class SparkTarget:
     def _source(
         self, sunk: Sequence[MergeFile], workspace: Folder, changes: Changes, own: pa.Schema
     ) -> DataFrame:
-        """What the changes were folded to; rows that lack columns have them from the table's rows."""
+        """The folded changes; rows that lack columns have them from the table's rows."""
         from pyspark.sql import functions as F
 
         fields = merge_schema(own, [own.field(name) for name in changes.keys])

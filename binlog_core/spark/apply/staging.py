@@ -54,7 +54,7 @@ class AppliedStatement(NamedTuple):
 
 @dataclass(slots=True)
 class Staged:
-    """What a worker says of what it has staged.
+    """A worker's report about the changes that it has staged.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class Stager:
         return writer.staged
 
     def again(self, staged: list[Staged]) -> Staged:
-        """Stage again what was staged, by `labels`."""
+        """Stage the staged changes again, by `labels`."""
         with _Writer(self) as writer:
             for one in staged:
                 for name, buckets, _ in one.files:
@@ -282,7 +282,7 @@ class Stager:
         return lacks
 
     def _moves(self, columns: list[pa.Array], before: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Of each update whether it changes the key."""
+        """For each update, whether it changes the key."""
         import pyarrow.compute as pc
 
         pa = import_pyarrow()
@@ -295,7 +295,7 @@ class Stager:
         return moves
 
     def _last_of_keys(self, images: RowImages, types: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """The last image of each key here: it says all where images are whole."""
+        """The last image of each key here, which is enough if images are complete."""
         kept = np.ones(len(images), np.bool_)
         if (types < 0).any() or images.order() is not None:  # between statements each image may count
             return kept
@@ -317,7 +317,7 @@ class Stager:
 def _completed(
     columns: list[pa.Array], lacks: NDArray[np.bool_], before: NDArray[np.int64]
 ) -> list[pa.Array]:
-    """A postimage, completed with what only the preimage has."""
+    """A postimage, completed with columns that only the preimage has."""
     pa = import_pyarrow()
     found = []
     for j, column in enumerate(columns):

@@ -1,4 +1,4 @@
-"""What the statements among changes do to the rows before them: decided by the driver, before folding."""
+"""Effects of statements among changes on the rows before them, decided by the driver before folding."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Rules:
 
 
 class Altered(NamedTuple):
-    """What an ALTER TABLE did.
+    """The effect of an ALTER TABLE.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Effects:
     checks: tuple[Check, ...] = ()
 
     def clear(self, place: Position) -> Effects:
-        """Nothing is left of what was."""
+        """No earlier rows are left."""
         return replace(self, cleared=place, values={}, checks=())
 
     def alter(self, place: Position, change: Alteration) -> Effects:
@@ -118,7 +118,7 @@ Alive = Callable[[Effects, Position, tuple[Check, ...]], tuple[int, Check | None
 
 
 def follow(statements: Iterable[AppliedStatement], rules: Rules, alive: Alive) -> Effects:
-    """Work out what statements do.
+    """Determine the effects of statements.
 
     Parameters
     ----------

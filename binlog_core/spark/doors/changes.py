@@ -177,7 +177,7 @@ class ChangeReader:
 
     @classmethod
     def of(cls, options: SourceOptions, schema: pa.Schema, *, projected: bool) -> ChangeReader:
-        """Work out what is to be decoded for a schema."""
+        """Determine what to decode for a schema."""
         columns = None
         names = {name.lower() for name in schema.names}
         if options.table is not None and projected and RESCUED not in names:

@@ -1,4 +1,4 @@
-"""Filters that Spark hands to a data source, as what the decoding loop can test."""
+"""Filters that Spark passes to a data source, in a form that the decoding loop can test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OPPOSITES = {"=": "<>", "in": "not in"}
 
 
 def pushed_predicate(one: Filter, options: SourceOptions) -> Predicate | None:
-    """What a filter asks of a row; None: nothing that is known without its DataFrame.
+    """A filter's condition on a row; None if it cannot be known without its DataFrame.
 
     Parameters
     ----------

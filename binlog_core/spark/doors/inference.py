@@ -198,7 +198,7 @@ class _Search:
         return bool(self.watcher.seen) and not self._every
 
     def found(self) -> Found:
-        """What was seen.
+        """The results so far.
 
         Raises
         ------

@@ -56,7 +56,7 @@ class ArchiveKeeper:
         self._failed: Exception | None = None
 
     def up_to_now(self) -> None:
-        """Copy what the server has now.
+        """Copy the server's present logs.
 
         Raises
         ------
@@ -74,7 +74,7 @@ class ArchiveKeeper:
             self.up_to_now()
 
     def keep(self) -> None:
-        """See that a thread copies what the server writes.
+        """Make sure that a thread copies what the server writes.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class ArchiveKeeper:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; what has come is put on disk first."""
+        """End the thread; received events are put on disk first."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(_ENDING)
@@ -115,7 +115,7 @@ class ArchiveKeeper:
 
 
 def bring_up_to_date(options: SourceOptions, paths: Sequence[str]) -> None:
-    """With a server: copy what it has now into the archive that is to be read.
+    """With a server: copy its present logs into the archive that will be read.
 
     Raises
     ------

@@ -186,7 +186,7 @@ class Resuming:
         self._save()
 
     def measure(self, splits: Sequence[Split]) -> ExportState:
-        """Measure what is not yet exported."""
+        """Measure the part that is not exported yet."""
         state, logs = self.state, whole_logs(splits)
         first = 0 if state.file is None else index_of(logs, state.file)
         state.bytes_behind = 0

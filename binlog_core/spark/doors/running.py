@@ -70,7 +70,7 @@ def run_splits(
     progress: Callable[[Progress], None] | None,
     done: list[SplitResult],
 ) -> tuple[list[WrittenSplit], int]:
-    """The results of all splits, and how many were read again; `done`: what comes before them."""
+    """The results of all splits, and how many were read again; `done`: earlier results."""
     if not hasattr(session, "sparkContext"):
         return _run_connected(session, writer, splits, progress, done)
     context = session.sparkContext
@@ -105,7 +105,7 @@ def _run_connected(
     progress: Callable[[Progress], None] | None,
     done: list[SplitResult],
 ) -> tuple[list[WrittenSplit], int]:
-    """As `run_splits`, in a session of Spark Connect, which has no RDDs."""
+    """Like `run_splits`, in a session of Spark Connect, which does not have RDDs."""
     if progress is not None:
         progress(Progress(0, len(splits)))
     found, reread = _rounds(

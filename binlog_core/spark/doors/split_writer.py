@@ -1,4 +1,4 @@
-"""What a worker of an export does: it decodes splits, writes Parquet, and gives statistics."""
+"""The work of an export's worker: it decodes splits, writes Parquet, and returns statistics."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ LogPlace = tuple[int, int]  # number of the log in the listing, position in it
 
 
 class _Followed(NamedTuple):
-    """What is known about a range between two offsets, and what is kept at its end."""
+    """Facts about a range between two offsets, and the state at its end."""
 
     timeline: Timeline | None
     xa: XaHistory | None
@@ -294,7 +294,7 @@ class _Dividing:
 
 
 def _end_of(log: Split, start: int, options: SourceOptions, most: int | None = None) -> int:
-    """The last boundary from one on: what a crash left of a last transaction was never committed."""
+    """The last boundary from one on; an incomplete last transaction after a crash was never committed."""
     with options.access.file(log.path).open() as source:
         _check_size(log, source, start)
         return last_boundary(source, start, None if most is None else max(most, start))
@@ -310,7 +310,7 @@ def _check_size(log: Split, source: Source, position: int) -> None:
 
 
 def offset_of(logs: list[Split], place: LogPlace, kept: dict[str, Any]) -> Offset:
-    """A place as Spark keeps it, with what is known there."""
+    """A place as Spark keeps it, with the state there."""
     return {"file": name_within(logs[place[0]].path), "position": place[1], **kept}
 
 

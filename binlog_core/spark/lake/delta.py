@@ -59,11 +59,11 @@ class DeltaLakeTable:
         return {}
 
     def _committed(self) -> None:
-        """What is known of it is from before an own commit: it is opened anew when it is asked again."""
+        """Forget its state, which is from before an own commit: it is opened again when needed."""
         for name in ("_delta", "_applied", "columns"):
             self.__dict__.pop(name, None)
 
-    # ------------------------------------------------------------ what it is
+    # ------------------------------------------------------------ state
 
     @property
     def exists(self) -> bool:
@@ -146,7 +146,7 @@ class DeltaLakeTable:
             columns.field(one.name).type == one.type for one in self.columns if one.name in columns.names
         )
 
-    # ------------------------------------------------------------ what becomes of it
+    # ------------------------------------------------------------ commits
 
     def append(self, files: Sequence[DataFile], columns: pa.Schema, app: App | None) -> None:
         """See `GrowingTable`."""
@@ -202,7 +202,7 @@ class DeltaLakeTable:
         app: App | None,
         told: dict[str, str] | None = None,
     ) -> None:
-        """Create the table again, of these files alone; `told`: what else the commit says.
+        """Create the table again, with only these files; `told`: further properties of the commit.
 
         Raises
         ------
@@ -231,7 +231,7 @@ class DeltaLakeTable:
         return self._commit(actions, "overwrite", schema, app, told, alone=True)
 
     def add_columns(self, columns: pa.Schema) -> None:
-        """Add those that it lacks; names are told apart without case."""
+        """Add missing columns; names are compared without case."""
         from deltalake import Field, Schema
 
         names = {name.lower() for name in self.columns.names}
@@ -272,7 +272,7 @@ class DeltaLakeTable:
         self._committed()
 
     def _check_alone(self, before: int) -> None:
-        """What was altered was the next version."""
+        """Check that there was no other commit in between."""
         if self.version > before + 1:
             raise self._conflict(f"version {self.version}, expected {before + 1}")
 

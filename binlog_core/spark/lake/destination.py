@@ -1,4 +1,4 @@
-"""Where an export goes: what its outputs have in common, and how places and tables are named in them."""
+"""The destination of an export: common parts of its outputs, and the names of places and tables in them."""
 
 from __future__ import annotations
 
@@ -136,10 +136,10 @@ class Destination(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Make what workers write into."""
+        """Create the directories that workers write into."""
 
     def keep_private(self) -> None:  # noqa: B027  (a lake's rights are its owner's business)
-        """What is written comes out of encrypted logs: a directory that this makes is the owner's alone."""
+        """Note that rows come from encrypted logs: directories made here are readable only by the owner."""
 
     @abstractmethod
     def commit(self, splits: list[WrittenSplit]) -> list[TableResult]:
@@ -147,7 +147,7 @@ class Destination(ABC):
 
     @abstractmethod
     def abort(self) -> None:
-        """Delete what was written and not committed."""
+        """Delete files that were written but not committed."""
 
     @property
     @abstractmethod
@@ -234,7 +234,7 @@ def result_of(database: str, table: str, directory: str, files: list[FileStatist
 
 
 def describe_logs(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
-    """What a manifest says of each log."""
+    """The entry of each log in a manifest."""
     logs: dict[str, dict[str, Any]] = {}
     for one in splits:
         log = logs.setdefault(
@@ -265,12 +265,12 @@ def describe_logs(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
 
 
 def describe_statements(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
-    """What a manifest says of the statements that change what tables are or hold."""
+    """A manifest's entries about statements that change tables or their contents."""
     return [one._asdict() for split in splits for one in split.statements]
 
 
 def describe_definitions(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
-    """What a manifest says of the tables' definitions: each with the first and last version of its rows."""
+    """A manifest's entries about definitions of tables, each with the first and last version of its rows."""
     told: list[dict[str, Any]] = []
     for database, table, files in by_table(splits):
         last: Table | None = None

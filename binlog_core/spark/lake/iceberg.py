@@ -88,7 +88,7 @@ class IcebergLakeTable:
                         f" of {source}"
                     )
 
-    # ------------------------------------------------------------ what it is
+    # ------------------------------------------------------------ state
 
     @property
     def uri(self) -> str:
@@ -206,7 +206,7 @@ class IcebergLakeTable:
             elif isinstance(one.field_type, StringType):
                 yield one.name, data.decode()
 
-    # ------------------------------------------------------------ what becomes of it
+    # ------------------------------------------------------------ commits
 
     def append(self, files: Sequence[DataFile], columns: pa.Schema, app: App) -> None:
         """See `GrowingTable`; names of files may be URIs. Types that are wider here become the table's."""
@@ -397,7 +397,7 @@ def load_iceberg_catalog(
 
 
 def without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
-    """Those properties of a catalog that may be kept: only names that are known to be no secrets."""
+    """The properties of a catalog that may be kept: only names that are known not to be secrets."""
     return {name: value for name, value in properties.items() if name in _PLAIN and not _has_secret(value)}
 
 
@@ -412,7 +412,7 @@ def _has_secret(value: str) -> bool:
 
 
 def kept_type(kind: pa.DataType) -> pa.DataType:
-    """The type that Iceberg has for one of ours: it knows no whole numbers of 8 and 16 bits."""
+    """The Iceberg type for one of ours: it does not have integers of 8 and 16 bits."""
     pa = import_pyarrow()
     return pa.int32() if kind in (pa.int8(), pa.int16()) else kind
 

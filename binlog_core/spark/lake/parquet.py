@@ -1,4 +1,4 @@
-"""Where an export goes: a directory that appears whole, with a manifest, or not at all.
+"""An export into a directory, which appears completely, with a manifest, or not at all.
 
 Workers write into a staging directory beside the output. When all have come back, the driver moves the
 files that they named into the table directories, writes the manifest and renames the whole into place. What a
@@ -237,7 +237,7 @@ class ParquetDirectory(Destination):
         return results
 
     def _put_in_place(self, target: str) -> None:
-        """Rename the whole; where that fails the earlier output comes back."""
+        """Rename the complete output; if that fails, the earlier output is restored."""
         if not self._replaces:
             self.filesystem.move(target, self.path)
             return

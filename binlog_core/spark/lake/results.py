@@ -73,7 +73,7 @@ class FileStatistics:
 
 
 class ToldStatement(NamedTuple):
-    """A statement in the logs that changes what tables are or hold, without rows.
+    """A statement in the logs that changes tables or their contents without rows.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class WrittenSplit:
 
 @dataclass(frozen=True, slots=True)
 class TableResult:
-    """What an export has of one table.
+    """An export's result for one table.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ class ExportState:
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What an export wrote.
+    """The result of an export.
 
     Parameters
     ----------
@@ -351,7 +351,7 @@ class ExportResult:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What was found missing or lost, or skipped, in all logs."""
+        """Missing, lost and skipped information in all logs."""
         total: dict[str, int] = {}
         for split in self.splits:
             for kind, count in split.counts.items():

@@ -14,7 +14,7 @@ from ...errors import BinlogError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-App = tuple[str, int]  # who commits, and which of its batches
+App = tuple[str, int]  # the application that commits, and its batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class LakeTable(Protocol):
 
     @property
     def columns(self) -> pa.Schema:
-        """As it is; empty: it is not there yet."""
+        """The current schema; empty: the table does not exist yet."""
         ...
 
     def applied(self, app_id: str) -> int | None:
@@ -83,7 +83,7 @@ class FileTable(LakeTable, Protocol):
 
     @property
     def version(self) -> int:
-        """Of the last commit, which a reader goes back to."""
+        """The version of the last commit, to which a reader can go back."""
         ...
 
     @property
@@ -96,11 +96,11 @@ class FileTable(LakeTable, Protocol):
         ...
 
     def last_commit(self) -> dict[str, Any]:
-        """What the last commit says of itself, its `timestamp` in milliseconds; {}: there is none."""
+        """The properties of the last commit, its `timestamp` in milliseconds; {}: there is none."""
         ...
 
     def reopened(self) -> FileTable:
-        """It as it is now."""
+        """The table, opened again in its current state."""
         ...
 
     def kept(self, columns: pa.Schema) -> pa.Schema:

@@ -147,7 +147,7 @@ class LakeTables(Destination):
         return f"binlog_core:{self.run_id}", 1
 
     def abort(self) -> None:
-        """Delete what this run wrote and no commit names."""
+        """Delete files that this run wrote and no commit names."""
         from pyarrow.fs import FileSelector
 
         with contextlib.suppress(OSError):
@@ -189,7 +189,7 @@ class LakeTables(Destination):
         yield from sorted(groups.items())
 
     def _both(self, have: pa.Field, one: pa.Field) -> pa.Field | None:
-        """A table's column that holds both; None: there is none, or readers would not find one of them."""
+        """A table's column that can hold both; None: there is none, or readers would not find one of them."""
         kind = self._widest(have.type, one.type) if have.name == one.name else None
         return None if kind is None else have.with_type(kind)
 
@@ -221,7 +221,7 @@ class LakeTables(Destination):
         return True
 
     def _columns(self, table: GrowingTable, files: list[FileStatistics]) -> pa.Schema:
-        """Names and types of what files have, the types as wide as the table's."""
+        """Names and types of the files' columns, with types as wide as the table's."""
         pa = import_pyarrow()
         names: dict[str, str] = {}
         types = {one.name.lower(): one.type for one in table.columns}
@@ -241,7 +241,7 @@ class LakeTables(Destination):
 
     @abstractmethod
     def _told(self, database: str, table: str, place: int) -> str:
-        """What a result calls the table."""
+        """The table's name in a result."""
 
 
 class DeltaTables(LakeTables):

@@ -159,7 +159,7 @@ class PartWriter:
         return Part(key, name, chunk.first_position, replace(chunk.table, flags=0))
 
     def finish(self) -> list[FileStatistics]:
-        """Write what waits and close the files."""
+        """Write the waiting rows and close the files."""
         while self._parts:
             self._close(next(iter(self._parts.values())))
         return self._done

@@ -375,7 +375,7 @@ def _tell(place: Lake, progress: Callable[[list[TableStatus]], None], state: Mir
 
 
 def _without_password(server: str) -> str:
-    """An address as it may be kept: with the user, without what proves that it is they."""
+    """An address that may be stored: with the user, but without credentials."""
     scheme, _, rest = server.partition("://")
     rest, _, query = rest.partition("?")
     login, at, hosts = rest.rpartition("@")

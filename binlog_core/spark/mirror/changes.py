@@ -168,7 +168,7 @@ class LogPlan(BinlogStreamReader):
         return offset_of(logs, place, self._follow(logs, start, place).kept)
 
     def parts(self, start: Offset, end: Offset) -> list[Part]:
-        """What the workers read."""
+        """The parts that the workers read."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BinlogWarning)
             found: list[Any] = self.partitions(start, end)
@@ -187,7 +187,7 @@ def walking(session: SparkSession) -> Run:
 
 
 def definitions_at(offset: Offset) -> DdlTracker:
-    """What the tables are at an offset."""
+    """The tables at an offset."""
     return from_text(offset[_DEFINITIONS])
 
 

@@ -414,7 +414,7 @@ def remove_notes(lake: Lake, state: MirrorState) -> None:
 
 
 def clean_up(lake: Lake, state: TableState, copy: Copy, kept: Collection[str] | None = None) -> None:
-    """Remove what a copy left besides some files; None: those that the table has."""
+    """Remove the files that a copy left, except some; None: except those of the table."""
     from pyarrow.fs import FileSelector
 
     # Not those that were read: a run killed after its commit copies again.

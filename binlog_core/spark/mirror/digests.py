@@ -1,4 +1,4 @@
-"""A number for each row, the same for the same values: what is compared instead of the rows."""
+"""A number for each row, equal for equal values, which is compared instead of the row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server's log leaves out: settings that lose changes are refused, and cascades are warned of."""
+"""Changes missing in a server's log: refuses settings that lose changes, and warns about cascades."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work of a mirror: copy what is new, replay the log, table by table, and know where each is."""
+"""The work of a mirror: copies new tables, replays the log table by table, tracks each table's position."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Mirroring:
             self.archive()
 
     def follow(self) -> None:
-        """Continue until told to stop."""
+        """Continue until stopped."""
         while not self._stop.is_set():
             self.until_now()
             self._stop.wait(_PAUSE)
@@ -148,7 +148,7 @@ class Mirroring:
     # ------------------------------------------------------------ the server
 
     def archive(self) -> None:
-        """Bring the archive up to where the server stands, and ask the server that it is of from now on."""
+        """Bring the archive up to the server's position, and use that server from now on."""
         self._archiving()
         server = self.plan(()).server()
         self.server = identity(server["uuid"], server["server_id"])
@@ -210,7 +210,7 @@ class Mirroring:
     # ------------------------------------------------------------ copies
 
     def _copy(self) -> None:
-        """Copy what has no whole copy."""
+        """Copy tables without a complete copy."""
         copying = [one for one in self.state.tables.values() if one.stage == "copying"]
         if not copying:
             return
@@ -249,7 +249,7 @@ class Mirroring:
             self._save()
 
     def _give_up(self, state: TableState, copy: Copy, error: BinlogError) -> None:
-        """Begin a copy that failed anew."""
+        """Begin a failed copy again."""
         try:
             clean_up(self._lake, state, copy)
         except Exception as other:  # of the format's library, the catalog and the stores below them
@@ -320,7 +320,7 @@ class Mirroring:
         self._tidy()
 
     def _tidy(self) -> None:
-        """Remove what copies left; what cannot be is tried again with the next look at the server."""
+        """Remove leftovers of copies; failures are tried again at the next round."""
         left, self._left = self._left, []
         for remove in left:
             try:
@@ -547,7 +547,7 @@ def _outage(error: Exception) -> BinlogError:
 
 
 def _told_gtids(offset: Offset) -> dict[str, str]:
-    """What a commit says of the transactions that are in the table with it."""
+    """A commit's property about the transactions that the table then contains."""
     return {"binlog_core.gtids": offset[GTIDS]} if offset.get(GTIDS) else {}
 
 

@@ -1,4 +1,4 @@
-"""What a mirror says of its tables."""
+"""A mirror's report about its tables."""
 
 from __future__ import annotations
 

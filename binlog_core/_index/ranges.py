@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -144,7 +144,7 @@ def _edges(begin: int, run: Run, headers: NDArray[np.void], *, gtids: bool) -> I
             yield i
             begin = int(headers["position"][i])
         return
-    at = np.flatnonzero(begins_in(replace(run, headers=headers)))
+    at = np.flatnonzero(begins_in(run._replace(headers=headers)))
     positions = headers["position"][at]
     while (i := int(np.searchsorted(positions, begin + RANGE_BYTES))) < len(at):
         yield int(at[i])

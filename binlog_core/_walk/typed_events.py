@@ -60,7 +60,7 @@ def _events_in(
     if wanted is not None:
         chosen = np.flatnonzero(wanted[run.headers["type_code"]])
     if where is not None:
-        chosen = chosen[where(replace(run, headers=run.headers[chosen]))]
+        chosen = chosen[where(run._replace(headers=run.headers[chosen]))]
     commits.begin(run)
     for i, (fields, body) in zip(chosen.tolist(), bodies_in(run, run.headers[chosen]), strict=True):
         if types is None or fields.type_code in types:

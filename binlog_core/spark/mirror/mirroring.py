@@ -229,6 +229,8 @@ class Mirroring:
         found = run_copies(
             self.session, self._lake, self.address, copies, mariadb=self.mariadb, rate=self._rate
         )
+        if self._stop.is_set():
+            return  # nor does the archive get what follows the marks; the chunks that are read stay
         self.archive()
         for name, (_, copy) in copies.items():
             try:  # what of its log is not in the archive was in no other server's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,33 @@ def test_a_transaction_prepared_before_the_first_log_asks_for_a_resync(
     sql("DELETE FROM t WHERE id = 1")
     mirrored(url, tmp_path)
     assert rows_of(tmp_path) == [(2, 2), (9, 9)]
+
+
+def test_a_copy_that_is_stopped_is_kept(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, copy, stop, copied = mirroring.take_mark, mirroring.run_copies, threading.Event(), []
+
+    def in_a_new_log(connection: Connection, facts: Any) -> Any:
+        sql("FLUSH BINARY LOGS")
+        return take(connection, facts)
+
+    def stopped(*these: Any, **named: Any) -> Any:
+        found = copy(*these, **named)
+        copied.append([one.name for one in found["refused.t"]])
+        stop.set()
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mirroring, "take_mark", in_a_new_log)
+        patch.setattr(mirroring, "run_copies", stopped)
+        (one,) = mirrored(url, tmp_path, stop=stop)
+        assert one.stage == "copying"
+        stop.clear()
+        mirrored(url, tmp_path, stop=stop)
+    assert copied[0] == copied[1] != []
+    (one,) = mirrored(url, tmp_path)
+    assert (one.stage, rows_of(tmp_path)) == ("following", [(1, 1), (2, 2)])
 
 
 def test_two_rows_with_a_key_that_is_gone_for_a_while_are_two(url: str, sql: Sql, tmp_path: Path) -> None:

@@ -79,13 +79,21 @@ def _of_bytes(column: pa.Array) -> NDArray[np.uint64]:
     return np.asarray(sums[ends[1:]] - sums[ends[:-1]] + lengths.view(np.uint64))
 
 
+def _with_one_zero(column: pa.Array) -> pa.Array:
+    """Floating-point numbers without -0.0, which is 0.0 to a server, but not to Arrow's hash tables."""
+    import pyarrow.compute as pc
+
+    pa = import_pyarrow()
+    return pc.add(column, pa.scalar(0, column.type)) if pa.types.is_floating(column.type) else column
+
+
 def numbered(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], int]:
     """A number for each different key, from 0 in the order of the rows, and how many there are."""
     pa = import_pyarrow()
     codes: NDArray[np.int64] | None = None
     count = 0
     for column in columns:
-        encoded = column.dictionary_encode()
+        encoded = _with_one_zero(column).dictionary_encode()
         here = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         if codes is None:
             codes, count = here, len(encoded.dictionary)
@@ -101,7 +109,7 @@ def places(columns: Sequence[pa.Array], wanted: Sequence[pa.Array]) -> NDArray[n
     import pyarrow.compute as pc
 
     codes = known = None
-    for column, some in zip(columns, wanted, strict=True):
+    for column, some in zip(map(_with_one_zero, columns), map(_with_one_zero, wanted), strict=True):
         values = some.unique()
         here, there = (
             pc.index_in(one, value_set=values).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)

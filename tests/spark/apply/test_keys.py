@@ -39,3 +39,12 @@ def test_keys_of_every_type(values: Any) -> None:
     wanted = [column.take(pa.array([3, 1])) for column in two]
     assert places(two, wanted).tolist()[1:] == [1, -1, 0]
     assert places([values], [values.take(pa.array([1, 0]))]).tolist() == [1, 0, -1, 1]
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_there_is_one_zero(kind: pa.DataType) -> None:
+    """A server takes -0.0 and 0.0 for the same key."""
+    keys = [pa.array([-0.0, 1.5, 0.0], kind)]
+    codes, count = numbered(keys)
+    assert (codes.tolist(), count) == ([0, 1, 0], 2)
+    assert places([pa.array([-0.0, 0.0, 2.0], kind)], [pa.array([0.0], kind)]).tolist() == [0, 0, -1]

@@ -1,4 +1,4 @@
-"""A dataset of one table's changes, for whoever scans Arrow datasets."""
+"""A dataset of one table's changes, for libraries that scan Arrow datasets."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_a_row_is_followed_over_its_keys_and_an_alter(tmp_path: Path) -> None:
 
 
 def test_the_time_over_changed_keys_is_in_proportion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each change of a key leads to the one that stands before it in the log."""
+    """Each change of a key leads to the one before it in the log."""
     calls = 0
     same = history_module._same
 

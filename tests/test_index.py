@@ -133,6 +133,6 @@ def test_tables_are_told_by_the_index(
     read.bytes = 0
     found()
     exact = not {"server_id", "ops"} & set(options)
-    misfit = "shop.z" in (options.get("schema") or {})  # of which who reads says where it is
+    misfit = "shop.z" in (options.get("schema") or {})  # reading reports its place
     if exact and not misfit:
         assert read.bytes < 2 * (1 - part) * len(data) + 6000

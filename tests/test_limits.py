@@ -1,4 +1,4 @@
-"""What an input may cost: memory is measured in a process of its own, for small inputs that ask for much."""
+"""What an input may cost: memory is measured in a separate process, for small inputs that need much."""
 
 from __future__ import annotations
 
@@ -319,7 +319,7 @@ def test_an_event_larger_than_what_is_unpacked_at_a_time(size: int) -> None:
     with binlog_core.open(data) as opened:
         lengths = [event.event_length for event in opened.events() if event.type_code == 30]
     assert [length > size for length in lengths] == [False, True, False]
-    for road in ("rows", "events") if size > 17 * MEGABYTE else ():  # a step's whole result is at hand
+    for road in ("rows", "events") if size > 17 * MEGABYTE else ():  # a step's whole result is in memory
         with (
             binlog_core.open(data, limits=Limits(event_bytes=2 * MEGABYTE)) as opened,
             pytest.raises(DecodeError, match=r"Limits\.event_bytes"),

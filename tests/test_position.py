@@ -33,7 +33,7 @@ def test_fields() -> None:
     assert (position.file, position.offset, position.server, position.records) == ("bin.000001", 157, None, 0)
     assert position.gtids == GtidSet.parse(f"{UUID}:1-5:9")
     assert Position.parse(TEXTS[3]).gtids == MariadbGtidSet.parse("")
-    # The text of an older position tells the vendor by its GTIDs alone.
+    # The text of an older position shows the vendor only by its GTIDs.
     assert Position.parse('{"file": "a", "offset": 4, "gtids": "0-1-7"}').gtids == MariadbGtidSet.parse(
         "0-1-7"
     )

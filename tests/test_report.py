@@ -1,4 +1,4 @@
-"""Reports: what a log does not tell is counted, and warned of once."""
+"""Reports: missing information is counted, with one warning."""
 
 from __future__ import annotations
 

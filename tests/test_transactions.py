@@ -1,4 +1,4 @@
-"""Transactions: what each did, by whom, and which are the largest."""
+"""Transactions: what each did, which user did it, and which are the largest."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_compressed_transactions_tell_their_thread() -> None:
 def test_the_loop_tells_the_thread_that_events_tell(golden: Golden) -> None:
     with binlog_core.open(golden.path) as log:
         found = list(transactions(log, details=False))
-        # Statements and COMMIT may tell a thread, too, but after the rows.
+        # Statements and COMMIT may have a thread, too, but after the rows.
         heads = ("BEGIN", "XA START")
         events = [e for e in log.events(DETAIL_TYPES) if getattr(e, "query", "BEGIN").startswith(heads)]
     for one in found:

@@ -212,7 +212,7 @@ print("fine")
 
 
 def test_without_pyarrow():
-    # The capsules need no library; to_arrow() says what is missing. A process of its own: ours has it.
+    # The capsules need no library; to_arrow() says what is missing. In a separate process: this one has it.
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
     done = subprocess.run(
         [sys.executable, "-P", "-c", WITHOUT_PYARROW],  # -P: not the source folder

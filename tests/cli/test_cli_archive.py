@@ -1,4 +1,4 @@
-"""What ``binlog-core archive`` says, and what tells it to end; its work is tested in ``tests/archive``."""
+"""The output and the end of ``binlog-core archive``; its work is tested in ``tests/archive``."""
 
 from __future__ import annotations
 

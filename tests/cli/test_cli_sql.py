@@ -44,7 +44,7 @@ def test_command_line(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_while_duckdb_asks_python_is_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What Python raises while DuckDB plans a query, DuckDB tells as an error of its own.
+    # An exception of Python while DuckDB plans a query becomes an error of DuckDB.
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 

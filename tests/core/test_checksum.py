@@ -34,7 +34,7 @@ def test_portable_is_always_there_and_the_one_in_use_is_listed() -> None:
 
 @implementations
 def test_check_value_of_the_catalogue(implementation: str) -> None:
-    # "123456789" is the check input by which CRC catalogues tell their algorithms apart.
+    # "123456789" is the check input that distinguishes algorithms in CRC catalogs.
     assert crc32(b"123456789", implementation=implementation) == 0xCBF43926
 
 

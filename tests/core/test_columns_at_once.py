@@ -197,7 +197,7 @@ CLIFFS = {
 def test_what_is_seldom_does_not_lead_off_the_road(tmp_path: Path, name: str, every: int) -> None:
     rows = [row(i, **(CLIFFS[name] if i % every == every - 1 else {})) for i in range(1000)]
     path = mapped(tmp_path, written(rows))
-    assert check(path) >= 8  # all of ten batches but the first, and maybe the last
+    assert check(path) >= 8  # all of ten batches except the first, and perhaps the last
     found, _ = read(path)
     for column in ("price", "note", "day"):
         said = [None if r[column] == "0000-00-00" else r[column] for r in rows]
@@ -411,7 +411,7 @@ def test_batches_outlive_their_log_and_pickle(tmp_path: Path) -> None:
 
 
 def first_columns(log: binlog_core.Log) -> ChangeBatch:
-    """The first batch that was decoded into them, which nobody has asked for yet."""
+    """The first batch that was decoded straight into columns, and not requested yet."""
     for batch in log.batches():
         if is_columns(batch):
             return batch

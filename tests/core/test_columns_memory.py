@@ -1,4 +1,4 @@
-"""Who owns the memory of Arrow columns, for how long, and what batches of one shape share."""
+"""The owners of the memory of Arrow columns, its lifetime, and what batches of one shape share."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_few_rows_take_little() -> None:
 
 
 def test_a_plan_keeps_its_layouts() -> None:
-    """However many tables there are beside it."""
+    """Independent of the number of other tables."""
     log = Log("8.0.36")
     tables = [Table("shop", f"t{i}", [(f"c{i}", "INT")]) for i in range(300)]
     for i in [*range(300), 0]:

@@ -107,7 +107,7 @@ def test_equal_to_each_by_itself(together: list[int]) -> None:
 
 
 def test_one_batch_is_not_made_with_others(together: list[int]) -> None:
-    """Whoever picks one table has no work done for the others."""
+    """Selecting one table does no work for the others."""
     for _ in range(3):
         batches = batches_of()
         assert batches[7].to_arrow().equals(alone(batches_of()[7]))

@@ -19,7 +19,7 @@ EPOCH = dt.date(1970, 1, 1)
 
 
 def mixed(count: int) -> tuple[ChangeBatch, list[dict[str, object]]]:
-    """Columns of many kinds over three bytes of bitmaps, each with nulls of its own, and what they hold."""
+    """Columns of many kinds over three bytes of bitmaps, each with its own nulls, and their values."""
     columns = [
         *(column(f"i{i}", Kind.INT, bytes_=(1, 2, 4, 8)[i % 4], signed=True) for i in range(13)),
         column("never", Kind.INT, bytes_=4, signed=True),

@@ -47,7 +47,7 @@ def find(data: bytes, start: int, limit: int | None = None, **options: Any) -> t
 
 
 def positions(golden: Golden) -> list[int]:
-    """Where events begin, as the server tells; it lists those of a compressed transaction where that ends."""
+    """Where events begin, by the server's list, which has a compressed transaction's events at its end."""
     return [e["pos"] for e in golden.events if e["pos"] != e["end"]]
 
 

@@ -1,4 +1,4 @@
-"""Logs that no server at hand writes: odd post-headers, old headers, mixed descriptors, reused table ids.
+"""Logs that no available server writes: odd post-headers, old headers, mixed descriptors, reused table ids.
 
 The writer makes them; both decoders must give back what went in.
 """
@@ -346,7 +346,7 @@ def test_rows_of_many_tables_are_their_own() -> None:
 
 @pytest.mark.parametrize("length", [0, 12, 14, 18, 256])
 def test_no_header_has_such_a_length(length: int) -> None:
-    """Between 13 bytes (version 1) and 19 there is no layout: the core refuses one."""
+    """There is no layout between 13 bytes (version 1) and 19: the core refuses such lengths."""
     lengths = canonical = np.arange(256, dtype=np.uint8)
     options: dict[str, Any] = {"base": 0, "header_length": length, "canonical": canonical, "checksum": False}
     with pytest.raises(ValueError, match="header_length"):

@@ -63,7 +63,7 @@ def truth(data: bytes) -> list[Change]:
 
 
 def log_of(tables: list[Table], *, rounds: int = 3, together: bool = False, server: str = "8.0.36") -> Log:
-    """A row of each table in turn, each in a transaction of its own or all together."""
+    """A row of each table in turn, each in its own transaction or all together."""
     log = Log(server)
     if together:
         log.begin()

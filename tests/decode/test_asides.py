@@ -82,7 +82,7 @@ def test_a_group_does_not_wait_for_rows_where_there_are_many(monkeypatch: pytest
         ("_server_id = 1 and _thread_id = 7", "BX"),
         ("_server_id = 2", ""),
         ("id = 1", "ABCX"),
-        ("_thread_id = 'x'", "ABCX"),  # an error of the rows, of which there are none
+        ("_thread_id = 'x'", "ABCX"),  # an error about rows, although there are none
     ],
 )
 def test_statements_of_sessions_that_a_condition_leaves_out_are_not_there(where: str, there: str) -> None:

@@ -157,7 +157,7 @@ def test_old_logs_to_their_end(path: object) -> None:
     events = [event for event, _, inner in events_of(data) if not inner]
     assert events[-1].position + events[-1].event_length == len(data)
     opaque = [event.type_code for event in events if isinstance(event, ev.OpaqueEvent)]
-    # Amazon Aurora writes events of a type of its own.
+    # Amazon Aurora writes events with its own type.
     assert opaque == ([100] if "aurora" in str(path) else [])
     assert not any(event.status.unknown for event in events if isinstance(event, ev.QueryEvent))
 

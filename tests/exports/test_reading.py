@@ -140,7 +140,7 @@ def test_a_log_that_was_packed_since(shop: Path, tmp_path: Path) -> None:
 
 
 def test_several_splits_and_logs(tmp_path: Path) -> None:
-    """Who changed a row since is in the next log."""
+    """The later change of a row is in the next log."""
     first = write_log(tmp_path / "bin.000001", [("update", [(row(1), row(1, 5)), (row(2), row(2, 5))])])
     second = write_log(tmp_path / "bin.000002", [("update", [(row(2, 5), row(2, 6))])])
     out = export([first, second], tmp_path / "out", split_size=100)

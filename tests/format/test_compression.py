@@ -195,7 +195,7 @@ def test_payload_limit_is_inclusive():
 
 
 def events(log: Golden, type_code: int) -> list[tuple[dict[str, Any], bytes]]:
-    """What the server tells of each event of a type, and its body."""
+    """The server's description of each event of a type, and its body."""
     found = []
     checksum_len = 0 if log.meta["settings"]["binlog_checksum"] == "NONE" else 4
     for event in log.events:

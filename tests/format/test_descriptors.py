@@ -247,6 +247,6 @@ def test_a_wrong_checksum_of_the_description() -> None:
     with pytest.raises(ChecksumError) as caught:
         detect(MAGIC + wrong, "log", verify_checksum=True)
     assert (caught.value.path, caught.value.offset, caught.value.type_code) == ("log", 4, 15)
-    # Where the algorithm is none nobody checks it.
+    # If the algorithm is none, it is not verified.
     off = fde("8.0.30", LENGTHS_97, algorithm=0)[:-1] + b"?"
     assert detect(MAGIC + off, verify_checksum=True).state is LogState.OPEN

@@ -72,7 +72,7 @@ def test_no_damage_of_an_index_takes_a_row_away(tmp_path: Path) -> None:
                 rows = list(log.rows("shop.t", where=f"id = {key}"))
         assert len(rows) == len(expected)
         told += any("create it again" in str(one.message) for one in caught if one.category is BinlogWarning)
-    assert told > read // 23 // 2  # others hit filters that nobody asks
+    assert told > read // 23 // 2  # others hit filters that are not queried
     for cut in (0, 1, 11, 100, len(whole) // 2, len(whole) - 1):
         (tmp_path / NAME).write_bytes(whole[:cut])
         assert len(found_by(path, where=f"id = {key}", tables="shop.t")) == len(expected)

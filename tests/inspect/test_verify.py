@@ -193,7 +193,7 @@ def test_so_has_what_comes_by_standard_input(command: str, monkeypatch: pytest.M
 
 
 def test_several_logs_are_read_at_once(tmp_path: Path) -> None:
-    """In their order, whichever is done first; an error is one file's, and who leaves waits for none."""
+    """In their order, whichever is done first; an error belongs to one file, and leaving waits for none."""
     files = [Path(golden.path) for golden in golden_logs("mysql97/types_*")]
     damaged = tmp_path / "bin.000002"
     damaged.write_bytes(files[0].read_bytes()[:-30])

@@ -180,7 +180,7 @@ def replayable(golden: Golden) -> bool:
     """One definition of each table, full images, and no column that the server makes itself."""
     if golden.open_arguments or golden.schema is None or golden.name.endswith(("/truncated", "/killed")):
         return False
-    if "stmt" in golden.name or "xa" in golden.name:  # what the rows do not tell: statements, XA ROLLBACK
+    if "stmt" in golden.name or "xa" in golden.name:  # what the rows do not show: statements, XA ROLLBACK
         return False
     partial = any("before_cols" in c or "after_cols" in c for c in golden.truth)
     own = re.compile(r"GENERATED ALWAYS|SYSTEM VERSIONING|SEQUENCE|\bAS \(|VIRTUAL|PERSISTENT|STORED", re.I)

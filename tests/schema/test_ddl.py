@@ -61,7 +61,7 @@ def test_every_definition_is_that_of_information_schema(golden: Any) -> None:
             found = [{k: getattr(c, k) for k in w} for c, w in zip(table.columns, wanted, strict=False)]
             for column, truth in zip(found, wanted, strict=False):
                 if column["charset"] is None:
-                    column["charset"] = truth["charset"]  # of the database, which the log does not tell
+                    column["charset"] = truth["charset"]  # of the database, which is not in the log
             if len(table.columns) == len(wanted) and found == wanted:
                 break
         else:
@@ -104,7 +104,7 @@ def test_a_database_that_nothing_is_known_of_has_the_server_s_default() -> None:
     assert charsets_after(create) == ["latin1", "cp1251"]
     assert charsets_after(create, server=45) == ["utf8mb4", "cp1251"]
     assert charsets_after(create + " CHARSET koi8r") == ["koi8r", "cp1251"]
-    # What the log tells goes before what it lets one assume.
+    # Information in the log takes precedence over assumptions.
     assert charsets_after("ALTER DATABASE d CHARSET greek", create) == ["greek", "cp1251"]
     assert charsets_after(create, "ALTER TABLE t ADD c char(3)") == ["latin1", "cp1251", "latin1"]
     # The new default says nothing of the columns that were there.

@@ -65,7 +65,7 @@ def test_definitions_of_a_server(cursor: Any) -> None:
     given: dict[str, str] = {}
     refused: list[str] = []
     for i, create in enumerate(definitions(vendor)):
-        # Definitions of one table at different times stand side by side here.
+        # Definitions of one table at different times are side by side here.
         text, count = re.subn(r"(?i)^(CREATE (?:TEMPORARY )?TABLE )`(?:[^`]|``)+`", rf"\1`t {i}`", create)
         assert count == 1, create
         if vendor == "maria":

@@ -212,5 +212,5 @@ def test_a_compressed_stream_is_the_servers() -> None:
         with binlog_core.open(SERVER, server=options) as log:
             streams.append([h.tolist() for h in log.headers()])
     assert len(streams[0]) > 10
-    for stream in streams[1:]:  # somebody may write in the meantime
+    for stream in streams[1:]:  # another thread may write in the meantime
         assert stream[: len(streams[0])] == streams[0]

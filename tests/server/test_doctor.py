@@ -92,7 +92,7 @@ def test_a_replica_that_logs_nothing_of_what_it_replicates() -> None:
 def test_an_archive_of_another_history_is_told(tmp_path: Path) -> None:
     server = FakeServer()
     server.transaction()
-    server.rotate()  # the head of a log tells what came before it
+    server.rotate()  # the head of a log lists earlier transactions
     Archiver(server.connect, str(tmp_path), keeper=Keeper(), until_now=True).run()
 
     def told(executed: str, uuid: str = server.uuid) -> list[str]:

@@ -30,7 +30,7 @@ def test_error_1236_by_its_text(text):
     error = refusal(1236, text, "HY000", path="bin.000001", offset=4)
     assert type(error) is _TEXTS[text]
     assert text in error.message
-    assert len(error.message) > len(text) + 50  # and what mends it
+    assert len(error.message) > len(text) + 50  # and how to solve it
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_error_1236_by_its_text(text):
         (1045, True, errors.PrivilegeError),
         (1227, True, errors.PrivilegeError),
         (1130, False, errors.AuthenticationError),
-        (3118, False, errors.AuthenticationError),  # the account is locked: no right mends it
+        (3118, False, errors.AuthenticationError),  # the account is locked: a privilege does not help
         (3118, True, errors.AuthenticationError),
         (4052, True, errors.IdentityError),
         (1941, True, errors.PositionError),

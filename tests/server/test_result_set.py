@@ -1,4 +1,4 @@
-"""Result sets into columns: any split of the bytes gives the same rows, and what is none is refused."""
+"""Result sets into columns: any split of the bytes gives the same rows, and anything else is refused."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from binlog_core.position import Position
 
 
 class Following:
-    """Who reads an archive on while it grows."""
+    """Reading an archive while it grows."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
         self.ids: list[int] = []

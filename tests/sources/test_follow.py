@@ -35,7 +35,7 @@ def growing_log(name: str = "8.0.36") -> tuple[bytes, list[int]]:
 
 
 class Reading:
-    """A pass over a growing log in a thread of its own."""
+    """A pass over a growing log in a separate thread."""
 
     def __init__(self, path: Path, what: str = "rows", **options: Any) -> None:
         self.what = what
@@ -186,7 +186,7 @@ def rotating(to: str) -> bytes:
 
 
 def test_a_stray_file_leads_no_follower_away(tmp_path: Path) -> None:
-    """It is told, and the log that does come next is read."""
+    """It is reported, and the log that does come next is read."""
     numbered(tmp_path, 1)
     reading = Reading(tmp_path / "bin.000001")
     try:

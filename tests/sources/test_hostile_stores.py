@@ -16,7 +16,7 @@ from support.golden import golden_logs
 import binlog_core
 from binlog_core.errors import BinlogError
 
-# Without checksums: nothing but the length tells that bytes are not the log's.
+# Without checksums, only the length shows that bytes are not the log's.
 [GOLDEN] = golden_logs("mysql97/checksum_none")
 DATA = GOLDEN.data
 URL = "s3://b/db1/bin.000001"

@@ -232,7 +232,7 @@ def test_a_pattern_stands_for_the_logs_that_it_matches(tmp_path: Path) -> None:
     with binlog_core.open(f"{tmp_path}/log.*") as opened:
         assert [Path(file.path).name for file in opened.files] == ["log.000001", "log.000003"]
         assert [(gap.first, gap.last) for gap in opened.files.gaps] == [(2, 2)]
-    with binlog_core.open(tmp_path / "[x].000007") as opened:  # a name that is there is no pattern
+    with binlog_core.open(tmp_path / "[x].000007") as opened:  # the name of an existing file is not a pattern
         assert len(opened.files) == 1
     assert len(binlog_core.splits.plan_splits(f"{tmp_path}/log.*")) == 2
 

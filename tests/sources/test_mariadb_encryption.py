@@ -30,7 +30,7 @@ def encrypt(data: bytes, position: int, key: bytes, nonce: bytes, mode: str) -> 
     """One event as the server encrypts it: its length changes places with the timestamp, in clear."""
     iv = nonce + (position & 0xFFFFFFFF).to_bytes(4, "little")
     aes = ciphers.algorithms.AES(key)
-    clear = data[4:9] + data[:4] + data[13:]  # what stands at 4 and after once the timestamp stands at 9
+    clear = data[4:9] + data[:4] + data[13:]  # the bytes from 4 on, once the timestamp is at 9
     if mode == "ctr":
         secret = ciphers.Cipher(aes, ciphers.modes.CTR(iv)).encryptor().update(clear)
     else:

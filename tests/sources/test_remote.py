@@ -108,7 +108,7 @@ def test_without_the_libraries(monkeypatch):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Serves `files`, by ranges if told; notes what it is asked for."""
+    """Serves `files`, by ranges if wanted; notes the requests."""
 
     files: ClassVar[dict[str, bytes]] = {}
     ranges = True

@@ -1,4 +1,4 @@
-"""The file that tells which servers' logs an archive holds, and how they continue."""
+"""The file that records which servers' logs an archive has, and how they continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session for the command line: what goes to the terminal and what is told where Spark is not there."""
+"""A session for the command line: output on the terminal, and errors without Spark."""
 
 from __future__ import annotations
 

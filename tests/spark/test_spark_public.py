@@ -1,4 +1,4 @@
-"""What ``binlog_core.spark`` gives to users, and its doors that have no page of tests of their own."""
+"""What ``binlog_core.spark`` gives to users, and functions without a test file of their own."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_an_error_comes_back_as_what_it_is(spark: Any) -> None:
     with pytest.raises(DecodeError) as caught:
         call_tasks(spark, fail, [1, 2, 3])
     assert (caught.value.path, caught.value.offset) == ("bin.000001", 4)
-    with pytest.raises(ZeroDivisionError):  # nobody raised that on purpose: the job fails
+    with pytest.raises(ZeroDivisionError):  # an unexpected error: the job fails
         call_tasks(spark, lambda task: task / 0, [1, 2])
 
 

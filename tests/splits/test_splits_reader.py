@@ -85,7 +85,7 @@ def test_without_gtids_or_positions(server: str, next_positions: bool, tmp_path:
 
 
 def test_stop_at_a_time_keeps_the_seams(tmp_path: Path) -> None:
-    """A split that ends at a time still tells where the next one begins."""
+    """A split that ends at a time still reports where the next one begins."""
     import datetime as dt
 
     log = Log("8.0.36", timestamp=1_700_000_000)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
 
 def test_a_gap_behind_the_head_is_an_error(tmp_path: Path) -> None:
-    """The head does not tell it, and the splits after it own nothing: whoever comes to it says so."""
+    """The head does not show it, and later splits own nothing: the split that reaches it reports it."""
     [golden] = golden_logs("maria118/dml_mixed")
     path = without_an_annotation(golden, tmp_path / "bin.000001", behind=70)
     splits = plan_splits(path, 500)

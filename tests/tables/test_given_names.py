@@ -1,4 +1,4 @@
-"""Names that the user gave: those that nothing has are told, with what comes near."""
+"""Names that the user gave: unknown ones are reported with similar ones."""
 
 from __future__ import annotations
 

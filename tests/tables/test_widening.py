@@ -1,4 +1,4 @@
-"""Columns whose type changed: the wider one, its records, and what the road to Arrow makes of them."""
+"""Columns whose type changed: the wider one, its records, and their form in Arrow."""
 
 from __future__ import annotations
 

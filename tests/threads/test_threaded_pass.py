@@ -75,7 +75,7 @@ DATA = made()
 
 
 def told(target: Any, threads: int, **options: Any) -> tuple[Any, ...]:
-    """All that a pass over a log tells."""
+    """Everything that a pass over a log reports."""
     changes: list[Any] = []
     error = None
     with binlog_core.open(target, threads=threads, **options) as log:
@@ -96,7 +96,7 @@ def check(target: Any, threads: int = 3, **options: Any) -> tuple[Any, ...]:
 
 @pytest.fixture
 def left(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For each part that is handed over or left out: whether it owned something."""
+    """For each part that is returned or left out: whether it owned something."""
     seen: list[bool] = []
     leave = ThreadedPass._leave
 
@@ -120,7 +120,7 @@ def test_parts_are_read(left: list[bool]) -> None:
 
 
 def test_order_of_groups_and_where_they_end() -> None:
-    """The GTIDs of a position are those of all groups before, whoever read them."""
+    """The GTIDs of a position are those of all earlier groups, whichever thread read them."""
     [golden] = golden_logs("mysql97/gtid")
 
     def places(threads: int) -> list[tuple[int, str]]:
@@ -190,7 +190,7 @@ def test_a_transaction_longer_than_parts() -> None:
 
 
 def test_a_transaction_that_never_ends() -> None:
-    """The next part does not begin with a clean slate: who has read so far continues."""
+    """The next part depends on the one before it: the same thread continues."""
     log = Log("8.0.36")
     for number in range(30):
         log.gtid(UUID, number + 1)
@@ -324,7 +324,7 @@ def test_who_takes_nothing_fills_no_memory() -> None:
 
 
 def test_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the threads are busy and nothing is there to be handed over."""
+    """While the threads are busy and there is nothing to return."""
     busy = threading.Event()
     read = ThreadedPass._read
 

@@ -42,7 +42,7 @@ def commit_times(golden: Golden) -> dict[int, int | None]:
     "golden", [one for one in golden_logs("mysql97/*", max_bytes=40_000) if not one.keys], ids=str
 )
 def test_commit_time(golden: Golden, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a transaction continues in the next run, and where nobody asked for its GTID event."""
+    """Also if a transaction continues in the next run, and if its GTID event was not requested."""
     monkeypatch.setattr(event_walk, "_CHUNK", chunk)
     expected = commit_times(golden)
     assert len({*expected.values()} - {None}) or not golden.truth

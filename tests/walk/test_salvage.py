@@ -1,4 +1,4 @@
-"""on_error="skip": what lies after damage is read, what was lost is told."""
+"""on_error="skip": events after damage are read, lost bytes are reported."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def patched(data: bytes, at: int, new: bytes) -> bytes:
     [0, 5, 18, 100, 5000, 0x7FFFFFFF, 0xFFFFFFFF],
 )
 def test_an_impossible_length(server: str, length: int, mapped: bool) -> None:
-    """Whatever event_length says, only the transaction that it stands in is touched."""
+    """Whatever event_length says, only its own transaction is affected."""
     log = made(server)
     for at in (log.begins[7], log.maps[7], log.rows[7], log.commits[7]):
         data = patched(log.data, at + 9, struct.pack("<I", length))
@@ -99,7 +99,7 @@ def test_an_impossible_length(server: str, length: int, mapped: bool) -> None:
             assert [i for i in range(COUNT) if i != 7] == [i for i in got if i != 7], (at, length)
             assert got.count(7) <= 1
             ((_, start, end),) = damaged.report.lost_ranges
-            # Where an event tells no position it may be its length that leads to the next one's.
+            # If an event has no position, its length may be what leads to the next one.
             assert log.begins[7] <= start <= at < end <= log.begins[8]
             assert damaged.report.skipped_events == 1
 
@@ -123,7 +123,7 @@ def test_a_length_that_skips_good_events(server: str, verify: bool, mapped: bool
 @MAPPED
 @by_server
 def test_a_stretch_of_rubbish(server: str, mapped: bool) -> None:
-    """A lost disk block: transactions before and after it are whole, and the range is told."""
+    """A lost disk block: transactions before and after it are complete, and the range is reported."""
     log = made(server)
     begin, end = log.maps[5] + 3, log.maps[12] + 7
     for filler in (b"\0", b"\xff", b"\x5a"):
@@ -157,7 +157,7 @@ def test_bytes_that_are_missing(server: str, mapped: bool) -> None:
 
 @by_server
 def test_bytes_that_are_too_many(server: str) -> None:
-    """Positions fall behind the file, as those of a log inside a BLOB do: the rest is lost, and told."""
+    """Positions fall behind the file, as those of a log inside a BLOB do: the rest is lost, and reported."""
     log = made(server)
     at = log.rows[6] + 25
     with opened(log.data[:at] + b"\x5a" * 11 + log.data[at:]) as damaged:
@@ -205,7 +205,7 @@ def test_a_log_that_lacks_events_is_whole(golden: Golden, mapped: bool) -> None:
 
 
 def test_a_pipe_cannot_be_read_twice() -> None:
-    """So the rest of a log that lacks events is lost there, and told."""
+    """So the rest of a log that lacks events is lost there, and reported."""
 
     class Pipe(io.RawIOBase):
         def __init__(self, data: bytes) -> None:
@@ -344,7 +344,7 @@ def test_a_lost_gtid_is_not_replaced_by_another() -> None:
 
 @by_server
 def test_headers_and_events(server: str) -> None:
-    """The events that are not damaged, no more and no less, by both roads."""
+    """The events that are not damaged, no more and no less, in both ways."""
     log = made(server)
     with opened(log.data) as whole:
         places = whole.headers()["position"].tolist()
@@ -435,7 +435,7 @@ def damaged_places(golden: Golden) -> Iterator[tuple[int, int]]:
     by_type: dict[int, int] = {}
     for i, header in enumerate(headers):
         seen = by_type[header.type_code] = by_type.get(header.type_code, 0) + 1
-        if seen > 1 or i == 0:  # the first of each type; the descriptor is damaged in the tests of its own
+        if seen > 1 or i == 0:  # the first of each type; the descriptor has its own tests
             continue
         length = header.event_length
         most = min(length, 90 if header.type_code == TABLE_MAP else 48)

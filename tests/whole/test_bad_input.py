@@ -153,7 +153,7 @@ def test_broken_descriptor_is_passed_over(tmp_path: Path, break_body: Any, says:
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
 @pytest.mark.parametrize(("break_body", "says"), DESCRIPTORS)
 def test_broken_first_descriptor(tmp_path: Path, break_body: Any, says: str, on_error: Any) -> None:
-    """Without it nothing that follows can be told: no event is next."""
+    """Without it the rest cannot be read: there is no next event."""
     data = bytearray(Log("5.5.62").getvalue())
     body = data[23:]
     break_body(body)
@@ -166,7 +166,7 @@ def test_broken_first_descriptor(tmp_path: Path, break_body: Any, says: str, on_
 
 @pytest.mark.parametrize("read", WAYS)
 def test_array_too_short_for_an_event(tmp_path: Path, read: Reader) -> None:
-    """The array ends before QUERY: how its body is divided is not told."""
+    """The array ends before QUERY: the layout of its body is not known."""
     whole = Log("5.5.62").post_headers
     log = Log("5.5.62", post_headers=whole[:1])
     offset = log.begin()
@@ -269,7 +269,7 @@ def test_wrong_key(log: Golden, on_error: Any) -> None:
     ):
         list(opened.rows())
     assert caught.value.path == str(log.path)
-    # MariaDB's descriptor and START_ENCRYPTION are in clear: the event after them tells.
+    # MariaDB's descriptor and START_ENCRYPTION are not encrypted: the event after them shows it.
     assert caught.value.offset == 0 if "mysql" in log.name else caught.value.offset > first_encrypted(log)
 
 

@@ -72,7 +72,7 @@ def test_closed_twice_and_used_after(path: Path, mmap: bool) -> None:
 @pytest.mark.parametrize("mmap", [True, False])
 @pytest.mark.parametrize("road", ["rows", "groups", "events"])
 def test_an_iterator_after_close_ends_or_says_so(path: Path, mmap: bool, road: str) -> None:
-    """Close during a pass: what was handed over stays valid, and what follows is right or an error."""
+    """Close during a pass: returned batches stay valid, and later ones are right or an error."""
     log = binlog_core.open(path, mmap=mmap, limits=binlog_core.Limits(group_rows=10))
     passing = iter(getattr(log, road)())
     first = next(passing)
@@ -105,14 +105,14 @@ def test_logs_of_their_own_in_threads(path: Path, mmap: bool) -> None:
 
 
 def test_one_log_with_a_mapping_in_threads(path: Path) -> None:
-    """Passes of one Log do not meet: each has a decoder of its own. The report is that of the last pass."""
+    """Passes of one Log are independent: each has its own decoder. The report is that of the last pass."""
     with binlog_core.open(path, mmap=True) as log, ThreadPoolExecutor(4) as pool:
         for got in pool.map(lambda _: ids(log), range(8)):
             assert got == list(range(6000))
 
 
 def test_one_iterator_in_two_threads_raises_and_does_not_crash(path: Path) -> None:
-    """A generator runs in one thread at a time; the other is told."""
+    """A generator runs in one thread at a time; the other gets an error."""
     with binlog_core.open(path, mmap=True, limits=binlog_core.Limits(group_rows=5)) as log:
         rows = log.rows()
         seen: list[int] = []

@@ -88,7 +88,7 @@ def test_cut_near_event_borders_and_at_random(golden: Golden) -> None:
 
 @pytest.mark.parametrize("golden", [g for g in FLIPPED if "checksum_none" not in g.name], ids=str)
 def test_flipped_bytes_under_a_checksum(golden: Golden) -> None:
-    """With checksums no wrong value gets out: right rows, then maybe an error of our own."""
+    """With checksums there is no wrong value: right rows, then perhaps one of our own errors."""
     rng = random.Random(golden.name)
     want = [values(change) for change in reference(golden).changes]
     for _ in range(FLIPS):

@@ -40,7 +40,7 @@ def transaction(number: int) -> list[bytes]:
 
 
 def moved(event: bytes, position: int) -> bytes:
-    """The event as it is at another position."""
+    """The event at another position."""
     end = struct.pack("<I", (position + len(event)) & 0xFFFFFFFF)
     event = event[:13] + end + event[17:-4]
     return event + struct.pack("<I", zlib.crc32(event))

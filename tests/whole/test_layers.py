@@ -42,7 +42,7 @@ def rooms() -> dict[str, set[str]]:
 
 
 def test_imports_only_go_down() -> None:
-    """There is an order in which each stands above all that it imports; a circle would be named."""
+    """There is an order in which each module is above all that it imports; a cycle would be named."""
     order = list(TopologicalSorter(rooms()).static_order())
     assert order.index("_walk") < order.index("batch") < order.index("_decode") < order.index("log")
 

@@ -391,7 +391,7 @@ def test_key_files_are_not_written(tmp_path: Path) -> None:
 
 
 def test_checksums_show_damage_and_no_forgery() -> None:
-    """Who can write a log can write a right checksum."""
+    """Anyone who can write a log can write a valid checksum."""
     log = Log()
     log.begin()
     log.insert(Table("shop", "t", [("id", "INT")]), [{"id": 12345}])

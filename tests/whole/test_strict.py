@@ -23,7 +23,7 @@ from binlog_core.report import KINDS
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
-# Facts about the data that a log tells in full: counted, and no reason to stop.
+# Facts about the data that are complete in the log: counted, but not a reason to stop.
 FACTS = {
     "invalid_dates",
     "invalid_text",
@@ -103,7 +103,7 @@ def unnamed_columns() -> Case:
 
 
 def named_only(type_and_metadata: bytes) -> Case:
-    """A column whose name is all that the log tells."""
+    """A column of which the log has only the name."""
     log = Log()
     log.begin()
     body = log._post_header(n.TABLE_MAP, 8, 7, 1) + b"\4shop\0\3odd\0" + type_and_metadata + b"\0"

@@ -1,4 +1,4 @@
-"""What type checkers see of the public face: right use passes, wrong use is told."""
+"""Type checkers and the public API: right use passes, wrong use is reported."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ binlog_core.nonsense
 
 @pytest.fixture(scope="module", params=["mypy", "basedpyright"])
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """The errors that a checker tells. One run for all: it reads the whole package."""
+    """The errors that a checker reports. One run for all, since it reads the whole package."""
     pytest.importorskip(request.param)
     folder = tmp_path_factory.mktemp("examples")
     (folder / "right.py").write_text(RIGHT)

@@ -152,7 +152,7 @@ def test_a_column_that_is_added(tmp_path: Path) -> None:
     log.begin()
     log.insert(WIDER, [{"id": 2, "a": "y", "b": 2, "c": Decimal("1.50")}])
     log.commit()
-    apply_changes(batch_of(log, tmp_path / "bin.000002"), target)  # the log tells the key
+    apply_changes(batch_of(log, tmp_path / "bin.000002"), target)  # the key is in the log
     assert [(row["id"], str(row["c"])) for row in rows_of(target)] == [(1, "None"), (2, "1.50")]
 
 

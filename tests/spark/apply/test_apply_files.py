@@ -1,4 +1,4 @@
-"""A Parquet file of a table: rows in the shape of a schema, and the bounds that may be told of them."""
+"""A Parquet file of a table: rows in the shape of a schema, and the bounds that may be recorded."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_bounds_are_those_of_all_row_groups(tmp_path: Path) -> None:
     assert told is not None
     assert pq.ParquetFile(tmp_path / told.name).num_row_groups == 2
     assert (told.rows, told.bytes) == (4, (tmp_path / told.name).stat().st_size)
-    # The least text is too long, so that of texts neither bound is told; decimals may have been rounded.
+    # The least text is too long, so text gets no bounds; decimals may have been rounded.
     assert told.least == {"id": 2, "day": dt.date(2026, 1, 2)}
     assert told.most == {"id": 9, "day": dt.date(2026, 1, 9)}
     assert told.nulls == {"id": 0, "text": 1, "day": 0, "price": 0, "none": 4}

@@ -75,7 +75,7 @@ def test_current_tables_hold_against_the_server(spark: SparkSession, tmp_path: P
 
 
 def test_a_statement_is_of_the_table_that_is_spelt_so() -> None:
-    """If some table has capitals: the server tells names apart by case then."""
+    """If any table has capitals: the server then distinguishes names by case."""
     told: list[dict[str, Any]] = [
         {"database": None, "tables": ["d.T"]},
         {"database": None, "tables": ["d.t", "d.u"]},

@@ -38,7 +38,7 @@ def test_a_table_that_is_not_there_needs_a_place(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no table shop\.t: give location="):
         IcebergTarget("shop.t", form.catalog)
     apply_changes(inserts(1), form.target(tmp_path / "t"), **APPLY)
-    apply_changes(inserts(2), IcebergTarget("shop.t", form.catalog), **APPLY)  # the catalog tells it
+    apply_changes(inserts(2), IcebergTarget("shop.t", form.catalog), **APPLY)  # it is in the catalog
     assert sorted(form.read(tmp_path / "t")["id"].to_pylist()) == [1, 2]
 
 

@@ -37,7 +37,7 @@ class Files:
         return DataFile(name, len(ids), 0, {"id": min(ids)}, {"id": max(ids)})
 
     def sunk(self) -> Sunk:
-        """Key 1 has a new row, 2 is deleted; 3 is what 30 was, whose column `a` the log does not tell."""
+        """Key 1 has a new row, 2 is deleted; 3 is the former 30, whose column `a` is not in the log."""
         columns = [pa.array([1, 2, 3]), pa.array(["new", None, None])]
         lacks = np.array([[False, False], [False, False], [False, True]])
         folded = Folded(columns, np.array([False, True, False]), lacks, [pa.array([1, 2, 30])])

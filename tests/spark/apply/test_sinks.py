@@ -21,7 +21,7 @@ TABLE = pa.schema({"id": pa.int64(), "a": pa.string(), "new": pa.int8()})
 
 
 def folded() -> Folded:
-    """Key 1 has a row, 2 is deleted, 3 has the row that 30 was except for what the log tells."""
+    """Key 1 has a row, 2 is deleted, 3 has the former row of 30 except for the columns in the log."""
     columns = [pa.array([1, 2, 3], pa.int32()), pa.array(["x", None, None])]
     lacks = np.array([[False, False], [False, False], [False, True]])
     deleted = np.array([False, True, False])

@@ -111,7 +111,7 @@ def test_an_update_is_not_torn_by_the_size_of_a_batch(
     batches = [changes(*WHOLE[:2]), changes(), changes(*WHOLE[2:4]), changes(*WHOLE[4:])]
     staged = stager(batches)
     assert (staged.images, staged.torn) == (6, False)
-    assert [image[0] for image in images_of(stager, staged)] == [1, 1, 2, 3, 4]  # each in chunks of their own
+    assert [image[0] for image in images_of(stager, staged)] == [1, 1, 2, 3, 4]  # each in its own chunks
 
 
 def test_what_cannot_be_staged(stager: Stager) -> None:

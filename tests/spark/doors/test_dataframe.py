@@ -1,4 +1,4 @@
-"""Logs as tables without a session: what the functions tell before and while rows are read."""
+"""Logs as tables without a session: what the functions report before and while rows are read."""
 
 from __future__ import annotations
 

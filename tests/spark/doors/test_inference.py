@@ -1,4 +1,4 @@
-"""What a table of the logs looks like, told before its rows are read."""
+"""A table's definition, known before its rows are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""export_logs(state=…): logs that grow, runs that are killed, and what is told of the lag."""
+"""export_logs(state=…): growing logs, killed runs, and the reported lag."""
 
 from __future__ import annotations
 

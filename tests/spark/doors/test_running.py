@@ -1,4 +1,4 @@
-"""The jobs of an export: what is read again, and what is told of a job that fails."""
+"""The jobs of an export: what is read again, and the error of a failed job."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_export_holds_against_the_server(spark: SparkSession, tmp_path: Path, se
 
 @pytest.mark.parametrize("server", ["mysql97", "maria118"])
 def test_xa_transactions_as_of_their_commit(spark: SparkSession, tmp_path: Path, server: str) -> None:
-    """What was rolled back is not there; the rest stands where XA COMMIT does."""
+    """Rows that were rolled back are not there; the others are at XA COMMIT."""
     [golden] = golden_logs(f"{server}/xa")
     ends = {"xa_end": "rollback"}
     kept = [truth for truth in golden.truth if not ends.items() <= truth.items()]

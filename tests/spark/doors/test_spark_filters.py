@@ -41,7 +41,7 @@ def test_filters_leave_out_parts(tmp_path: Path) -> None:
 
 
 def filtered(path: Path, filters: list[Any], **options: str) -> tuple[list[dict[str, Any]], ChangeReader]:
-    """Rows as the workers make them after Spark handed filters over, and how they are read."""
+    """Rows as the workers make them after Spark passed filters, and how they are read."""
     parsed = SourceOptions.parse({"table": "shop.orders", "splitSize": "700", **options})
     schema = arrow_schema(spark_schema(infer_schema([str(path)], parsed)))
     reader = PruningReader(ChangeReader.of(parsed, schema, projected=False), [str(path)])
@@ -126,7 +126,7 @@ def test_filters_that_could_lose_rows_are_left_to_spark(tmp_path: Path, options:
     from pyspark.sql import datasource as ds
 
     path = states(tmp_path)
-    # A preimage that comes as a delete is none in the log.
+    # A preimage that is returned as a delete is not a delete in the log.
     rows, _ = filtered(path, [ds.EqualTo(("_change_type",), "delete")], **options)
     assert rows == filtered(path, [], **options)[0]
 

@@ -122,7 +122,7 @@ def test_offsets_are_the_ends_of_whole_transactions(server: Server) -> None:
     start = reader.initialOffset()
     assert start == {"file": "bin.000001", "position": 0}
     size = len(server.log.getvalue())
-    for cut in range(0, size - server.boundaries[0], 7):  # the server is in the midst of writing
+    for cut in range(0, size - server.boundaries[0], 7):  # the server is still writing
         server.flush(cut)
         end = reader.latestOffset(start, ReadAllAvailable())
         whole = [b for b in server.boundaries[1:] if b <= size - cut]

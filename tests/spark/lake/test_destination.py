@@ -1,4 +1,4 @@
-"""What outputs have in common: notes of errors that workers leave, which anybody may have written."""
+"""Common parts of outputs: notes of workers' errors, which others may have written."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def test_manifests_are_put_together_and_old_snapshots_are_not_needed(tmp_path: P
         form = IcebergForm(tmp_path).table(tmp_path / "t")
         counts.append(len(form.current_snapshot().manifests(form.io)))
     assert max(counts) <= 16
-    form.append(pa.table({"id": [20]}))  # of another writer, who does not tell of ours
+    form.append(pa.table({"id": [20]}))  # of another writer, which does not mention ours
     form.refresh()
     for one in form.snapshots():
         if one.snapshot_id != form.current_snapshot().snapshot_id:

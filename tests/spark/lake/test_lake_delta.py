@@ -1,4 +1,4 @@
-"""A Delta table through deltalake: what is committed to it and what it tells."""
+"""A Delta table through deltalake: commits and state."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_files_are_committed_with_their_bounds(tmp_path: Path) -> None:
     moment = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
     second = data_file(place, "b.parquet", id=[2], at=pa.array([moment], pa.timestamp("us", "UTC")))
     table.append([second], wide, ("app", 2))
-    assert table.columns.names == ["id", "at"]  # names are told apart without case
+    assert table.columns.names == ["id", "at"]  # names are compared without case
     assert rows_of(place) == [{"id": 1, "at": None}, {"id": 2, "at": moment}, {"id": 3, "at": None}]
     files = sorted(table.files(), key=lambda one: one.name)
     assert [(one.name, one.rows, one.least["id"], one.most["id"]) for one in files] == [

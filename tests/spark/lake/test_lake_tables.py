@@ -131,7 +131,7 @@ def test_another_type_is_another_table(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_another_spelling_is_another_table(kind: str, tmp_path: Path) -> None:
-    """Readers that tell names apart by case would find nulls."""
+    """Readers that distinguish names by case would find nulls."""
     form: Form = FORMS[kind](tmp_path)
     if isinstance(form, IcebergForm):
         catalog = {**form.catalog, "warehouse": f"file://{tmp_path}/warehouse"}

@@ -67,5 +67,5 @@ def test_what_is_given_up_leaves_no_file(tmp_path: Path) -> None:
     assert len(list(tmp_path.rglob("*.parquet"))) == 2
     writer.abort()
     del writer
-    gc.collect()  # pyarrow's writers tell nothing any more
+    gc.collect()  # pyarrow's writers do not report anything any more
     assert not list(tmp_path.rglob("*.parquet"))

@@ -1,4 +1,4 @@
-"""What stands in an output is not trusted: whoever may write there may have written anything."""
+"""An output is not trusted: others may have written anything there."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_manifest_longer_than_any_of_ours_is_not_read(tmp_path: Path) -> None:
 
 
 def run(output: Path, number: int) -> ParquetDirectory:
-    """A run whose manifest is told from others'."""
+    """A run whose manifest differs from others'."""
     into = ParquetDirectory(str(output), f"run {number}", overwrite=True)
     into.begin()
     return into

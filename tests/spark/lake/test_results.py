@@ -31,7 +31,7 @@ def test_sums_of_an_export() -> None:
     assert found.counts == {"skipped_events": 3, "lost": 4}
     assert found.skipped_events == 3
     assert found.slowest is splits[2]
-    assert found.skew == 1.5  # 3 seconds of 3 and 1; who read nothing does not count
+    assert found.skew == 1.5  # 3 seconds of 3 and 1; splits that read nothing do not count
     assert found.long_transactions == [splits[1]]
     empty = ExportResult("out", "run", [], [], 0.0)
     assert (empty.rows, empty.skew, empty.slowest) == (0, 1.0, None)

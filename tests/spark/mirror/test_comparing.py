@@ -29,7 +29,7 @@ SCHEMA = pa.schema({"a": pa.int32(), "b c": pa.string(), "v": pa.int64()})
 def session() -> Iterator[Any]:
     session = start_session("local[2]")
     yield session
-    session.stop()  # another master would not hold for those who start one next
+    session.stop()  # a different master would affect later tests
 
 
 def test_which_keys_differ(session: Any, tmp_path: Path) -> None:

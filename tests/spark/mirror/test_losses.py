@@ -1,4 +1,4 @@
-"""What a server's log does not tell: it is refused, or told of."""
+"""Changes missing in a server's log are refused or reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Safe marks: what a server tells of itself, and where that is in an archive."""
+"""Safe marks: a server's position, and its place in an archive."""
 
 from __future__ import annotations
 

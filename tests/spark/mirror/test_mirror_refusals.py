@@ -333,7 +333,7 @@ def test_a_transaction_that_the_next_server_lacks_stops_the_mirror(
 def test_a_copy_is_of_one_server(
     when: str, url: str, sql: Sql, other: Other, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server takes over around the reading of chunks: what it lacks of the other's rows no log tells."""
+    """A server takes over while chunks are read: no log shows which of the other's rows it lacks."""
     copied: list[str] = []
 
     def run(self: Copier, chunks: Any) -> Any:
@@ -480,7 +480,7 @@ Room = Callable[[int], Path]
 
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[Room]:
-    """A file system of its own, with so many KiB that are free."""
+    """A separate file system with this many free KiB."""
     place = tmp_path / "disk"
     place.mkdir()
 

@@ -1,4 +1,4 @@
-"""A mirror of a server with unusual defaults, tables and statements, on a server of its own."""
+"""A mirror of a separate server with unusual defaults, tables and statements."""
 
 from __future__ import annotations
 

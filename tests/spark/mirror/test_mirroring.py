@@ -97,7 +97,7 @@ def sql() -> Iterator[Callable[[str], Any]]:
 def session() -> Iterator[Any]:
     session = start_session("local[2]")
     yield session
-    session.stop()  # another master would not hold for those who start one next
+    session.stop()  # a different master would affect later tests
 
 
 def rows_of(lake: Path, table: str, form: Form | None = None) -> list[tuple[Any, ...]]:
@@ -223,7 +223,7 @@ def test_tables_are_copied_followed_compared_and_copied_anew(
     assert folded(tmp_path, "b", ("x", "y"), form) == rows_of(tmp_path, "b", form)
     assert folded(tmp_path, "gone", ("id",), form) == []
     assert not (tmp_path / "history" / f"{DATABASE}.keyless").exists()
-    if "maria" in sql("SELECT VERSION()")[0][0].lower():  # told with each place, and in the commits
+    if "maria" in sql("SELECT VERSION()")[0][0].lower():  # given with each place, and in the commits
         now = parse_gtid_set(sql("SELECT @@GLOBAL.gtid_binlog_pos")[0][0])
         followed = [one for one in status(tmp_path) if one.stage == "following"]
         assert [parse_gtid_set(one.gtids or "") for one in followed] == [now] * 5

@@ -35,7 +35,7 @@ ANSI_QUOTES = 4
             "unknown",
             {"tables": ("shop.t", "shop.u")},
         ),
-        ("ALTER TABLE t ADD c INT DEFAULT (IMPORT)", "alter", {}),  # in parentheses it is no part of ALTER
+        ("ALTER TABLE t ADD c INT DEFAULT (IMPORT)", "alter", {}),  # in parentheses it is not a part of ALTER
         ("ALTER TABLE t IMPORT TABLESPACE", "unknown", {}),
         ("DROP TABLE IF EXISTS t, other.u", "drop", {"tables": ("shop.t", "other.u")}),
         (
@@ -76,7 +76,7 @@ def test_statements_about_no_table(sql: str) -> None:
         ("DROP DATABASE Shop", 0, "drop"),
         ("ALTER TABLE t MODIFY c INT", STRICT, "alter"),
         ("ALTER TABLE t MODIFY c INT", 0, "unknown"),  # values may be cut
-        ('ALTER TABLE "t" ADD c INT', STRICT | ANSI_QUOTES, "unknown"),  # who reads the text cannot tell
+        ('ALTER TABLE "t" ADD c INT', STRICT | ANSI_QUOTES, "unknown"),  # the text does not show it
         ("UPDATE t SET a = 1", 0, "unknown"),  # logged as a statement: its rows are not known
         ("INSERT INTO u SELECT 't'", 0, "unknown"),
         ("UPDATE u SET a = 1", 0, None),

@@ -1,4 +1,4 @@
-"""Row images: which are handed over, what they lack."""
+"""Row images: which are returned, and what they lack."""
 
 from __future__ import annotations
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, quote, urlencode
 
 from ..._durations import seconds_of
+from ..._sources.places import is_url
 from ...errors import MirrorError
 from .reporting import MirrorStatus, TableStatus, statuses
-from .state import FORMATS, Lake, MirrorState, new_state, opened
+from .state import ARCHIVE, FORMATS, Lake, MirrorState, new_state, opened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,13 +137,15 @@ def mirror(
     with place.locked():
         state = place.load()
         if state is None:
-            state = new_state(_without_password(server), patterns, os.fspath(archive or place.own("archive")))
+            state = new_state(_without_password(server), patterns, place.own(ARCHIVE))
             state.format = format or state.format
         elif format not in (None, state.format):
             raise MirrorError(f"the tables are in format {state.format}, not {format}", path=place.uri)
         place.use(state, catalog)
         state.server, state.patterns = _without_password(server), patterns
-        state.archive = os.fspath(archive) if archive is not None else state.archive
+        if archive is not None:
+            given = os.fspath(archive)
+            state.archive = given if is_url(given) else os.path.abspath(given)
         state.history = history
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
         files = [status] if isinstance(status, str | os.PathLike) else status

@@ -23,6 +23,7 @@ from ..lake.iceberg import IcebergLakeTable, load_iceberg_catalog, without_secre
 from ..lake.table import FileTable
 
 _STATE, _LOCK = "state.json", "lock"
+ARCHIVE = "archive"
 _HISTORY = "history"  # the directory of a table has a dot in its name
 _FORMAT = 1
 FORMATS = ("delta", "iceberg")
@@ -261,14 +262,19 @@ class Lake:
         try:
             if self.filesystem.get_file_info(path).type is not FileType.File:
                 return None
-            return MirrorState.of_json(load_json(self.filesystem, path))
+            found = load_json(self.filesystem, path)
+            found["archive"] = found["archive"] or self.own(ARCHIVE)
+            return MirrorState.of_json(found)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise MirrorError(f"the mirror's state cannot be read: {error}", path=path) from error
 
     def save(self, state: MirrorState) -> None:
         """Save a state atomically."""
         folder = f"{self.path}/{MIRROR}"
-        text = json.dumps(state.to_json()).encode()  # with indent= it takes ten times as long
+        found = state.to_json()
+        if state.archive == self.own(ARCHIVE):  # wherever the lake is moved
+            found["archive"] = None
+        text = json.dumps(found).encode()  # with indent= it takes ten times as long
         try:
             self.filesystem.create_dir(folder, recursive=True)
             write_whole(self.filesystem, f"{folder}/{_STATE}", text)

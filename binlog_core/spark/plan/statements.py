@@ -139,6 +139,7 @@ def _read(reader: TokenReader, database: str) -> TableStatement | None:
         reader.accept("IF", "EXISTS")
         return TableStatement("drop", database=reader.name())
     if verb == "TRUNCATE":
+        reader.accept("IF", "EXISTS")
         return TableStatement("truncate", (_name(reader, database),))
     if not what:
         return None  # indexes, views, routines, users change no rows

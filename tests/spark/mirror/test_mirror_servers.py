@@ -149,6 +149,23 @@ def test_a_copy_that_is_stopped_is_kept(
     assert (one.stage, rows_of(tmp_path)) == ("following", [(1, 1), (2, 2)])
 
 
+def test_a_lake_may_be_named_in_another_way_or_moved(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    mirrored(url, Path("lake"), archive="logs")
+    mirrored(url, Path("other"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here" / "other").rename(tmp_path / "moved")
+    sql("DELETE FROM t WHERE id = 1")
+    for lake in (tmp_path / "here" / "lake", Path("moved")):
+        mirrored(url, lake)
+        assert rows_of(lake) == [(2, 2)]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["here", "moved"]
+    assert sorted(one.name for one in (tmp_path / "here").iterdir()) == ["lake", "logs"]
+
+
 def test_two_rows_with_a_key_that_is_gone_for_a_while_are_two(url: str, sql: Sql, tmp_path: Path) -> None:
     mirrored(url, tmp_path)
     sql("ALTER TABLE t DROP PRIMARY KEY")

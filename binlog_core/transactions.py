@@ -266,7 +266,7 @@ class Block:
         return found
 
     def sizes(self, by: str) -> NDArray[np.int64]:
-        """What they are ordered by."""
+        """The sort key."""
         found: NDArray[np.int64]
         if by == "rows":
             found = self.changes.sum(axis=1)
@@ -319,7 +319,7 @@ class Block:
 
 
 class Tallies:
-    """Counts what groups of one file hold of each transaction.
+    """Counts the contents of each transaction in the groups of one file.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ def _told(function: Callable[[Iterable[pa.RecordBatch]], Any]) -> Callable[..., 
 
 
 def _outcome(function: Callable[[Any], Any], given: Any) -> tuple[bool, Any]:
-    """What it returns, or False and what it raises on purpose: that comes back as what it is, not as text."""
+    """The result; or False and an expected error, which is returned as an object, not as text."""
     try:
         return True, function(given)
     except (ValueError, OSError, BinlogError) as error:

@@ -75,12 +75,12 @@ class Split:
 
     @property
     def whole(self) -> bool:
-        """Whether it is the whole log."""
+        """Whether the split is the whole log."""
         return self.start == 0 and self.end is None
 
     @property
     def version_base(self) -> int:
-        """What to add to an offset to put transactions of several logs in order: file number * 2**40."""
+        """The number to add to an offset to order transactions of several logs: file number * 2**40."""
         return self.file_number << FILE_NUMBER_SHIFT
 
 
@@ -190,7 +190,7 @@ def _epoch(file: LogFile) -> int:
 
 
 def _splittable_size(file: LogFile) -> int | None:
-    """The size of a log that can be split, otherwise None. The reader of the log reports what it is."""
+    """The size of a log that can be split, otherwise None. Reading the log reports errors."""
     with file.open_stored() as source:
         try:
             head = Head.of(source)

@@ -1,4 +1,4 @@
-"""What shows that the splits of a log were read from true anchors, and which must be read again."""
+"""Checks that the splits of a log were read from real anchors, and which must be read again."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class History:
             self._write(opened(number), rows, own, told, end, None)
 
     def tables(self, state: TableState) -> Iterator[tuple[FileTable, Folder]]:
-        """Those that a table's history is in."""
+        """The tables of a table's history."""
         for number in count(1):
             found = self._lake.opened(state, number)
             if not found.exists:
@@ -170,7 +170,7 @@ def _placed(
 
 
 def _united(have: pa.Schema, more: pa.Schema) -> pa.Schema | None:
-    """Columns of both, told apart without case, of types that hold both; None: a column has none."""
+    """Columns of both, compared without case, in types that hold both; None if there is no such type."""
     pa = import_pyarrow()
     found = {one.name.lower(): one for one in have}
     for one in more:

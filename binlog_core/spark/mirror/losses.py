@@ -46,7 +46,7 @@ def check_settings(connection: Connection) -> None:
 
 def _replicates(connection: Connection) -> bool:
     """Whether the server applies transactions of another one, as far as the user may know."""
-    # MariaDB, and MySQL before 5.7, show it to every user; there the other query takes a right of its own.
+    # MariaDB, and MySQL before 5.7, show it to every user; there the other query needs a separate privilege.
     running = connection.query("SHOW GLOBAL STATUS LIKE 'Slave%running'")
     if running:
         return any(value not in ("OFF", "0") for _, value in running)

@@ -1,4 +1,4 @@
-"""What a mirror stores about itself in the lake: its server, its tables, and how far each of them is."""
+"""A mirror's own data in the lake: its server, its tables, and the position of each."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class MirrorState:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """As it is kept; offsets that no table is at are left out."""
+        """The stored form; offsets that no table is at are left out."""
         used = {one.place for one in self.tables.values()}
         found = dict(vars(self))
         found["tables"] = {name: vars(one) for name, one in self.tables.items()}
@@ -234,7 +234,7 @@ class Lake:
         return f"{root}/{name}"
 
     def opened(self, state: TableState, history: int = 0) -> FileTable:
-        """A table as it is now."""
+        """A table in its present state."""
         uri = self.table(state, history)
         if self._catalog is None:
             return DeltaLakeTable(uri, delta_options(self.storage_options))
@@ -329,7 +329,7 @@ class Lake:
 
 
 def new_state(server: str, patterns: tuple[str, ...], archive: str) -> MirrorState:
-    """Of a mirror that begins."""
+    """The state of a new mirror."""
     if not patterns:
         raise ValueError("tables=(): expected names or patterns of tables")
     return MirrorState(uuid.uuid4().hex, server, patterns, archive)

@@ -1,4 +1,4 @@
-"""What a server sends for a SELECT, as the values that its log has for the same rows.
+"""A server's answers to SELECT, as the values that its log has for the same rows.
 
 Text comes as it is stored (``character_set_results=NULL``) and is decoded by the tables that decode the log;
 numbers that a server rounds on its way out are asked for in another way. So a row has the same values

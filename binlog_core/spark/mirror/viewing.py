@@ -1,4 +1,4 @@
-"""What a server's tables hold at one position of its log: read by workers whose sessions see the same.
+"""The rows of a server's tables at one position of its log, read by workers whose sessions see the same.
 
 One session locks the tables while all others open their views, so that all are of one moment: the tasks wait
 for each other there. Each reads its share of the tables' chunks, and writes a number for each row.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-_LOCK_WAIT = 5  # seconds for each table: as long, behind this lock, wait those who write to it
+_LOCK_WAIT = 5  # seconds for each table: writers behind this lock wait as long
 _LOCK_TRIES = 10
 _PAUSE = 2.0  # seconds between them, in which others write
 _BUSY = frozenset((1205, 1213))  # the lock was not to be had in time, or by a deadlock
@@ -63,7 +63,7 @@ class Viewed:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a worker says of a chunk: its file, or why it cannot be read."""
+    """A worker's report about a chunk: its file, or why it cannot be read."""
 
     table: str
     name: str | None = None

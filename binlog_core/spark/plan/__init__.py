@@ -1,1 +1,1 @@
-"""What is to be read: parts of logs, and what holds where each begins."""
+"""The parts of logs to read, and the definitions and transactions at the start of each."""

@@ -130,7 +130,7 @@ class _Heard(NamedTuple):
 
 
 class _Ears(Definitions):
-    """Stands where definitions stand that follow statements, and keeps those."""
+    """Takes the place of definitions that follow statements, and keeps the statements."""
 
     def __init__(self) -> None:
         super().__init__({})
@@ -183,7 +183,7 @@ def from_text(text: str) -> DdlTracker:
 
 
 def _plain(one: Any) -> dict[str, Any]:
-    """The fields of a definition that say something."""
+    """The fields of a definition that differ from their defaults."""
     found = {}
     for about in fields(one):
         value = getattr(one, about.name)

@@ -54,7 +54,7 @@ class Part:
 
 
 def plan_logs(paths: Iterable[str], options: SourceOptions, *, divided: bool = False) -> list[Split]:
-    """Logs in order, whole or divided by size alone, numbered as `options` say, from its start offset on.
+    """Logs in order, complete or divided by size alone, numbered as `options` say, from its start offset on.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def _divided(paths: list[str], options: SourceOptions, run: Run) -> list[Part]:
 
 
 def _from_position(splits: list[Split], position: int) -> list[Split]:
-    """The splits without what is before a position in the first log at which a transaction begins."""
+    """The splits without the part before a position in the first log at which a transaction begins."""
     first = splits[0]
     ends = [s.end for s in splits if s.path == first.path]
     if ends[-1] is not None and ends[-1] < position:

@@ -1,4 +1,4 @@
-"""What a logged statement does to one table."""
+"""The effect of a logged statement on one table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PARTITION_VERBS = ("CONVERT", "DROP", "EXCHANGE", "TRUNCATE")
 
 @dataclass(frozen=True, slots=True)
 class TableStatement:
-    """What a statement does to the tables that it names.
+    """The effect of a statement on the tables that it names.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def spelling_of(*tables: str) -> Callable[[str], str]:
 
 
 def kind_of(statement: LoggedStatement, table: str) -> Kind | None:
-    """What a statement does to a table; None: nothing."""
+    """The effect of a statement on a table; None: it has none."""
     if changes_rows(statement.sql.encode()):
         return "unknown" if _names(statement, table) else None
     told = read_statement(statement.sql, statement.database, statement.sql_mode)

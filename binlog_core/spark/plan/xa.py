@@ -100,7 +100,7 @@ class XaHistory:
 
     @property
     def open(self) -> list[Open]:
-        """What is prepared and has not ended where following has ended."""
+        """The transactions that are prepared and have not ended at the end of following."""
         return [
             Open(name_within(one.log.path), one.begin, one.last, kind, gtrid.hex(), bqual.hex())
             for (kind, gtrid, bqual), one in self._open.items()

@@ -219,7 +219,7 @@ class Fitter:
         return _Fit(columns, rescued, narrow)
 
     def _rescued(self, chunk: Chunk, fit: _Fit) -> pa.Array:
-        """JSON of what the columns cannot hold: unknown columns, misfits, dates that no calendar has."""
+        """JSON of values that the columns cannot hold: unknown columns, misfits, invalid dates."""
         pa = import_pyarrow()
         count = chunk.batch.num_rows
         found: list[dict[str, Any] | None] = [None] * count
@@ -308,14 +308,14 @@ def widened(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def narrows(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a type holds some of the values of another: a whole number in fewer digits."""
+    """Whether a type can hold some values of another: an integer with fewer digits."""
     types = import_pyarrow().types
     whole = types.is_signed_integer(source) or (types.is_decimal(source) and not source.scale)
     return bool(whole and types.is_signed_integer(target))
 
 
 def held(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Which whole numbers a narrower integer type holds; null for null."""
+    """Which integers fit a narrower integer type; null for null."""
     import pyarrow.compute as pc
 
     pa = import_pyarrow()

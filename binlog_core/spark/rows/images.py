@@ -23,7 +23,7 @@ Images = Literal["both", "after", "keychange"]
 
 
 class Selected(NamedTuple):
-    """Row images of a batch that are handed over.
+    """Row images of a batch that are returned.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def key_columns(batch: ChangeBatch, key: Sequence[str] | None) -> list[Column]:
 
 
 def _key_changed(batch: ChangeBatch, before: NDArray[np.intp], key: Iterable[Column]) -> NDArray[np.bool_]:
-    # The record after a preimage is its postimage. What a postimage lacks has not changed.
+    # The record after a preimage is its postimage. Columns that a postimage lacks have not changed.
     after = before + 1
     changed = np.zeros(len(before), np.bool_)
     for column in key:

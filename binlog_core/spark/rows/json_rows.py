@@ -1,4 +1,4 @@
-"""Rows of all tables in one DataFrame: what was before and after as JSON. Convenient, and slow."""
+"""Rows of all tables in one DataFrame: before and after as JSON. Convenient, but slow."""
 
 from __future__ import annotations
 

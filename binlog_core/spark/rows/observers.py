@@ -1,4 +1,4 @@
-"""What is noted while a split is read: statements between the rows, and places of damage."""
+"""Notes taken while a split is read: statements between the rows, and places of damage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...schema.definitions import Definitions
 
 
 class LoggedStatement(NamedTuple):
-    """A logged statement that may change what a table is or holds.
+    """A logged statement that may change a table or its contents.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class LoggedStatement(NamedTuple):
 
 
 class StatementRecorder(Definitions):
-    """Stands where the definitions stand that follow statements: notes them, and passes all on.
+    """Takes the place of the definitions that follow statements: notes the statements, and passes all on.
 
     Parameters
     ----------

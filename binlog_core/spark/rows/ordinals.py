@@ -86,7 +86,7 @@ class OrdinalsOfAll(Ordinals):
         self._seen = np.empty(0, _PLACE), np.empty(0, np.int64)  # of the last group that was needed
 
     def number(self, batches: Sequence[ChangeBatch]) -> list[NDArray[np.int64]]:
-        """As of `Ordinals`."""
+        """The same as in `Ordinals`."""
         wanted = [_places(batch) for batch in batches]
         if not wanted:
             return []

@@ -28,7 +28,7 @@ class Prepared(NamedTuple):
 
 
 class XaRows:
-    """What becomes of rows of prepared transactions.
+    """The outcome for rows of prepared transactions.
 
     Parameters
     ----------

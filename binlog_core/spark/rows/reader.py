@@ -57,7 +57,7 @@ class _Selection(Selection):
 
 
 def selection_of(options: ReadOptions, split: Split) -> Selection:
-    """What is read from a split: the transactions that begin in it."""
+    """The rows of a split: of the transactions that begin in it."""
     return _Selection(
         tables=options.tables,
         exclude_tables=options.exclude_tables,
@@ -85,7 +85,7 @@ def _within(selection: Selection, bounds: SplitBounds | None) -> Selection:
 
 
 class Chunk(NamedTuple):
-    """Rows of one table, with what statistics need.
+    """Rows of one table, with data for statistics.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class Chunk(NamedTuple):
     filled: bool
 
     def absent(self) -> pa.Array:
-        """Names of the columns that each row lacks: a list of string, null where it is whole."""
+        """Names of the columns that each row lacks: a list of strings, null if it is complete."""
         return absent_names(self.source, self.rows, filled=self.filled)
 
 
@@ -254,7 +254,7 @@ class SplitRows:
     def _chosen(
         self, decoder: LogDecoder, definitions: Definitions | None, bounds: SplitBounds | None
     ) -> Iterator[Group]:
-        """Without what an index shows to be of no interest."""
+        """The groups, without ranges in which an index shows no match."""
         selection = _within(selection_of(self._by, self.split), bounds)
         if not (self._indexed and selection.narrows):
             yield from decoder.groups()
@@ -352,7 +352,7 @@ class SplitRows:
                     " schema, or unnamed='positions' for c0, c1 …",
                     **where,
                 )
-            if column.name.lower() in self._own_names:  # Spark does not tell names apart by case
+            if column.name.lower() in self._own_names:  # Spark does not distinguish names by case
                 raise SchemaError(
                     "a column of the table has the name of a change column", column=column.name, **where
                 )

@@ -37,7 +37,7 @@ class Timeline:
     tables: dict[str, Steps]
 
     def part(self, split: Split) -> Timeline:
-        """As much as the reader of a split needs."""
+        """The part that the reader of a split needs."""
         start = split.version_base + split.start
         # Its last transaction may end after it.
         end = split.version_base + _NO_END

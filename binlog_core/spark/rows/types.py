@@ -26,7 +26,7 @@ _BIGINT_UNSIGNED_DIGITS = 20
 
 
 def lake_type(column: Column) -> pa.DataType:
-    """The Arrow type of a column in a lake; one that Spark has a type of its own for.
+    """The Arrow type of a column in a lake: one for which Spark has a type.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def key_metadata(place: int) -> dict[bytes, bytes]:
-    """What a column's field says of its place in the primary key, from 0; in Spark's own manner."""
+    """Field metadata with a column's place in the primary key, from 0, in Spark's form."""
     return {_SPARK_METADATA: json.dumps({KEY_METADATA: place}).encode()}
 
 
@@ -217,7 +217,7 @@ def _references(array: pa.Array) -> pa.Array | None:
 
 
 def _most_member_bytes(array: pa.Array) -> int:
-    """What an ENUM or SET column takes as texts at most; 0 of others."""
+    """The most bytes that an ENUM or SET column can take as text; 0 for others."""
     import pyarrow.compute as pc
 
     found = _references(array)

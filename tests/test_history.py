@@ -230,7 +230,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.column("op").to_pylist() == [line["op"] for line in lines]
     then = run("history", "shop.t", "id=20", logs, "--as-of", f"{UUID}:3").lines
     assert then == ["id: 20", "a: 1", "b: 'x'"]
-    assert run("history", "shop.t", "id=20", logs, "--as-of", f"{UUID}:2").lines == ["no row id=20 then"]
+    assert run("history", "shop.t", "id=20", logs, "--as-of", f"{UUID}:2").lines == [
+        "no row id=20 at that time"
+    ]
     ran = run("history", "shop.t", "id=99", logs)
     assert (ran.code, "no change of id=99" in ran.err) == (1, True)
     for wrong in (("shop.t", logs), ("shop.t", "id=1"), ("t", "id=1", logs), ("shop.t", "id=1", "-")):

@@ -380,19 +380,17 @@ class FileSource(Source):
     def _fetch(self, size: int) -> bytes:
         handle = self._open_handle()
         try:
-            data: Any = handle.read(size)  # a file object of the caller may give anything
+            given: Any = handle.read(size)  # a file object of the caller may give anything
         except (OSError, ValueError) as exc:
             raise BinlogError(f"cannot be read: {exc}", path=self.path) from exc
-        if data is None:  # a non-blocking stream has nothing just now
+        if given is None:  # a non-blocking stream has nothing just now
             return b""
-        if not isinstance(data, bytes):
-            if isinstance(data, str):
-                raise BinlogError("the file object returns text: open it in binary mode", path=self.path)
-            data = bytes(data)
+        if isinstance(given, str):
+            raise BinlogError("the file object returns text: open it in binary mode", path=self.path)
+        data = given if isinstance(given, bytes) else bytes(given)
         if len(data) > size:
             raise BinlogError(
-                f"the file object returned {len(data)} bytes: expected at most {size}",
-                path=self.path,
+                f"the file object returned {len(data)} bytes: expected at most {size}", path=self.path
             )
         return data
 

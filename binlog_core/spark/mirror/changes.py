@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from ..._decode.boundaries import last_checkpoint
-from ..._exports.manifests import MIRROR
 from ..._sources.archives import timeline_among
 from ..._sources.log_names import name_within, unpacked
 from ..._sources.places import place_of as place_at
@@ -34,7 +33,7 @@ from ..plan.xa import PreparedBeforeError, XaHistory
 from ..rows.types import import_pyarrow
 from ..workers import Run, call_tasks, run_here, settle
 from .raw import RawWriter
-from .state import GTIDS, Lake, Offset
+from .state import CHANGES, GTIDS, Lake, Offset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -270,9 +269,8 @@ def decode(
     BinlogError
         The log is damaged, or, with its name, a table cannot be decoded.
     """
-    folder = lake.own("changes")
-    lake.remove("changes")
-    lake.filesystem.create_dir(f"{lake.path}/{MIRROR}/changes", recursive=True)
+    folder = lake.own(CHANGES)
+    lake.make(CHANGES)
     parts = plan.parts(start, end)
     if not parts:
         return Decoded(folder, {}, (), by_case)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..._tables.full_names import full_name
-from ...errors import BinlogError, MirrorError, SchemaError, ServerError
+from ...errors import BinlogError, MirrorError, SchemaError, ServerError, UnreachableError
 from ...report import BinlogWarning
 from ...schema.ddl import DdlTracker
 from ...schema.table_definitions import TableSchema
@@ -27,7 +27,7 @@ from .history import History
 from .joining import compact
 from .losses import check_filters, check_settings, warn_of_cascades
 from .marks import Mark, check_server, identity, place_of, take_mark
-from .state import GTIDS, Lake, MirrorState, Offset, TableState
+from .state import CHANGES, GTIDS, Lake, MirrorState, Offset, TableState
 from .values import set_for_reading
 
 if TYPE_CHECKING:
@@ -97,7 +97,11 @@ class Mirroring:
         self._history = History(session, lake, state.id) if state.history else None
         self.mariadb = False
         self.old = False  # MySQL before 5.7
-        self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state)]  # to be removed
+        # To be removed: what a run that was killed left, at first.
+        self._left: list[Callable[[], None]] = [
+            partial(remove_notes, lake, state),
+            partial(lake.remove, CHANGES),
+        ]
         self._missed: Counter[str] = Counter()  # how often a table was gone or changed when it was copied
         self._by_case = False  # the server distinguishes names of tables by case
 
@@ -131,9 +135,16 @@ class Mirroring:
             self.archive()
 
     def follow(self) -> None:
-        """Continue until stopped."""
+        """Continue until stopped. A server that is lost is waited for, as long as `Address.reconnect` says."""
+        lost_at: float | None = None
         while not self._stop.is_set():
-            self.until_now()
+            try:
+                self.until_now()
+                lost_at = None
+            except UnreachableError:
+                lost_at = time.monotonic() if lost_at is None else lost_at
+                if not self.server or time.monotonic() - lost_at >= self.address.reconnect:
+                    raise
             self._stop.wait(_PAUSE)
 
     def _save(self) -> None:
@@ -435,7 +446,7 @@ class Mirroring:
             self.state.offsets[version] = work["end"] if known is None else merged(known, work["end"], names)
         self.state.round = None
         self._save()
-        self._lake.remove("changes")
+        self._lake.remove(CHANGES)
 
     def _decoded(
         self, plan: LogPlan, tables: list[TableState], start: dict[str, Any], end: dict[str, Any]

@@ -24,6 +24,7 @@ from ..lake.table import FileTable
 
 _STATE, _LOCK = "state.json", "lock"
 ARCHIVE = "archive"
+CHANGES = "changes"  # of the current round
 _HISTORY = "history"  # the directory of a table has a dot in its name
 _FORMAT = 1
 FORMATS = ("delta", "iceberg")
@@ -278,6 +279,20 @@ class Lake:
         try:
             self.filesystem.create_dir(folder, recursive=True)
             write_whole(self.filesystem, f"{folder}/{_STATE}", text)
+        except OSError as error:
+            raise MirrorError(f"the lake cannot be written: {error}", path=self.uri) from error
+
+    def make(self, name: str) -> None:
+        """Make one of the mirror's own folders, empty.
+
+        Raises
+        ------
+        MirrorError
+            It cannot be made.
+        """
+        self.remove(name)
+        try:
+            self.filesystem.create_dir(f"{self.path}/{MIRROR}/{name}", recursive=True)
         except OSError as error:
             raise MirrorError(f"the lake cannot be written: {error}", path=self.uri) from error
 

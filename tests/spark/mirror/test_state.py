@@ -96,3 +96,15 @@ def test_a_lake_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
         Lake(str(tmp_path / "file")).locked(),
     ):
         pass
+
+
+def test_a_folder_that_cannot_be_made_is_a_mirrors_error(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    (tmp_path / "_mirror" / "changes").mkdir(parents=True)
+    (tmp_path / "_mirror" / "changes" / "left").touch()
+    lake.make("changes")
+    assert list((tmp_path / "_mirror" / "changes").iterdir()) == []
+    lake.remove("changes")
+    (tmp_path / "_mirror" / "changes").touch()
+    with pytest.raises(MirrorError, match="the lake cannot be written"):
+        lake.make("changes")

@@ -1,0 +1,60 @@
+"""A mirror at work without a server: what a killed run left, and a server that is away for a time."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from binlog_core import UnreachableError
+from binlog_core.server.address import Address
+from binlog_core.spark.mirror import mirroring
+from binlog_core.spark.mirror.mirroring import Mirroring
+from binlog_core.spark.mirror.state import Lake, MirrorState
+
+NOTHING: Any = None
+
+
+def begun(folder: Path, stop: threading.Event, reconnect: float = 300) -> Mirroring:
+    address = Address.of("mysql://root@db1", {"reconnect": reconnect})
+    state = MirrorState("id", "mysql://root@db1", ("shop.*",), "archive")
+    return Mirroring(NOTHING, Lake(str(folder)), state, address, NOTHING, stop)
+
+
+def test_the_changes_of_a_killed_round_are_removed(tmp_path: Path) -> None:
+    left = tmp_path / "_mirror" / "changes"
+    left.mkdir(parents=True)
+    (left / "00000-a0.arrow").touch()
+    begun(tmp_path, threading.Event())._tidy()
+    assert not left.exists()
+
+
+@pytest.mark.parametrize(("reached", "reconnect", "passes"), [(True, 300, 4), (True, 0, 2), (False, 300, 2)])
+def test_a_server_that_is_lost_is_waited_for(
+    reached: bool, reconnect: float, passes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first pass succeeds, or had not reached a server; then the server is away for two passes."""
+    stop, seen = threading.Event(), []
+    work = begun(tmp_path, stop, reconnect)
+
+    def until_now() -> None:
+        seen.append(work.server)
+        if len(seen) == 1:
+            work.server = "uuid" if reached else ""
+        elif len(seen) < 4:
+            raise UnreachableError("the server does not answer")
+        else:
+            stop.set()
+
+    monkeypatch.setattr(mirroring, "_PAUSE", 0)
+    monkeypatch.setattr(work, "until_now", until_now)
+    if passes == 4:
+        work.follow()
+    else:
+        with pytest.raises(UnreachableError):
+            work.follow()
+    assert len(seen) == passes

@@ -97,7 +97,7 @@ class Mirroring:
         self._history = History(session, lake, state.id) if state.history else None
         self.mariadb = False
         self.old = False  # MySQL before 5.7
-        # To be removed: what a run that was killed left, at first.
+        # To be removed: at first, what a run that was killed left.
         self._left: list[Callable[[], None]] = [
             partial(remove_notes, lake, state),
             partial(lake.remove, CHANGES),
@@ -135,7 +135,7 @@ class Mirroring:
             self.archive()
 
     def follow(self) -> None:
-        """Continue until stopped. A server that is lost is waited for, as long as `Address.reconnect` says."""
+        """Continue until stopped; wait for a lost server, at most `Address.reconnect` seconds."""
         lost_at: float | None = None
         while not self._stop.is_set():
             try:

@@ -98,10 +98,7 @@ class Mirroring:
         self.mariadb = False
         self.old = False  # MySQL before 5.7
         # To be removed: at first, what a run that was killed left.
-        self._left: list[Callable[[], None]] = [
-            partial(remove_notes, lake, state),
-            partial(lake.remove, CHANGES),
-        ]
+        self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state), self._remove_changes]
         self._missed: Counter[str] = Counter()  # how often a table was gone or changed when it was copied
         self._by_case = False  # the server distinguishes names of tables by case
 
@@ -446,6 +443,9 @@ class Mirroring:
             self.state.offsets[version] = work["end"] if known is None else merged(known, work["end"], names)
         self.state.round = None
         self._save()
+        self._remove_changes()
+
+    def _remove_changes(self) -> None:
         self._lake.remove(CHANGES)
 
     def _decoded(

@@ -26,6 +26,7 @@ from .changes import Changes
 from .file_target import FileTarget
 from .files import respelt
 from .jobs import Folder, Here, InMemory, Jobs, OnSpark
+from .keys import unfit
 from .staging import BUCKETS, AppliedStatement, Stager
 from .statements import ApplyStopped, OnAlter, OnDrop, Rules, follow
 
@@ -191,7 +192,7 @@ def apply_images(
     staged = pa.schema([*own, *extra])
     for kind in (staged.field(name).type for name in keys):
         if pa.types.is_nested(kind):  # a SET
-            raise ValueError(f"a column of type {kind} cannot be a key: name other keys")
+            raise unfit(kind)
     place: AbstractContextManager[Any]
     buckets = BUCKETS
     if not isinstance(jobs, Here):

@@ -33,6 +33,11 @@ def hashes(columns: Sequence[pa.Array]) -> NDArray[np.uint64]:
     return found
 
 
+def unfit(kind: pa.DataType) -> ValueError:
+    """The error for a column of a type that is not a key."""
+    return ValueError(f"a column of type {kind} cannot be a key: name other keys")
+
+
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     values = (values ^ values >> np.uint64(30)) * _FIRST
     values = (values ^ values >> np.uint64(27)) * _SECOND
@@ -57,10 +62,10 @@ def _words(column: pa.Array) -> NDArray[np.uint64]:
     elif types.is_timestamp(kind):
         column = column.cast(pa.int64())
     elif types.is_floating(kind):
-        column = pa.array(column.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0)  # no -0.0
-        return np.asarray(column.to_numpy().view(np.uint64))
+        numbers = _with_one_zero(column).to_numpy(zero_copy_only=False)
+        return np.asarray(numbers.astype(np.float64).view(np.uint64))
     elif not types.is_integer(kind):
-        raise ValueError(f"a column of type {kind} cannot be a key: name other keys")
+        raise unfit(kind)
     values = column.fill_null(0).to_numpy(zero_copy_only=False)
     return np.asarray(values.astype(np.int64).view(np.uint64))
 

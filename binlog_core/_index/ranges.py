@@ -13,7 +13,7 @@ import numpy as np
 from .._core._index import find_header, told_by_headers
 from .._format.event_header import FIRST_EVENT
 from .._format.event_types import GTID_EVENTS, EventType
-from .._walk.event_walk import DESCRIPTORS, Damage, Run, begins_in, walk
+from .._walk.event_walk import DESCRIPTORS, Damage, Run, begins_in, by_code, walk
 from ..errors import BinlogError
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ _ENDS = (
     EventType.XID,
     EventType.XA_PREPARE,
 )  # no transaction is open after it
-_IS_GTID = np.isin(np.arange(256), list(GTID_EVENTS)).view(np.uint8)
-_IS_DESCRIPTOR = np.isin(np.arange(256), list(DESCRIPTORS)).view(np.uint8)
+_IS_GTID = by_code(GTID_EVENTS).view(np.uint8)
+_IS_DESCRIPTOR = by_code(DESCRIPTORS).view(np.uint8)
 
 
 @dataclass(slots=True)

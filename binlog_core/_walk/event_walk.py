@@ -5,7 +5,7 @@ Like rows, it follows the rules of `Track`: see there for torn tails and for rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -61,6 +61,14 @@ def begins_in(run: Run) -> np.ndarray:
     window = np.frombuffer(run.window, np.uint8)
     found[found] = (window[ends[:, None] + np.arange(-len(_BEGIN), 0)] == _BEGIN).all(axis=1)
     return found
+
+
+def by_code(types: Iterable[int]) -> np.ndarray:
+    """Whether each type code, from 0 to 255, is one of some types.
+
+    A table to look up the codes of each run: `np.isin` over its headers would take longer than all else.
+    """
+    return np.isin(np.arange(256), list(types))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from .._format.compression import payload_chunks
 from .._format.event_header import HEADER
 from .._format.event_types import EventType
 from .._format.format_description import FormatDescription
+from .._format.statements import may_change_definitions
 from ..errors import BinlogError, DecodeError
-from ..events import EventHeader, GtidEvent, OpaqueEvent, parse_event
-from .event_walk import ALL, DESCRIPTORS, Part, Run, RunFilter, runs_of
+from ..events import EventHeader, GtidEvent, OpaqueEvent, QueryEvent, parse_event
+from .event_walk import ALL, DESCRIPTORS, Part, Run, RunFilter, begins_in, by_code, runs_of
 from .packed import PackedEvents
 from .track import DAMAGED_LENGTH, Track
 
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
     from ..events import Event
 
 _COMMIT_TIMED = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED)
-_CODES = np.arange(256)  # np.isin over the headers of each run would take longer than all else
-_IS_BOUND = np.isin(
-    _CODES, (*_COMMIT_TIMED, *DESCRIPTORS, EventType.ROTATE, EventType.STOP, EventType.PREVIOUS_GTIDS)
+_IS_BOUND = by_code(
+    (*_COMMIT_TIMED, *DESCRIPTORS, EventType.ROTATE, EventType.STOP, EventType.PREVIOUS_GTIDS)
 )
+_STATEMENTS = (EventType.QUERY, EventType.MARIADB_QUERY_COMPRESSED)
 
 
 def events_of(
@@ -42,9 +43,16 @@ def events_of(
     With `types` or `where`, other events are skipped without parsing.
     """
     commits = _CommitTimes(track)
-    wanted = None if types is None else np.isin(_CODES, [*types, EventType.TRANSACTION_PAYLOAD])
+    wanted = None if types is None else by_code((*types, EventType.TRANSACTION_PAYLOAD))
     for run in runs_of(track, part):
         yield from _events_in(run, track, types, wanted, where, commits)
+
+
+def definition_statements(track: Track, part: Part = ALL) -> Iterator[QueryEvent]:
+    """The statements that may change definitions. BEGIN, most statements of MySQL's logs, is not parsed."""
+    for event in events_of(track, _STATEMENTS, lambda run: ~begins_in(run), part):
+        if isinstance(event, QueryEvent) and may_change_definitions(event.query_bytes):
+            yield event
 
 
 def _events_in(

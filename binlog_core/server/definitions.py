@@ -16,10 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection
 from .._format.event_header import FIRST_EVENT
-from .._format.event_types import EventType
-from .._format.statements import may_change_definitions
-from .._walk.event_walk import begins_in
-from .._walk.typed_events import events_of
+from .._walk.typed_events import definition_statements
 from ..events import QueryEvent
 from ..limits import Limits
 from ..report import Report
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
     from .._tables.tables import Table
     from ..schema.table_definitions import TableSchema
 
-_STATEMENTS = frozenset((EventType.QUERY, EventType.MARIADB_QUERY_COMPRESSED))
 _MOST_TRIES = 5  # seconds in which to ask for the tables while none is changed
 
 
@@ -162,9 +158,8 @@ class History:
                     verify_checksum=False,
                     skip_errors=True,
                 )
-                for event in events_of(decoder.track, _STATEMENTS, lambda run: ~begins_in(run)):
-                    if isinstance(event, QueryEvent) and may_change_definitions(event.query_bytes):
-                        self._note(event, source.path)
+                for event in definition_statements(decoder.track):
+                    self._note(event, source.path)
                 if source.next_file is None:
                     break
             self._end = stream.file, stream.position

@@ -30,7 +30,7 @@ from ..rows.prepared import Prepared
 from ..workers import Run, run_here
 
 _GTIDS = tuple(GTID_EVENTS)
-_IS_GTID = np.isin(np.arange(256), _GTIDS)
+_IS_GTID = event_walk.by_code(_GTIDS)
 _END = re.compile(
     r"XA\s+(?P<how>COMMIT|ROLLBACK)\s+X'(?P<gtrid>[0-9a-f]*)'\s*,\s*X'(?P<bqual>[0-9a-f]*)'\s*,\s*(?P<format>\d+)",
     re.IGNORECASE,

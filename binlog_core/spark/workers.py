@@ -104,12 +104,12 @@ def _outcome(function: Callable[[Any], Any], given: Any) -> tuple[bool, Any]:
 
 def _work(function: Callable[[Any], Any], task: Any) -> tuple[bool, Any]:
     outcome = _outcome(function, task)
-    settle()
+    _settle()
     return outcome
 
 
 @cache
-def settle() -> None:
+def _settle() -> None:
     """Once in each worker: what is loaded by now stays, and is not looked through again.
 
     Spark has its workers collect garbage after each task: 40 ms for our modules and Arrow's.

@@ -18,6 +18,10 @@ class Here:
         self._tasks = list(tasks)
         return self
 
+    def map(self, function: Any) -> Here:
+        self._found = [function(task) for task in self._tasks]
+        return self
+
     def mapPartitions(self, function: Any) -> Here:
         self._found = list(function(iter(self._tasks)))
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from glob import escape
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,7 +31,7 @@ from ..plan.definitions import from_text, to_text
 from ..plan.parts import Part
 from ..plan.xa import PreparedBeforeError, XaHistory
 from ..rows.types import import_pyarrow
-from ..workers import Run, call_tasks, run_here, settle
+from ..workers import Run, call_tasks, run_here
 from .raw import RawWriter
 from .state import CHANGES, GTIDS, Lake, Offset
 
@@ -202,21 +202,19 @@ def merged(offset: Offset, other: Offset, tables: Iterable[tuple[str, str]]) -> 
 
 @dataclass(frozen=True)
 class _PartWriter:
-    """The function for ``mapPartitions``: an error that the log or a table is to blame for is a result."""
+    """The function for `call_tasks`: an error that the log or a table is to blame for is a result."""
 
     writer: SplitWriter = field(repr=False)
 
-    def __call__(self, parts: Iterable[Part]) -> Iterator[WrittenSplit | BinlogError]:
-        for part in parts:
-            options = replace(self.writer.options, prepared={part.split.path: part.prepared})
-            if part.definitions is not None:
-                options = replace(options, schema=part.definitions)
-            writer = replace(self.writer, options=options, exact=part.exact)
-            try:
-                yield writer.write(part.split, attempt_name())
-            except BinlogError as error:
-                yield error
-        settle()
+    def __call__(self, part: Part) -> WrittenSplit | BinlogError:
+        options = replace(self.writer.options, prepared={part.split.path: part.prepared})
+        if part.definitions is not None:
+            options = replace(options, schema=part.definitions)
+        writer = replace(self.writer, options=options, exact=part.exact)
+        try:
+            return writer.write(part.split, attempt_name())
+        except BinlogError as error:
+            return error
 
 
 @dataclass(frozen=True)
@@ -281,11 +279,10 @@ def decode(
         parts=RawWriter,
         storage_options=lake.storage_options,
     )
-    job = session.sparkContext.parallelize(parts, len(parts)).mapPartitions(_PartWriter(writer))
     files: dict[str, list[FileStatistics]] = {}
     statements: set[ToldStatement] = set()
     try:
-        results = job.collect()
+        results = call_tasks(session, _PartWriter(writer), parts)
     except Exception as error:
         raise MirrorError(f"the Spark job failed: {type(error).__name__}") from error
     for one in results:

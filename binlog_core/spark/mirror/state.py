@@ -245,7 +245,7 @@ class Lake:
     def folder(self, state: TableState, history: int = 0) -> Folder:
         """A table's files."""
         uri = self.table(state, history)
-        if self._catalog is None:
+        if self.is_delta:
             return Folder(uri, delta_options(self.storage_options), delta=True)
         return Folder(uri, self.storage_options)
 
@@ -276,11 +276,9 @@ class Lake:
         if state.archive == self.own(ARCHIVE):  # wherever the lake is moved
             found["archive"] = None
         text = json.dumps(found).encode()  # with indent= it takes ten times as long
-        try:
+        with _writing(self.uri):
             self.filesystem.create_dir(folder, recursive=True)
             write_whole(self.filesystem, f"{folder}/{_STATE}", text)
-        except OSError as error:
-            raise MirrorError(f"the lake cannot be written: {error}", path=self.uri) from error
 
     def make(self, name: str) -> None:
         """Make one of the mirror's own folders, empty.
@@ -291,10 +289,8 @@ class Lake:
             It cannot be made.
         """
         self.remove(name)
-        try:
+        with _writing(self.uri):
             self.filesystem.create_dir(f"{self.path}/{MIRROR}/{name}", recursive=True)
-        except OSError as error:
-            raise MirrorError(f"the lake cannot be written: {error}", path=self.uri) from error
 
     def remove(self, name: str) -> None:
         """Remove one of the mirror's own folders, if it exists.
@@ -307,11 +303,9 @@ class Lake:
         from pyarrow.fs import FileType
 
         path = f"{self.path}/{MIRROR}/{name}"
-        try:
+        with _writing(path):
             if self.filesystem.get_file_info(path).type is FileType.Directory:
                 self.filesystem.delete_dir(path)
-        except OSError as error:
-            raise MirrorError(f"the lake cannot be written: {error}", path=path) from error
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -327,11 +321,9 @@ class Lake:
             return
         import fcntl
 
-        try:
+        with _writing(self.uri):
             self.filesystem.create_dir(f"{self.path}/{MIRROR}", recursive=True)
             lock = open(f"{self.path}/{MIRROR}/{_LOCK}", "w")  # noqa: SIM115  (closed below)
-        except OSError as error:
-            raise MirrorError(f"the lake cannot be written: {error}", path=self.uri) from error
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -341,6 +333,15 @@ class Lake:
         finally:
             with suppress(OSError):  # nothing was written
                 lock.close()
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[None]:
+    """Raise failures to write as the mirror's own error."""
+    try:
+        yield
+    except OSError as error:
+        raise MirrorError(f"the lake cannot be written: {error}", path=path) from error
 
 
 def new_state(server: str, patterns: tuple[str, ...], archive: str) -> MirrorState:

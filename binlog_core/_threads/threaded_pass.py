@@ -36,7 +36,7 @@ _MOST_SAID = 65536  # reports about definitions that are remembered, so that eac
 _running: WeakSet[ThreadedPass] = WeakSet()
 
 
-class Dropped(Exception):
+class _Dropped(Exception):
     """The rest of a part is no longer needed."""
 
 
@@ -188,7 +188,7 @@ class ThreadedPass:
                             del item
                             yield True
                 except Exception as error:
-                    if not isinstance(error, Dropped):
+                    if not isinstance(error, _Dropped):
                         part.error = error
                     if reader is not None:  # a decoder that was stopped inside a part is no longer useful
                         reader.source.close()
@@ -261,7 +261,7 @@ class ThreadedPass:
     def _put(self, part: Part, item: Item) -> None:
         with self._lock:
             if part.dropped or self._stopping:
-                raise Dropped
+                raise _Dropped
             part.items.append(item)
             if item.group is not None and len(item.group.batches) >= _MANY_BATCHES:
                 self._in_one = part.file
@@ -273,7 +273,7 @@ class ThreadedPass:
 
     def _check_wanted(self) -> None:
         if self._stopping:
-            raise Dropped
+            raise _Dropped
 
     # ------------------------------------------------------------ returning groups
 

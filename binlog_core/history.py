@@ -93,7 +93,7 @@ def history(
     SchemaError
         The columns are not the table's primary key, or the table does not exist.
     ConditionError
-        The table does not have the column, or a value does not fit its column.
+        No definition of the table in the logs has the column, or a value does not fit its column.
     BinlogError
         Reading the logs failed, or the row had more than 1000 keys.
     """
@@ -112,6 +112,12 @@ def _history(
         pairs = [
             (names.values(c.before), names.values((c.before or {}) | (c.after or {}))) for c in log.rows()
         ]
+    if names.unmet():  # a definition outside the range may have it
+        everywhere = cast("RangeOptions", {**options, "start": None, "stop": None})
+        with open_changes(tables=named, where=moves, **everywhere) as log:
+            for _ in log.rows():
+                pass
+        names.check(table)
     keys = _keys_of(wanted, pairs)
     if len(keys) > _MOST_KEYS:
         raise SchemaError(f"the row had more than {_MOST_KEYS} keys", table=table)
@@ -198,6 +204,7 @@ class _KeyNames:
     def __init__(self, columns: Iterable[str]) -> None:
         self.columns = tuple(columns)
         self._others: dict[tuple[str, ...], None] = {}  # names of other definitions
+        self._met: set[str] = set()  # the names, in small letters, that some definition has
 
     def of(self, table: Table) -> tuple[str, ...]:
         """In a definition: a column of the primary key that has another name is the one that is missing."""
@@ -205,6 +212,7 @@ class _KeyNames:
         key = table.primary_key or ()
         small = {name.lower() for name in self.columns}
         missing = [name for name in self.columns if name.lower() not in own]
+        self._met |= small & own
         others = [name for name in key if name.lower() not in small]
         if not missing or len(missing) != len(others):
             return self.columns
@@ -226,6 +234,18 @@ class _KeyNames:
     def condition(self, text: Callable[[Iterable[str]], str]) -> Condition:
         """A condition on the key, in the names of each definition."""
         return _KeyCondition(self, text)
+
+    def unmet(self) -> str | None:
+        """A name that was taken for an earlier or later name of a column, but no definition so far has it."""
+        return next((n for n in self.columns if self._others and n.lower() not in self._met), None)
+
+    def check(self, table: str) -> None:
+        """Refuse a name that no definition has."""
+        if (name := self.unmet()) is not None:
+            key = ", ".join(next(iter(self._others)))
+            raise ConditionError(
+                f"no definition of the table has the column {name!r}; its primary key is {key}", table=table
+            )
 
     def note(self, names: tuple[str, ...]) -> None:
         """Note a definition with these names."""

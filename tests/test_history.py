@@ -14,6 +14,7 @@ from support.writer import Log, Table
 import binlog_core.history as history_module
 from binlog_core import ConditionError, SchemaError
 from binlog_core.history import history, row_as_of
+from binlog_core.index import index
 
 UUID = "00112233-4455-6677-8899-aabbccddeeff"
 COLUMNS: list[Any] = [("id", "INT"), ("a", "INT"), ("b", "VARCHAR(20)")]
@@ -169,6 +170,34 @@ def test_a_key_of_several_columns_and_what_is_not_the_key(tmp_path: Path) -> Non
         history(data, "shop.lines", {"v": 0})
     with pytest.raises(ConditionError, match="nope"):
         history(data, "shop.lines", {"nope": 0})
+
+
+def test_a_name_that_no_definition_has_is_not_another_name_of_the_key(tmp_path: Path) -> None:
+    logs = folder(tmp_path)
+    with pytest.raises(ConditionError, match=r"no definition of the table has the column 'nope'; .* is id "):
+        history(logs, "shop.t", {"nope": 20})
+    with pytest.raises(ConditionError, match="nope"):
+        row_as_of(logs, "shop.t", {"nope": 20}, 1 << 40)
+    index(logs)
+    with pytest.raises(ConditionError, match="nope"):
+        history(logs, "shop.t", {"nope": 20})
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_key_may_have_a_name_that_only_rows_outside_the_range_have(tmp_path: Path, indexed: bool) -> None:
+    for number, name in enumerate(("id", "order_id"), 1):
+        log = Log("8.4.0")
+        log.begin()
+        log.insert(Table("shop", "t", [(name, "INT")], primary_key=[name]), [{name: number}])
+        log.commit()
+        (tmp_path / f"bin.{number:06}").write_bytes(log.getvalue())
+    if indexed:
+        index(tmp_path)
+    assert [one.change.after for one in history(tmp_path, "shop.t", {"order_id": 1})] == [{"id": 1}]
+    range_ = {"start": ("bin.000001", 4), "stop": ("bin.000002", 4)}
+    found = history(tmp_path, "shop.t", {"order_id": 1}, **range_)
+    assert [one.change.after for one in found] == [{"id": 1}]
+    assert row_as_of(tmp_path, "shop.t", {"order_id": 1}, ("bin.000002", 4)) == {"id": 1}
 
 
 def test_the_row_as_it_was(tmp_path: Path) -> None:

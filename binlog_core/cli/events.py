@@ -37,6 +37,7 @@ _OUTSIDE = frozenset(  # of any transaction
 )
 _QUERIES = frozenset((EventType.QUERY, EventType.MARIADB_QUERY_COMPRESSED))
 _SEPARATOR = "  "
+_LEAST_WIDTH = 120  # characters of a line on a terminal: the content begins at the 78th
 
 
 @spread
@@ -112,7 +113,7 @@ def events(
         places = part.places(logs)
         with logs.open(passes=bool(table), follow=following.follow, server_id=only, **places) as log:
             several = len(log.files) > 1 or following.follow
-            width = Console().width if is_terminal() else None
+            width = max(Console().width, _LEAST_WIDTH) if is_terminal() else None
             seen: set[str] = set()
             any_events = False
             file = standard_output()

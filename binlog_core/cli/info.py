@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -19,9 +20,11 @@ from ..transactions import Transaction
 from .options import LogOptions, RangeOptions, RowOptions, spread
 from .output import ZONE, duration, errors_as_lines, moment, printable, results, size
 from .progress import progress
+from .transactions import lines_of
 
 _TABLES = 20
 _TRANSACTIONS = 5
+_ANY_WIDTH = 10_000  # characters: of a table that nothing makes narrower
 
 
 @spread
@@ -72,9 +75,21 @@ def show(found: LogSummary, console: Console, *, tables: int | None) -> None:
         counts = ", ".join(f"{count:,} {outcome}" for outcome, count in found.transactions().items())
         console.print(f"transactions with row changes: {counts}\n")
     if found.largest():
-        console.print(_transactions("largest transactions", found.largest()))
+        _show_transactions("largest transactions", found.largest(), console)
     if found.longest():
-        console.print(_transactions("longest transactions", found.longest()))
+        _show_transactions("longest transactions", found.longest(), console)
+
+
+def _show_transactions(title: str, found: list[Transaction], console: Console) -> None:
+    table = _transactions(title, found)
+    if Measurement.get(console, console.options.update_width(_ANY_WIDTH), table).maximum <= console.width:
+        console.print(table)
+        return
+    console.print(Text(title, style="italic"))  # in the table, a GTID would be folded to seven characters
+    for one in found[:_TRANSACTIONS]:
+        for line in lines_of(one, statement=False):
+            console.print(line)
+    console.print()
 
 
 def as_dict(found: LogSummary) -> dict[str, Any]:

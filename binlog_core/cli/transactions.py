@@ -90,7 +90,7 @@ def _show(found: Iterator[Transaction], form: str) -> None:
         return
     console = results()
     for one in found:
-        for line in _lines(one):
+        for line in lines_of(one):
             console.print(line)
 
 
@@ -99,7 +99,8 @@ def as_dict(one: Transaction) -> dict[str, Any]:
     return dataclasses.asdict(one) | {"changes": one.changes, "bytes": one.bytes, "seconds": one.seconds}
 
 
-def _lines(one: Transaction) -> Iterator[Text]:
+def lines_of(one: Transaction, *, statement: bool = True) -> Iterator[Text]:
+    """A transaction for people: its place, size, origin, tables and, if wanted, statement, a line each."""
     end = f"{one.end_position}" if one.end_position else "not ended"
     yield Text(printable(f"{one.path}:{one.begin_position}-{end}"), style="bold")
     amount = f"{size(one.bytes)}, " if one.end_position else ""
@@ -112,7 +113,7 @@ def _lines(one: Transaction) -> Iterator[Text]:
     tables = [f"{name} {count:,}" for name, count in sorted(one.tables.items(), key=lambda item: -item[1])]
     more = f" and {len(tables) - _MOST_TABLES} more tables" if len(tables) > _MOST_TABLES else ""
     yield Text(printable(f"  {', '.join(tables[:_MOST_TABLES])}{more}"))
-    if one.statement:
+    if statement and one.statement:
         yield Text(printable(f"  {one.statement}"), style="cyan")
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +16,7 @@ import binlog_core.gtids
 
 pytest.importorskip("typer")
 
-from support.cli import run
+from support.cli import run, start
 
 PLAIN = [g for g in golden_logs() if not g.needs_schema and not g.open_arguments]
 
@@ -31,6 +34,23 @@ def test_events_one_line_each(name: str) -> None:
     got = [(e["position"], e["type"], e["server_id"]) for e in events(golden.path)]
     assert got[: len(want)] == want
     assert len(run("events", golden.path).lines) == len(got)
+
+
+def test_a_narrow_terminal_shows_what_an_event_says() -> None:
+    master, slave = pty.openpty()
+    query = (DATA / "mysql97" / "gtid.binlog", "--type", "Query", "--grep", "CREATE")
+    process = start("events", *query, stdout=slave, env={"COLUMNS": "80"})
+    os.close(slave)
+    told = b""
+    with suppress(OSError):  # at its end
+        while chunk := os.read(master, 65536):
+            told += chunk
+    os.close(master)
+    assert process.wait(60) == 0
+    first, second = told.decode().split("\r\n")[:2]
+    assert "use shop; CREATE DATABASE IF NOT EXISTS" in first
+    assert "CREATE TABLE `shop`.`naïve_table_a`" in second
+    assert len(second) == 120 and second.endswith("…")
 
 
 def test_filters() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections import Counter
 from pathlib import Path
@@ -17,7 +18,10 @@ from binlog_core.inspect.summarize import summarize
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
+from rich.console import Console
 from support.cli import run
+
+from binlog_core.cli.info import show
 
 PLAIN = [g for g in golden_logs() if not g.needs_schema and not g.open_arguments]
 
@@ -135,6 +139,25 @@ def test_for_people() -> None:
     assert ran.code == 0
     assert "cut at 4,474" in ran.text
     assert "crc32" in ran.text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_times_and_gtids_are_whole_in_every_terminal(width: int) -> None:
+    with binlog_core.open(DATA / "maria118" / "dml_mixed.binlog") as log:
+        found = summarize(log)
+    out = io.StringIO()
+    show(found, Console(width=width, file=out), tables=None)
+    text = out.getvalue()
+    assert "0-11-381" in text and "2026-11-21 03:51:52" in text[text.index("largest transactions") :]
+    assert ("changed row," in text or "changed rows," in text) == (width < 100)
+
+
+def test_a_long_gtid_has_its_own_line_in_a_terminal() -> None:
+    with binlog_core.open(DATA / "mysql97" / "gtid.binlog") as log:
+        found = summarize(log)
+    out = io.StringIO()
+    show(found, Console(width=100, file=out), tables=None)
+    assert "  GTID cbecc49e-e55e-11f1-b91d-02fc00000001:tagone:2, server 11" in out.getvalue()
 
 
 def test_standard_input() -> None:

@@ -31,8 +31,9 @@ COMPILED_IN = (
     ("Cython", "Apache-2.0", "the C around each function"),
     ("numpy", "BSD-3-Clause", "inline functions and declarations of its headers"),
 )
-# In the README, which is the package's description: on a package index these links would lead nowhere.
-LINK_INTO_THE_SOURCE = re.compile(rb"\[([^\]]+)\]\((?!https?:)[^)\s]+\)")
+# In the README, which is the package's description: on a package index these would lead nowhere.
+LINK_INTO_THE_SOURCE = re.compile(rb"(?<!!)\[([^\]]+)\]\((?!https?:)[^)\s]+\)")
+IMAGE_IN_THE_SOURCE = re.compile(rb"^!\[[^\]]*\]\((?!https?:)[^)\s]+\)\n\n", re.MULTILINE)
 
 
 def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:
@@ -83,9 +84,9 @@ def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_dire
 
 
 def described(member: str, content: bytes) -> bytes:
-    """A member's content; in metadata, links into the source folder become plain text."""
+    """A member's content; metadata has no images of the source folder, and plain text for links."""
     if member.rpartition("/")[2] in ("METADATA", "PKG-INFO"):
-        return LINK_INTO_THE_SOURCE.sub(rb"\1", content)
+        return LINK_INTO_THE_SOURCE.sub(rb"\1", IMAGE_IN_THE_SOURCE.sub(b"", content))
     return content
 
 

@@ -530,7 +530,21 @@ class Mirror(Scenario):
     def _sql(self, *statements: str) -> list[Any]:
         return failover.run(self._port, *statements)
 
+    def _checkpointed(self) -> None:
+        """Wait for the checkpoint that MariaDB writes some time after it began a log: later places depend on it."""
+        name = self._sql("SHOW MASTER STATUS")[0][0]
+        for _ in range(600):
+            events = self._sql(f"SHOW BINLOG EVENTS IN '{name}'")
+            if any((row[2], row[5]) == ("Binlog_checkpoint", name) for row in events):
+                return
+            time.sleep(0.05)
+        raise Wrong(f"{name} has no checkpoint of its own")
+
     def prepare(self, root: Path) -> None:
+        self._change(root)
+        self._checkpointed()
+
+    def _change(self, root: Path) -> None:
         base = self._database
         self._sql(
             f"DROP DATABASE IF EXISTS {base}",

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import BinlogError
 from ..lake.iceberg import IcebergLakeTable, load_iceberg_catalog
-from ..lake.table import App, CommitInDoubtError, DataFile, FileTable
+from ..lake.table import App, DataFile, FileTable
 from ..rows.fit import widened
 from ..rows.types import import_pyarrow
 from .alterations import Check
+from .attempts import attempt
 from .changes import Changes
 from .jobs import Folder, Jobs
 from .rewriting import Checker, Replaced, Rewriter
@@ -87,9 +85,7 @@ class FileTarget:
         wanted = self._table.kept(import_pyarrow().schema([*_merged(here, schema)]))
         known = [file for file in self._table.files() if effects.cleared is None]
         workspace = changes.stager.place
-        place = replace(self.place, attempt=f"{uuid.uuid4().hex[:12]}-")
-        try:
-            place.make()
+        with attempt(self._table, self.place) as place:
             sunk = changes.fold(FileSink(changes.schema, wanted, changes.keys, place, workspace))
             written = [one.data for one in sunk if one.data is not None]
             every = bool(effects.values) or not self._table.takes(wanted)
@@ -104,12 +100,6 @@ class FileTarget:
                 self._commit(wanted, written, [f for f in known if f.name in touched], anew, changes.app)
             elif len(wanted) > len(here):
                 self._table.add_columns(wanted)
-        except CommitInDoubtError:
-            raise
-        except BaseException:
-            self._delete_uncommitted(place)
-            place.unmake()
-            raise
         return puts, deletes
 
     def _commit(
@@ -132,18 +122,6 @@ class FileTarget:
                 f"the commit failed, nothing of the batch is applied: {type(error).__name__}: {error}",
                 path=self._table.uri,
             ) from error
-
-    def _delete_uncommitted(self, place: Folder) -> None:
-        """Delete an attempt's files that no commit names: one that failed or was interrupted may be made."""
-        from pyarrow.fs import FileSelector
-
-        # Unknown values stay.
-        with contextlib.suppress(Exception):  # of the store
-            named = {file.name for file in self._table.reopened().files()}
-            filesystem = place.open()
-            for info in filesystem.get_file_info(FileSelector("")):
-                if info.base_name.startswith(place.file_prefix) and info.base_name not in named:
-                    filesystem.delete_file(info.base_name)
 
 
 class IcebergTarget(FileTarget):

@@ -10,6 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from ..._change_columns import INSERT, LAKE_COLUMNS, OPS
+from ..apply.attempts import attempt
 from ..apply.files import write_file
 from ..apply.jobs import Folder
 from ..lake.results import FileStatistics, ToldStatement
@@ -136,20 +137,21 @@ class History:
             name for name in (_TYPE, _VERSION, _TIME, _ORDINAL, STATEMENT) if name not in rows.schema.names
         ]
         columns = pa.schema([*rows.schema, *((name, special[name]) for name in names)])
-        rows = replace(rows, schema=table.kept(columns))
-        rows.into.make()
-        written = join(self._session, rows, files)
-        if told_rows:
-            one = write_file(pa.Table.from_pylist(told_rows, rows.schema), rows.into, rows.schema)
-            written += [one] if one is not None else []
-        if not written:
-            return
-        app = (self._mirror, end)
-        if table.takes(rows.schema):
-            table.exchange(written, (), rows.schema, app, told)
-        else:  # a type became wider
-            again = Joiner(rows.into, rows.into, rows.schema)
-            table.replace([*written, *join(self._session, again, table.files())], rows.schema, app, told)
+        with attempt(table, rows.into) as place:
+            rows = replace(rows, into=place, schema=table.kept(columns))
+            written = join(self._session, rows, files)
+            if told_rows:
+                one = write_file(pa.Table.from_pylist(told_rows, rows.schema), place, rows.schema)
+                written += [one] if one is not None else []
+            if not written:
+                return
+            app = (self._mirror, end)
+            if table.takes(rows.schema):
+                table.exchange(written, (), rows.schema, app, told)
+            else:  # a type became wider
+                again = Joiner(place, place, rows.schema)
+                written += join(self._session, again, table.files())
+                table.replace(written, rows.schema, app, told)
 
 
 def _placed(

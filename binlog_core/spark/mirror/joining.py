@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..apply.attempts import attempt
 from ..apply.files import FileWriter, respelt, shaped, tables_of
 from ..apply.jobs import Folder
 from ..lake.table import DataFile, FileTable
@@ -109,6 +110,7 @@ def compact(session: SparkSession, table: FileTable, folder: Folder) -> int:
     small = [file for file in table.files() if file.bytes < _SMALL_BYTES]
     if len(small) < _MOST_SMALL or table.special:
         return 0
-    new = join(session, Joiner(folder, folder, table.columns), small)
-    table.exchange(new, small, table.columns, None, changes=False)
+    with attempt(table, folder) as place:
+        new = join(session, Joiner(folder, place, table.columns), small)
+        table.exchange(new, small, table.columns, None, changes=False)
     return len(small)

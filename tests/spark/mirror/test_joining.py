@@ -84,6 +84,7 @@ def test_another_writers_commit_is_not_undone(tmp_path: Path, monkeypatch: pytes
         compact(NO_SESSION, DeltaLakeTable(str(tmp_path)), Folder(str(tmp_path)))
     found = deltalake.DeltaTable(tmp_path).to_pyarrow_table()
     assert sorted(found["id"].to_pylist()) == [0, 1, 2, 4, 5, 6, 7]
+    assert len(list(tmp_path.glob("*.parquet"))) == 8  # the merged file is gone
 
 
 def test_files_are_as_large_as_they_should_be(monkeypatch: pytest.MonkeyPatch) -> None:

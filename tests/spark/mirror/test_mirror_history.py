@@ -18,6 +18,7 @@ from support.lake_forms import Form
 
 from binlog_core.spark.lake.results import FileStatistics, ToldStatement
 from binlog_core.spark.lake.table import DataFile
+from binlog_core.spark.mirror import history
 from binlog_core.spark.mirror.history import History
 from binlog_core.spark.mirror.state import Lake, MirrorState, TableState
 
@@ -123,6 +124,35 @@ def test_changes_behind_the_mark_of_a_new_copy_come_once(changes: Changes) -> No
         changes.append(end, changes.file(ID, (2, "insert", 140), (3, "insert", 150)))
     found = [(row["id"], row["_change_type"], row["_commit_version"]) for row in changes.rows()]
     assert found == [(1, "insert", 110), (None, "copy", 129), (2, "insert", 140), (3, "insert", 150)]
+
+
+@pytest.mark.parametrize("step", ["write_file", "commit"])
+def test_files_of_a_commit_that_fails_are_deleted(
+    changes: Changes, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """One file of rows and one of statements: the second, or their commit, fails."""
+    changes.append(150, changes.file(ID, (1, "insert", 110)))
+    there = set(Path(changes.lake.table(changes.state, 1)).rglob("*.parquet"))
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    if step == "commit":
+        monkeypatch.setattr(type(changes.lake.opened(changes.state)), "exchange", full)
+    else:
+        monkeypatch.setattr(history, "write_file", full)
+    more = changes.file(ID, (2, "insert", 160))
+    truncate = ToldStatement(160, 3, "truncate", ("shop.t",), None, True, "TRUNCATE t")
+    with pytest.raises(OSError, match="No space"):
+        changes.append(200, more, statements=(truncate,))
+    assert set(Path(changes.lake.table(changes.state, 1)).rglob("*.parquet")) == there
+    monkeypatch.undo()
+    changes.append(200, more, statements=(truncate,))
+    assert [(row["id"], row["_change_type"]) for row in changes.rows()] == [
+        (1, "insert"),
+        (2, "insert"),
+        (None, "truncate"),
+    ]
 
 
 def test_a_table_is_opened_once_in_a_round(changes: Changes, monkeypatch: pytest.MonkeyPatch) -> None:

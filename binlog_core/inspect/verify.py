@@ -31,7 +31,7 @@ from .._walk.event_walk import Damage, Run, walk
 from .._walk.track import Track
 from .._walk.typed_events import bodies_in, packed_events
 from ..batch import OUTCOMES
-from ..errors import BinlogError, ChecksumError, DecompressionError
+from ..errors import BinlogError, ChecksumError, DecompressionError, MissingExtraError
 from ..events import parse_event
 from ..limits import DEFAULT_LIMITS, Limits
 from ..report import Report
@@ -91,6 +91,8 @@ class Verdict:
         The log's descriptor; None if the file ends before it.
     events, checksums : int
         The number of whole events, and of those whose checksum was compared.
+    rows : int
+        The number of changed rows that were decoded.
     damages : Places
         Where the file is damaged.
     unreadable : Places
@@ -336,6 +338,8 @@ class _Verifier:
                 if kind == EventType.TRANSACTION_PAYLOAD:
                     for _ in packed_events(track, fields, body, run.description, _DECODED_WITH_ROWS):
                         pass
+            except MissingExtraError:
+                raise  # nothing is wrong with the event
             except BinlogError as error:
                 self.unparsed.add("skipped_events", offset=fields.position, detail=error.message)
             else:
@@ -373,6 +377,8 @@ class _Verifier:
                     else:
                         open_begins[at] = None
                 self._tell(self.walked, group.end_position)
+        except MissingExtraError:
+            raise
         except BinlogError as error:
             reasons[error.offset or begin] = error.message
         out.incomplete_count += len(open_begins)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 import threading
 import warnings
 from pathlib import Path
@@ -14,7 +15,7 @@ from support.writer import Log, Table
 from support.writer import numbering as n
 
 import binlog_core
-from binlog_core import BinlogError, DecompressionError, Limits
+from binlog_core import BinlogError, DecompressionError, Limits, MissingExtraError
 from binlog_core._sources.log_files import LogFile, resolve
 from binlog_core.events import Event
 from binlog_core.inspect.verify import Damage, Places, Verdict, verify, verify_log
@@ -140,6 +141,23 @@ def test_every_event_is_decoded(packed: bool, tmp_path: Path) -> None:
     found = verdict(path)
     assert [place.begin for place in found.unreadable] == [at]
     assert found.state == "whole" and found.unreadable.total == 1
+
+
+def test_a_log_that_needs_a_library_is_not_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without zstandard, the rows of a compressed transaction have not been read."""
+    log = Log()
+    with log.compressed_transaction() as inner:
+        inner.begin()
+        inner.insert(TABLE, [{"id": 1}])
+        inner.commit()
+    (tmp_path / "bin.000001").write_bytes(log.getvalue())
+    assert verdict(tmp_path / "bin.000001").rows == 1
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(MissingExtraError, match=r"binlog_core\[zstd\]"):
+        verdict(tmp_path / "bin.000001")
+    ran = run("verify", tmp_path)
+    assert (ran.code, ran.text) == (2, "")
+    assert "binlog_core[zstd]" in ran.err
 
 
 def opened(log: Log) -> list[Event]:

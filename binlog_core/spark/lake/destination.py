@@ -16,6 +16,7 @@ from ..._sources.object_stores import arrow_filesystem, load_json, telling
 from ..._sources.places import is_url
 from ..._tables.described import describe
 from ...errors import BinlogError
+from ..rows.types import import_pyarrow
 from .results import TableResult
 
 if TYPE_CHECKING:
@@ -64,8 +65,10 @@ def open_filesystem(path: str, options: dict[str, Any] | None = None) -> tuple[A
     ------
     BinlogError
         pyarrow knows no such file system or option, or it cannot be reached.
+    MissingExtraError
+        pyarrow is not installed.
     """
-    import pyarrow
+    pyarrow = import_pyarrow()
     import pyarrow.fs
 
     if not is_url(path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,28 @@ pa = pytest.importorskip("pyarrow")
 
 from support.export import file_of, written  # noqa: E402
 
-from binlog_core import DecodeError  # noqa: E402
+from binlog_core import DecodeError, MissingExtraError  # noqa: E402
 from binlog_core.report import Place  # noqa: E402
-from binlog_core.spark.lake.destination import by_table, describe_logs, note_failure, result_of  # noqa: E402
+from binlog_core.spark.lake.destination import (  # noqa: E402
+    by_table,
+    describe_logs,
+    note_failure,
+    open_filesystem,
+    result_of,
+)
 from binlog_core.spark.lake.parquet import ParquetDirectory  # noqa: E402
+from binlog_core.spark.mirror import status  # noqa: E402
 from binlog_core.splits import Split  # noqa: E402
+
+
+@pytest.mark.parametrize("place", ["lake", "s3://bucket/lake"])
+def test_without_pyarrow_the_extra_is_named(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"binlog_core\[spark\]"):
+        open_filesystem(place)
+    with pytest.raises(MissingExtraError, match=r"binlog_core\[spark\]"):
+        status(place)
+
 
 DEEP = "[" * 200_000
 

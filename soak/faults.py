@@ -531,7 +531,7 @@ class Mirror(Scenario):
         return failover.run(self._port, *statements)
 
     def _checkpointed(self) -> None:
-        """Wait for the checkpoint that MariaDB writes some time after it began a log: later places depend on it."""
+        """Wait for the checkpoint that MariaDB writes after it began a log: later places need it."""
         name = self._sql("SHOW MASTER STATUS")[0][0]
         for _ in range(600):
             events = self._sql(f"SHOW BINLOG EVENTS IN '{name}'")

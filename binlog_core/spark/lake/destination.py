@@ -68,7 +68,8 @@ def open_filesystem(path: str, options: dict[str, Any] | None = None) -> tuple[A
     MissingExtraError
         pyarrow is not installed.
     """
-    pyarrow = import_pyarrow()
+    import_pyarrow()
+    import pyarrow
     import pyarrow.fs
 
     if not is_url(path):

@@ -38,9 +38,16 @@ _OPTIONS = {
     "exclude_tables": "--exclude-table",
     "columns": "--columns",
     "gtids": "--include-gtids",
+    "exclude_gtids": "--exclude-gtids",
     "server_id": "--server-id",
+    "keys": "--keys",
+    "start": "--start",
+    "stop": "--stop",
 }
 _ARGUMENT = re.compile(rf"\b({'|'.join(_OPTIONS)})=(\S?)")
+# In errors, which may quote a condition such as keys=3, only where no value follows.
+_ARGUMENT_ALONE = re.compile(rf"\b({'|'.join(_OPTIONS)})=()(?=[\s,;:.)]|$)")
+_MOST_NOTED = 1000
 _PIPED_WIDTH = 200  # characters of a table that no terminal shows
 
 
@@ -76,7 +83,7 @@ def errors_as_lines() -> Iterator[None]:
             yield
             sys.stdout.flush()
     except BinlogError as error:
-        _fail(printable(str(error)))
+        _fail(told(error))
     except BrokenPipeError:
         # Python flushes at exit: send that nowhere, without a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -94,6 +101,11 @@ def errors_as_lines() -> Iterator[None]:
 def note(text: str) -> None:
     """Print a note for the user, apart from the results."""
     messages().print(f"note: {printable(text)}", style="yellow", markup=False)
+
+
+def told(error: BinlogError) -> str:
+    """An error on one line, with the names of options instead of those of Python's arguments."""
+    return " ".join(printable(_ARGUMENT_ALONE.sub(_as_option, str(error))).split())
 
 
 def _fail(text: str) -> None:
@@ -116,10 +128,15 @@ def _warnings_as_notes() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("always", BinlogWarning)
         usual = warnings.showwarning
+        noted: set[str] = set()  # commands that read logs twice are warned twice
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, BinlogWarning):
-                note(_ARGUMENT.sub(_as_option, str(message)))
+                text = _ARGUMENT.sub(_as_option, str(message))
+                if text not in noted:
+                    note(text)
+                if len(noted) < _MOST_NOTED:
+                    noted.add(text)
             else:
                 usual(message, category, *where, **more)
 

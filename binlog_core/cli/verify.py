@@ -18,7 +18,7 @@ from ..inspect.verify import MOST_PLACES, Verdict
 from ..inspect.verify import verify as verify_target
 from ..report import KINDS
 from .options import LoginOptions, spread, targets
-from .output import EXIT_ERROR, EXIT_USAGE, errors_as_lines, messages, printable, results, size
+from .output import EXIT_ERROR, EXIT_USAGE, errors_as_lines, messages, printable, results, size, told
 from .progress import Bar
 
 _STYLES = {"whole": "green", "cut": "yellow", "damaged": "red"}
@@ -92,7 +92,7 @@ def verify(
 
 
 def _tell(error: BinlogError) -> None:
-    messages().print(f"error: {printable(' '.join(str(error).split()))}", style="red", markup=False)
+    messages().print(f"error: {told(error)}", style="red", markup=False)
 
 
 def show(verdict: Verdict, console: Console) -> None:

@@ -19,7 +19,7 @@ pytest.importorskip("typer")
 
 from support.cli import long_log, run, start
 
-from binlog_core.cli.output import size
+from binlog_core.cli.output import size, told
 
 LOG = DATA / "mysql97" / "gtid.binlog"
 
@@ -130,6 +130,25 @@ def test_what_the_log_does_not_tell_is_told_once_with_its_option() -> None:
     assert len(told) == 1
     assert "--schema or --charset gives" in told[0]
     assert "schema=" not in ran.err
+
+
+def test_a_command_that_reads_twice_notes_once() -> None:
+    ran = run("history", "shop.nothing", "id=3", LOG)
+    assert ran.code == 1
+    assert ran.err.count("names were given that match nothing") == 1
+
+
+@pytest.mark.parametrize("command", ["info", "rows", "verify"])
+def test_an_error_names_the_option_that_is_missing(command: str) -> None:
+    ran = run(command, DATA / "mysql97" / "encrypted.binlog")
+    assert ran.code != 0
+    assert "give the server's keyring file as --keys (file " in ran.err
+    assert "keys=" not in ran.err
+
+
+def test_a_condition_in_an_error_stays() -> None:
+    error = binlog_core.BinlogError("gtids= has GTIDs of MariaDB; no change of keys=3", path="start=7")
+    assert told(error) == "--include-gtids has GTIDs of MariaDB; no change of keys=3 (file start=7)"
 
 
 def test_sizes() -> None:

@@ -11,7 +11,7 @@ from batch.records cimport (
     OP_DELETE, OP_INSERT, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE, image_t, invalid_date_t, span_t,
 )
 from decode.condition_texts cimport accepts_text
-from decode.condition_values cimport fields_of, find_invalid_date, in_set, is_between, key_of, state_of_invalid_date
+from decode.condition_values cimport fields_of, in_set, invalid_date_of, is_between, key_of, state_of_invalid_date
 from decode.condition_words cimport (
     FORM_DATE, FORM_I4, FORM_I8, FORM_LIMBS2, FORM_LIMBS4, FORM_PADDED, FORM_SPAN, FORM_U4, FORM_U8, PROGRAM_AND,
     PROGRAM_NOT, PROGRAM_TESTS, SIDE_BEFORE, SIDE_OWN, STATES_MOST, STATE_FALSE, STATE_TRUE, STATE_UNKNOWN,
@@ -43,8 +43,8 @@ cdef inline bint differs(const looked_at_t* at, const test_t* test, const uint8_
         return True
     if test.form != FORM_DATE or key_of(before + test.out, test.form) != INT64_MIN:
         return False
-    a = find_invalid_date(at.batch, at.first + i, test.column)
-    b = find_invalid_date(at.batch, at.first + i + 1, test.column)
+    a = invalid_date_of(at.batch, at.first + i, test.column)
+    b = invalid_date_of(at.batch, at.first + i + 1, test.column)
     return (a == NULL) != (b == NULL) or (a != NULL and fields_of(a) != fields_of(b))
 
 

@@ -4,6 +4,7 @@ from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, int8_t, uint16_t,
 from libc.string cimport memcpy
 
 from batch.gathered cimport batch_t
+from batch.invalid_dates cimport find_invalid_date
 from batch.records cimport invalid_date_t
 from decode.condition_words cimport (
     FORM_DATE, FORM_F4, FORM_I1, FORM_I2, FORM_I4, FORM_I8, FORM_LIMBS4, FORM_U1, FORM_U2, FORM_U4, FORM_U8, HAS_HIGH,
@@ -109,19 +110,15 @@ cdef inline uint64_t fields_of(const invalid_date_t* date) noexcept nogil:
               | date.second) << 21) + date.microsecond + 1)
 
 
-cdef inline const invalid_date_t* find_invalid_date(const batch_t* batch, uint32_t record,
-                                                    uint32_t column) noexcept nogil:
-    cdef const invalid_date_t* entry = <const invalid_date_t*> batch.invalid_dates.data
-    cdef size_t count = batch.invalid_dates.length // sizeof(invalid_date_t)
-    cdef size_t i
-    for i in range(count):
-        if entry[i].record == record and entry[i].column == column:
-            return &entry[i]
-    return NULL
+cdef inline const invalid_date_t* invalid_date_of(const batch_t* batch, uint32_t record,
+                                                  uint32_t column) noexcept nogil:
+    return find_invalid_date(
+        <const invalid_date_t*> batch.invalid_dates.data, batch.invalid_dates.length // sizeof(invalid_date_t),
+        record, <uint16_t> column)
 
 
 cdef inline uint8_t state_of_invalid_date(const looked_at_t* at, const test_t* test, uint32_t i) noexcept nogil:
-    cdef const invalid_date_t* date = find_invalid_date(at.batch, at.first + i, test.column)
+    cdef const invalid_date_t* date = invalid_date_of(at.batch, at.first + i, test.column)
     cdef uint64_t fields
     if date == NULL:
         return STATE_UNKNOWN

@@ -19,6 +19,7 @@ from cpython.unicode cimport PyUnicode_DecodeASCII, PyUnicode_DecodeUTF8
 from libc.stdint cimport INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
+from batch.invalid_dates cimport find_invalid_date
 from batch.records cimport (
     OP_DELETE, OP_INSERT, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE, image_t, invalid_date_t, span_t, transaction_t,
 )
@@ -31,10 +32,9 @@ from objects.field_texts cimport (
 from objects.value_objects cimport (
     FORM_ASCII, FORM_BYTES, FORM_DATE, FORM_DECIMAL, FORM_DOUBLE, FORM_ENUM, FORM_FLOAT, FORM_I16, FORM_I32, FORM_I64,
     FORM_I8, FORM_JSON, FORM_NONE, FORM_SET, FORM_TEXT, FORM_TIME, FORM_U16, FORM_U32, FORM_U64, FORM_U8, FORM_UTF8,
-    FORM_VECTOR, date_text, enum_value, field_t, find_invalid_date, form_t, is_day, padded_bytes, set_value,
-    temporal_value, vector_value,
+    FORM_VECTOR, enum_value, field_t, form_t, invalid_date_text, is_day, padded_bytes, set_value, temporal_value,
+    vector_value,
 )
-from types.calendar cimport calendar_t
 from types.jsonb_text cimport append_jsonb_text
 from types.utf8 cimport is_ascii
 from wire.codes cimport DECODE_NO_MEMORY
@@ -636,10 +636,11 @@ cdef class RowReader:
 
     cdef object invalid_date(self, field_t* field, Py_ssize_t i, Py_ssize_t record):
         # NaT in a value that is not NULL
-        cdef calendar_t at
-        if not find_invalid_date(self.invalid, self.invalid_count, record, field.column, &at):
+        cdef const invalid_date_t* entry = find_invalid_date(
+            self.invalid, <size_t> self.invalid_count, <uint64_t> record, field.column)
+        if entry == NULL:
             raise self.error(record, i, "an invalid date lacks its entry in batch.invalid")
-        return date_text(field, &at)
+        return invalid_date_text(field, entry)
 
     # -- Values of variable length
 

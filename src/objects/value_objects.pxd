@@ -119,32 +119,16 @@ cdef inline object temporal_value(const field_t* field, int64_t value, object ut
     return date_text(field, &at)     # outside the range of Python's dates
 
 
-cdef inline bint find_invalid_date(const invalid_date_t* entries, Py_ssize_t count, Py_ssize_t record,
-                                   uint16_t column, calendar_t* at) noexcept nogil:
-    # The fields of an invalid date; entries are sorted by record and column.
-    cdef Py_ssize_t low = 0
-    cdef Py_ssize_t high = count
-    cdef Py_ssize_t middle
-    cdef const invalid_date_t* entry
-    cdef uint64_t wanted = <uint64_t> record << 16 | column
-    while low < high:
-        middle = (low + high) // 2
-        entry = &entries[middle]
-        if (<uint64_t> entry.record << 16 | entry.column) < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    if low == count or entries[low].record != record or entries[low].column != column:
-        return False
-    entry = &entries[low]
-    at.year = entry.year
-    at.month = entry.month
-    at.day = entry.day
-    at.hour = entry.hour
-    at.minute = entry.minute
-    at.second = entry.second
-    at.microsecond = <int> entry.microsecond
-    return True
+cdef inline str invalid_date_text(const field_t* field, const invalid_date_t* date):
+    cdef calendar_t at
+    at.year = date.year
+    at.month = date.month
+    at.day = date.day
+    at.hour = date.hour
+    at.minute = date.minute
+    at.second = date.second
+    at.microsecond = <int> date.microsecond
+    return date_text(field, &at)
 
 
 cdef inline object enum_value(uint16_t number, tuple members):

@@ -369,16 +369,15 @@ def stream_parts(
     """
     wanted = None if columns is None else tuple(columns)  # None: not known yet
 
-    def fit(batch: ChangeBatch) -> ArrowBatch:
-        part, own = fitted(
-            batch.value_columns if wanted is None else wanted, batch, drop=new_columns == "drop"
-        )
+    def fit(batch: ChangeBatch, columns: tuple[Column, ...]) -> ArrowBatch:
+        part, own = fitted(columns, batch, drop=new_columns == "drop")
         return ArrowBatch(part, columns=own, **options)
 
-    def fit_and_hold(batch: ChangeBatch) -> ArrowBatch:
-        part = fit(batch)
+    def fit_and_hold(batch: ChangeBatch) -> tuple[tuple[Column, ...], ArrowBatch]:
+        columns = batch.value_columns if wanted is None else wanted
+        part = fit(batch, columns)
         part.hold()
-        return part
+        return columns, part
 
     prepared = Prepared(fit_and_hold)
     iterator = take(prepared)
@@ -387,7 +386,6 @@ def stream_parts(
         columns = defined()
     fields = _stream_fields(first, columns, options)
     wanted = tuple(first.value_columns if columns is None and first is not None else columns or ())
-    known = columns is not None
 
     def parts() -> Iterator[ArrowBatch]:
         batch = first
@@ -399,8 +397,9 @@ def stream_parts(
                     path=batch.path,
                     table=batch.table.full_name,
                 )
+            columns, part = prepared.of(batch)
             # A thread ahead of the first batch knew only its own columns.
-            yield prepared.of(batch) if known or batch.value_columns == wanted else fit(batch)
+            yield part if columns == wanted else fit(batch, wanted)
             batch = next(iterator, None)
 
     return fields, parts()

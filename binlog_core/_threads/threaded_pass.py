@@ -226,12 +226,13 @@ class ThreadedPass:
         if source is None:
             source = self._files[part.file].open()
         try:
-            return self._reader_of(part.file, source, first=part.start is None)
+            first = part.start is None
+            return self._reader_of(part.file, source, first=first, on_pause=self._check_wanted)
         except BaseException:
             source.close()
             raise
 
-    def _reader_of(self, i: int, source: Source, *, first: bool) -> PartReader:
+    def _reader_of(self, i: int, source: Source, *, first: bool, on_pause: Callable[[], None]) -> PartReader:
         selection = self._settings.ranged(self._selection, self._files, i)
         self._met.append(met := NamesMet())
         with self._lock:
@@ -239,7 +240,7 @@ class ThreadedPass:
                 self._known = i, Known(selection.where)
             known = self._known[1]
         selection = replace(selection, met=met)
-        return PartReader(self._settings, selection, source, known, first=first, on_pause=self._check_wanted)
+        return PartReader(self._settings, selection, source, known, first=first, on_pause=on_pause)
 
     def _read(self, part: Part, reader: PartReader) -> Iterator[Item]:
         if part.start is not None:
@@ -352,6 +353,7 @@ class ThreadedPass:
     def _next(self) -> Part | None:
         self._until(lambda: self._parts or self._all_begun)
         with self._lock:
+            self._check_open()
             return self._parts[0] if self._parts else None
 
     def _anchor_of(self, part: Part) -> int | None:
@@ -361,6 +363,7 @@ class ThreadedPass:
     def _take_items(self, part: Part) -> deque[Item]:
         self._until(lambda: part.items or part.done)
         with self._lock:
+            self._check_open()  # a thread that was stopped has not read all of its part
             if len(part.items) == _WAITING:
                 self._room.notify_all()
             items, part.items = part.items, deque()
@@ -369,6 +372,7 @@ class ThreadedPass:
     def _leave(self, part: Part) -> None:
         self._check_process()
         with self._lock:
+            self._check_open()
             self._parts.popleft()
             part.dropped = True
             part.items.clear()
@@ -378,7 +382,8 @@ class ThreadedPass:
         """The rest of a log, read by this thread."""
         part = Part(i, start=start, anchor=start)
         with self._files[i].open() as source:
-            for item in self._reader_of(i, source, first=False).items(part):
+            reader = self._reader_of(i, source, first=False, on_pause=self._check_open)
+            for item in reader.items(part):
                 group = self._hand_over(item)
                 del item
                 if group is not None:

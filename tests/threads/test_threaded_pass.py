@@ -23,12 +23,14 @@ from support.golden import Golden, golden_logs
 from support.writer import Log, Table
 
 import binlog_core
+import binlog_core.batches
 import binlog_core.duckdb
 from binlog_core import BinlogError, _threads
 from binlog_core._threads import parts, threaded_pass
 from binlog_core._threads.threaded_pass import ThreadedPass
 from binlog_core.arrow.batch import ArrowBatch
 from binlog_core.inspect.summarize import summarize
+from binlog_core.passes import Prepared
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::binlog_core.BinlogWarning", "ignore:.*fork:DeprecationWarning"
@@ -311,6 +313,27 @@ def test_closing_the_log_ends_its_threads() -> None:
         list(rows)
 
 
+@pytest.mark.parametrize("at", range(1, 14))
+def test_closing_the_log_while_its_threads_are_awaited(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread closes it. Parts that were not read to their end must not be taken for whole ones."""
+    log = binlog_core.open(DATA, threads=2)
+    until = ThreadedPass._until
+    calls = 0
+
+    def closed(self: ThreadedPass, ready: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            closing = threading.Thread(target=log.close)
+            closing.start()
+            closing.join()
+        until(self, ready)
+
+    monkeypatch.setattr(ThreadedPass, "_until", closed)
+    with pytest.raises(BinlogError, match="closed while it was read"):
+        list(log.rows())
+
+
 def test_who_takes_nothing_fills_no_memory() -> None:
     with binlog_core.open(DATA, threads=2, limits=binlog_core.Limits(group_rows=1)) as log:
         groups = log.groups()
@@ -523,3 +546,34 @@ def test_a_log_of_many_tables_is_not_divided(monkeypatch: pytest.MonkeyPatch) ->
     check(data)
     with binlog_core.open(data, threads=2) as opened:
         assert sum(1 for _ in opened.batches()) == 150 + 150  # of the first part, and of the rest
+
+
+def test_a_stream_of_a_table_that_is_altered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads fit its later batches to the stream's columns, each once, and none is kept."""
+    seen: list[Any] = []
+
+    class Noted(Prepared[Any]):
+        def __init__(self, make: Any) -> None:
+            super().__init__(lambda batch: (asked.append(batch), make(batch))[1])
+            seen.append(self)
+
+    asked: list[Any] = []
+    monkeypatch.setattr(binlog_core.batches, "Prepared", Noted)
+    altered = Table("shop", "orders", [("id", "INT")])
+    log = Log("8.0.36")
+    for number in range(120):
+        log.gtid(UUID, number + 1)
+        log.begin()
+        if number < 60:
+            log.insert(TABLE, [{"id": number, "note": "n" * 200}])
+        else:
+            for _ in range(6):
+                log.insert(altered, [{"id": number}])
+        log.commit(number + 1)
+    with binlog_core.open(log.getvalue(), threads=3) as opened:
+        table = opened.batches("shop.orders").to_arrow(change_columns=False)
+    assert table.column("id").to_pylist() == [*range(60), *(n for n in range(60, 120) for _ in range(6))]
+    assert table.column("note").null_count == 360
+    [prepared] = seen
+    assert not prepared._made
+    assert len({id(batch) for batch in asked}) == len(asked) > 100

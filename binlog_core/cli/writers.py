@@ -209,7 +209,7 @@ class CsvWriter(_OneTable):
                 "the table's definition changed, but csv has one header: choose unchanged columns with"
                 " --columns",
                 path=batch.path,
-                offset=int(batch.array["image"]["position"][0]),
+                offset=batch.position_of(0),
                 table=batch.table.full_name,
             )
         if batch.table.undecodable is None:
@@ -242,7 +242,8 @@ class ArrowWriter(_OneTable):
         self._writer: Any = None
 
     def write_batch(self, batch: ChangeBatch) -> None:
-        with self._errors(path=batch.path, offset=int(batch.array["image"]["position"][0])):
+        # Not from `array`: asked for records, the log would no longer be decoded into columns directly.
+        with self._errors(path=batch.path, offset=batch.position_of(0)):
             self._write(batch)
 
     @contextlib.contextmanager
@@ -267,7 +268,7 @@ class ArrowWriter(_OneTable):
                 f"the table's definition changed, but {self.name} has one schema:"
                 " choose unchanged columns with --columns",
                 path=batch.path,
-                offset=int(batch.array["image"]["position"][0]),
+                offset=batch.position_of(0),
                 table=batch.table.full_name,
             )
         self._writer.write_table(table)

@@ -210,7 +210,7 @@ class SplitReader:
             decoder = settings.decoder(self._source, selection, self.report, settings.definitions())
             try:
                 for group in decoder.groups():
-                    self.rows += sum(len(batch.array) for batch in group.batches)
+                    self.rows += sum(map(len, group.batches))
                     self.end_position = group.end_position
                     yield group
             finally:

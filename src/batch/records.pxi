@@ -311,9 +311,10 @@ cdef class Records:
     def take_columns(self, layout):
         """The columns of a Layout, if the loop has made them, as a capsule; None: they must be made from `array`.
 
-        Later batches are decoded into columns directly, as long as their records are not asked for.
+        Later batches are decoded into columns directly, as long as nobody asks for their records, or has asked for
+        this one's before.
         """
-        if self.wishes is not None:
+        if self.wishes is not None and self.own_array is None:
             self.wishes.wish(self.definition.plan, layout)
         if self.made is None or self.layout is not layout or not self.is_as_taken():
             return None
@@ -330,6 +331,10 @@ cdef class Records:
         """Position in the file of the event that a record comes from."""
         cdef const run_t* runs
         cdef Py_ssize_t low = 0, high, middle
+        if record >= <size_t> len(self):
+            raise IndexError(f"record {record} of {len(self)}")
+        if self.own_array is None and self.memory is not None:      # without making `array`: see take_columns
+            return (<const image_t*> (self.data + record * <size_t> self.definition.dtype.itemsize)).position
         if self.runs is None or self.own_array is not None:
             return int(self.array["image"]["position"][record])
         runs = <const run_t*> self.runs.data

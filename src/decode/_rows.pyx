@@ -20,7 +20,7 @@ from libc.string cimport memcpy, memset
 
 from arrow.tile cimport column_t
 from batch.gathered cimport batch_t, release_batch
-from batch.records cimport OUTCOME_COMMITTED, span_t, transaction_t
+from batch.records cimport OUTCOME_COMMITTED, image_t, span_t, transaction_t
 from crc.checksum cimport binlog_crc32_best
 from decode.columnar cimport columnar_of
 from decode.columns_or_records cimport add_changes, finish_columns as finish_batch, leave_buffer

@@ -7,6 +7,7 @@ held against the servers by test_truth.py and test_arrow_truth.py.
 from __future__ import annotations
 
 import datetime as dt
+import io
 import pickle
 import random
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support.golden import Golden, golden_logs
+from support.splits import cut
 from support.writer import Log, Table
 
 import binlog_core
@@ -24,7 +26,9 @@ from binlog_core import Limits
 from binlog_core._core import _rows
 from binlog_core._core._columns import export_columns
 from binlog_core.batch import ChangeBatch
+from binlog_core.cli.writers import ArrowWriter, ParquetWriter
 from binlog_core.errors import BinlogError, DecodeError
+from binlog_core.splits import read_split_groups
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -327,8 +331,8 @@ def test_the_end_of_the_file(tmp_path: Path) -> None:
     """Loading whole words after the last row would read beyond the file."""
     data = written([row(i) for i in range(500)], to_event=50)
     end = data.rindex(b"binlog.000002") - 8 - 19
-    for cut in (0, 31):  # the rotation; and the commit
-        assert check(mapped(tmp_path, data[: end - cut]), strict=False) >= 1
+    for less in (0, 31):  # the rotation; and the commit
+        assert check(mapped(tmp_path, data[: end - less]), strict=False) >= 1
 
 
 @pytest.mark.parametrize("text_errors", ["raise", "replace", "binary"])
@@ -394,6 +398,55 @@ def test_records_that_are_asked_for_end_it(tmp_path: Path) -> None:
                 assert batch.to_arrow().column("id").to_pylist() == list(range(240, 360))
     assert seen[:3] == [False, True, True]
     assert not any(seen[3:])
+
+
+def test_records_that_are_asked_for_first_do_not_begin_it(tmp_path: Path) -> None:
+    """Otherwise the rows of the next batch would be decoded twice."""
+    path = mapped(tmp_path, written([row(i) for i in range(400)]))
+    with binlog_core.open(path, limits=Limits(group_rows=100)) as log:
+        for batch in log.batches():
+            assert not is_columns(batch)
+            assert len(batch.array)
+            batch.to_arrow()
+
+
+@pytest.mark.parametrize("make", [ArrowWriter, ParquetWriter])
+def test_files_are_written_from_columns(make: type[ArrowWriter], tmp_path: Path) -> None:
+    """Neither for its errors nor for the report does a writer need records."""
+    rows = [row(i, day="0000-00-00" if i % 9 else dt.date(2020, 1, 1)) for i in range(600)]
+    path = mapped(tmp_path, written(rows))
+    seen = []
+    with binlog_core.open(path, limits=Limits(group_rows=100)) as log:
+        writer = make(io.BytesIO())
+        for group in log.groups():
+            seen += map(is_columns, group.batches)
+            writer.write(group)
+    assert seen == [False, True, True, True, True]
+
+
+def test_splits_count_rows_without_records(tmp_path: Path) -> None:
+    path = mapped(tmp_path, written([row(i) for i in range(600)]))
+    [split] = cut(path, 1 << 20)
+    seen = []
+    with read_split_groups(split, limits=Limits(group_rows=100)) as reader:
+        for group in reader:
+            for batch in group.batches:
+                seen.append(is_columns(batch))
+                batch.to_arrow()
+        assert reader.rows == 600
+    assert seen == [False, True, True, True, True]
+
+
+def test_the_place_of_a_record(tmp_path: Path) -> None:
+    path = mapped(tmp_path, written([row(i) for i in range(300)]))
+    with binlog_core.open(path, limits=Limits(group_rows=100)) as log:
+        for batch in log.batches():
+            batch.to_arrow()
+            places = [batch.position_of(i) for i in range(len(batch))]
+            with pytest.raises(IndexError):
+                batch.position_of(len(batch))
+            assert places == batch.array["image"]["position"].tolist()
+            assert [batch.position_of(i) for i in range(len(batch))] == places
 
 
 def test_batches_outlive_their_log_and_pickle(tmp_path: Path) -> None:

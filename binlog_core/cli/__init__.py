@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -10,6 +11,9 @@ INTERRUPTED = 130  # the exit code that a shell gives for SIGINT
 
 def main() -> None:
     """Run the command that the arguments name; the entry point ``binlog-core``."""
+    for name in ("stdout", "stderr"):  # closed by the caller: a log must not be opened in its place
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     try:
         try:
             import rich  # noqa: F401

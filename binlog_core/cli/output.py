@@ -51,18 +51,23 @@ _MOST_NOTED = 1000
 _PIPED_WIDTH = 200  # characters of a table that no terminal shows
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise  # it is being handled: rich itself would exit with 1
+
+
 def messages() -> Console:
     """Progress, warnings, errors."""
-    return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+    return _Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def results() -> Console:
     """The console for results that people read."""
-    console = Console(highlight=False, emoji=False)
+    console = _Console(highlight=False, emoji=False)
     if console.is_terminal:
         return console
     file: Any = _Unpadded()
-    return Console(highlight=False, emoji=False, width=_PIPED_WIDTH, file=file)
+    return _Console(highlight=False, emoji=False, width=_PIPED_WIDTH, file=file)
 
 
 class _Unpadded:

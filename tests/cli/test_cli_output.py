@@ -17,7 +17,7 @@ import binlog_core
 
 pytest.importorskip("typer")
 
-from support.cli import long_log, run, start
+from support.cli import COMMAND, long_log, run, start
 
 from binlog_core.cli.output import size, told
 
@@ -40,6 +40,26 @@ def test_broken_pipe(tmp_path: Path) -> None:
     process.stdout.close()
     assert process.wait(60) == 141
     assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("command", ["info", "verify", "transactions", "rows"])
+def test_a_pipe_that_nobody_reads(command: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    process = start(command, LOG, stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (141, b"")
+
+
+@pytest.mark.parametrize("command", ["info", "rows", "events", "verify"])
+def test_closed_standard_output_is_no_output(command: str) -> None:
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, command, str(LOG)]
+    place = str(Path(binlog_core.__file__).parent.parent)
+    ran = subprocess.run(
+        closed, env=os.environ | {"PYTHONPATH": place}, stderr=subprocess.PIPE, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, b"")
 
 
 def test_interrupted(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ class Gap(NamedTuple):
     last: int
 
     def __str__(self) -> str:
-        return f"{self.base} {self.first} to {self.last}"
+        return f"{self.base} {self.first}" + (f" to {self.last}" if self.first != self.last else "")
 
 
 class LeftOut(NamedTuple):

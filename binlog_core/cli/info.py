@@ -64,10 +64,7 @@ def show(found: LogSummary, console: Console, *, tables: int | None) -> None:
     for file in found.files:
         console.print(_file(file))
     for gap in found.gaps:
-        numbers = f"{gap.first}" if gap.first == gap.last else f"{gap.first} to {gap.last}"
-        console.print(
-            f"missing between the files: {printable(gap.base)} {numbers}", style="yellow", markup=False
-        )
+        console.print(f"missing between the files: {printable(str(gap))}", style="yellow", markup=False)
     console.print(_events(found))
     if found.tables():
         console.print(_tables(found, tables))

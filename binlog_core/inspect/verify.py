@@ -181,6 +181,8 @@ def verify(
 ) -> Iterator[Verdict | BinlogError]:
     """What `verify_log` finds in each log of a target, in order; several are read in parallel.
 
+    A `BinlogWarning` names numbers that are missing between the logs.
+
     Parameters
     ----------
     target : Log, or what `binlog_core.open` takes
@@ -203,7 +205,9 @@ def verify(
     BinlogError
         The target does not exist, or a server refuses.
     """
-    return _verdicts(files_of(target, **options), progress, limits, threads)
+    files = files_of(target, **options)
+    files.tell(Report())
+    return _verdicts(files, progress, limits, threads)
 
 
 def _verdicts(

@@ -230,6 +230,15 @@ def test_several_logs_are_read_at_once(tmp_path: Path) -> None:
     assert not [thread for thread in threading.enumerate() if "binlog_core-verify" in thread.name]
 
 
+def test_a_missing_log_is_named(tmp_path: Path) -> None:
+    for number in (1, 3):
+        (tmp_path / f"bin.{number:06}").write_bytes(damaged(1)[0])
+    ran = run("verify", tmp_path)
+    assert ran.code == 0 and ran.text.count(": whole") == 2
+    assert f"note: numbers missing between the files: {tmp_path / 'bin'} 2 (file " in ran.err
+    assert list(binlog_core.open(tmp_path).files.gaps)[0].first == 2
+
+
 def test_the_same_targets_as_everywhere(tmp_path: Path) -> None:
     data = golden_logs("mysql97/types_ints")[0].data
     for number in (1, 2, 3):

@@ -108,7 +108,7 @@ def test_a_log_that_went_missing_in_the_archive_is_an_error(tmp_path: Path) -> N
     (tmp_path / "mysql-bin.000001").unlink()  # retention
     assert ids(tmp_path) == [2, 3, 4]
     (tmp_path / "mysql-bin.000003").unlink()
-    with pytest.raises(binlog_core.BinlogError, match=r"logs are missing in the archive: .* 3 to 3"):
+    with pytest.raises(binlog_core.BinlogError, match=r"logs are missing in the archive: .* 3;"):
         ids(tmp_path)
 
 

@@ -61,6 +61,7 @@ def test_gaps_lie_between_logs_of_one_base() -> None:
     # Where a file that is not a log has the number: outside of the others a gap too, inside within the gap.
     assert find_gaps(logs, ["b.000006", "b.000004", "b.000002"]) == [Gap("b", 3, 4), Gap("b", 6, 6)]
     assert str(Gap("d/b", 3, 4)) == "d/b 3 to 4"
+    assert str(Gap("d/b", 3, 3)) == "d/b 3"
 
 
 def test_what_an_archiver_has_not_finished_is_not_a_log() -> None:

@@ -139,10 +139,10 @@ cdef inline bint decode_datetime2(const uint8_t* p, uint32_t fraction_len, datet
 
 cdef inline bint decode_timestamp2(const uint8_t* p, uint32_t fraction_len, datetime_fields_t* at,
                                    int64_t* out) noexcept nogil:
-    # Seconds since 1970 in UTC; 0 is the zero date
+    # Seconds since 1970 in UTC. 0 is the zero date; a part of the first second is a time, which MariaDB can hold.
     cdef uint32_t seconds = <uint32_t> load_be_over(p, 4)
     out[0] = <int64_t> seconds * 1000000 + load_fraction_us(p + 4, fraction_len)
-    if seconds == 0:
+    if out[0] == 0:
         at.year = at.month = at.day = at.hour = at.minute = at.second = at.microsecond = 0
         return False
     return True
@@ -225,7 +225,7 @@ cdef inline bint decode_maria_timestamp(const uint8_t* p, uint32_t width, uint32
     cdef uint32_t seconds = <uint32_t> load_be(p, 4)
     cdef uint32_t fraction = <uint32_t> load_be(p + 4, width - 4) % power_of_ten[digits]
     out[0] = <int64_t> seconds * 1000000 + <int64_t> fraction * power_of_ten[6 - digits]
-    if seconds == 0:
+    if out[0] == 0:
         at.year = at.month = at.day = at.hour = at.minute = at.second = at.microsecond = 0
         return False
     return True

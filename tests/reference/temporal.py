@@ -60,7 +60,7 @@ def take_timestamp2(cur: Cursor, digits: int) -> dt.datetime | str:
 
 
 def _timestamp(seconds: int, microsecond: int, digits: int) -> dt.datetime | str:
-    if not seconds:
+    if not (seconds or microsecond):
         return "0000-00-00 00:00:00" + _fraction_text(0, digits)
     return EPOCH + dt.timedelta(seconds=seconds, microseconds=microsecond)
 

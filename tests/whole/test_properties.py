@@ -113,9 +113,9 @@ def temporals(draw: st.DrawFn) -> Typed:
             lambda second, us: (
                 dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(seconds=second, microseconds=us)
             ),
-            st.integers(1, (1 << 32) - 1),
+            st.integers(0, (1 << 32) - 1),
             _fraction(fsp),
-        )
+        ).filter(lambda moment: moment.timestamp() != 0)  # which is the zero date
         return Typed(declared, real | st.just(zero), {})
     seconds = st.integers(0, 838 * 3600 + 59 * 60 + 58)
     sign = st.sampled_from((1, -1))

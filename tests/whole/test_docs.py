@@ -236,6 +236,15 @@ def test_commands_of_a_shell_block() -> None:
     assert list(command_lines(code)) == ["binlog-core info    LOG", "binlog-core rows LOG | head -1"]
 
 
+def test_the_debugging_example_stops_at_the_line_that_it_shows() -> None:
+    told = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    [line] = set(re.findall(r"rows_events\.pxd:(\d+)", told))
+    shown = re.search(rf"^    {line} +(.+)$", told, re.MULTILINE)
+    assert shown is not None
+    source = (ROOT / "src/decode/rows_events.pxd").read_text("utf-8").splitlines()
+    assert source[int(line) - 1].strip() == shown[1]
+
+
 def test_first_steps_are_run_whole() -> None:
     """What `.ci/first-steps` takes out of a page is every block of it."""
     script = runpy.run_path(str(ROOT / ".ci" / "first-steps"))

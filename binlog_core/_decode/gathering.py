@@ -167,7 +167,7 @@ class Gathering:
     def _inflated(self, batch: ChangeBatch) -> dict[int, DecompressionError]:
         """Unpack compressed columns in place; return the records with a value that cannot be unpacked."""
         failed: dict[int, DecompressionError] = {}
-        if batch.plan is not None and batch.plan.compressed:
+        if any(column.compressed for column in batch.columns):  # not by its plan, which a part of it has not
             batch.buffer = inflate_columns(
                 batch.array,
                 batch.columns,

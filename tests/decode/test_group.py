@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from support.golden import Golden, golden_logs
+from support.logs import all_rows
 
+import binlog_core
+from binlog_core import Limits
 from binlog_core._decode.executed import Executed
 from binlog_core._decode.group import Group
+from binlog_core._decode.merge import ChangeReader
 from binlog_core.batch import TRANSACTION_DTYPE
 from binlog_core.gtids import GtidSet
 from binlog_core.position import Position
+from binlog_core.report import Report
 
 UUID = "00112233-4455-6677-8899-aabbccddeeff"
 NONE = np.zeros(0, TRANSACTION_DTYPE)
@@ -25,3 +32,24 @@ def test_what_is_known_besides() -> None:
     assert group.position == Position("bin.000007", 500, before, UUID, 3)
     unknown = Group([], NONE, "bin.000007", 900, 500, [], Executed().snapshot())
     assert unknown.position.gtids is None
+
+
+LOGS = {*golden_logs("*/types_*", max_bytes=30_000), *golden_logs("*/*compress*")}
+
+
+@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+@pytest.mark.parametrize("golden", sorted(LOGS, key=str), ids=str)
+def test_reading_continues_with_the_same_values(golden: Golden) -> None:
+    """Also inside an event, where the first rows of a batch are dropped."""
+    whole = all_rows(golden.path, **golden.open_arguments)
+    limits = Limits(group_rows=3)
+    with binlog_core.open(golden.path, limits=limits, **golden.open_arguments) as log:
+        reader, found, inside = ChangeReader(Report(warn=False), skip_errors=False), [], 0
+        for number, group in enumerate(log.groups()):
+            found += reader.changes([group])
+            if group.position.records and number % 3 == 0:
+                inside += 1
+                rest = all_rows(golden.path, start=group.position, **golden.open_arguments)
+                assert [c.after for c in found + rest] == [c.after for c in whole]
+                assert [c.before for c in found + rest] == [c.before for c in whole]
+    assert inside or len(whole) < 9

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,6 +69,13 @@ class NamesMet:
             return
         if name not in self.unfitting or error.column is not None:  # an error about a type, which says more
             self.unfitting[name] = error
+
+    def taken(self) -> NamesMet:
+        """What was found since the last call; `add` takes it."""
+        out = replace(self)
+        self.tables, self.patterns, self.columns = set(), set(), {}
+        self.gtids, self.fitting, self.unfitting = False, {}, {}
+        return out
 
     def add(self, other: NamesMet) -> None:
         """Add what another decoder of the pass found."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from .._tables.given_names import NamesMet
 from .._walk.anchors import Head
 from ..errors import BinlogError
 from .notes import Note, NotedExecuted, NotedReport
@@ -27,10 +28,11 @@ LEAST_PARTS = 4  # that are worth while
 
 
 class Item(NamedTuple):
-    """An item to return from a part: a group, and the notes up to its end."""
+    """An item to return from a part: a group, and what was noted up to its end."""
 
     reported: list[Note]
     executed: list[Note]
+    met: NamesMet
     group: Group | None
 
 
@@ -148,7 +150,8 @@ class PartReader:
     ) -> None:
         self.source = source
         self._on_pause = on_pause
-        self._report, self._executed = NotedReport(settings.strict), NotedExecuted()
+        self._report, self._executed, self._met = NotedReport(settings.strict), NotedExecuted(), NamesMet()
+        selection = replace(selection, met=self._met)
         if not first:
             selection = replace(selection, done_records=0)
         self._decoder = settings.decoder(
@@ -179,6 +182,6 @@ class PartReader:
 
     def _item(self, group: Group | None) -> Item:
         report, executed = self._report, self._executed
-        item = Item(report.notes, executed.notes, group)
+        item = Item(report.notes, executed.notes, self._met.taken(), group)
         report.notes, executed.notes = [], []
         return item

@@ -8,14 +8,12 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Hashable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from .._decode.log_plans import Known
-from .._tables.given_names import NamesMet
 from .._walk.anchors import first_anchor
 from ..errors import BinlogError
 from .parts import Item, Part, PartReader, parts_of
@@ -115,7 +113,6 @@ class ThreadedPass:
         self._all_begun = self._stopping = False
         self._in_one = -1  # the log whose rest one thread reads
         self._left_out: int | None = None  # the log whose other parts are no longer wanted
-        self._met: list[NamesMet] = []
         self._said: set[Hashable] = set()
         self._helpers: list[_Helper] = []
 
@@ -234,12 +231,10 @@ class ThreadedPass:
 
     def _reader_of(self, i: int, source: Source, *, first: bool, on_pause: Callable[[], None]) -> PartReader:
         selection = self._settings.ranged(self._selection, self._files, i)
-        self._met.append(met := NamesMet())
         with self._lock:
             if self._known[0] != i:
                 self._known = i, Known(selection.where)
             known = self._known[1]
-        selection = replace(selection, met=met)
         return PartReader(self._settings, selection, source, known, first=first, on_pause=on_pause)
 
     def _read(self, part: Part, reader: PartReader) -> Iterator[Item]:
@@ -295,7 +290,7 @@ class ThreadedPass:
                     file = part.file
                     self._begin_log(file)
                 elif here is None or (part.stop is not None and here >= part.stop):
-                    self._leave(part)
+                    self._leave(part, keep_names=here is not None)
                     continue
                 elif file == self._in_one or self._anchor_of(part) != here:
                     self._left_out = file
@@ -313,9 +308,6 @@ class ThreadedPass:
                 here = part.stopped_at
                 if here is not None and (part.stop is None or here < part.stop):
                     here = None  # the pass stops there
-            self.close()
-            for met in self._met:
-                self._selection.met.add(met)
         finally:
             self._own.close()
             self.close()
@@ -369,12 +361,15 @@ class ThreadedPass:
             items, part.items = part.items, deque()
             return items
 
-    def _leave(self, part: Part) -> None:
+    def _leave(self, part: Part, *, keep_names: bool = False) -> None:
+        """Done with a part. `keep_names`: its reader goes on in a later part, and finds each name once."""
         self._check_process()
         with self._lock:
             self._check_open()
             self._parts.popleft()
             part.dropped = True
+            for item in part.items if keep_names else ():
+                self._selection.met.add(item.met)
             part.items.clear()
             self._room.notify_all()
 
@@ -407,6 +402,7 @@ class ThreadedPass:
             if method == "add_each":
                 arguments = self._unsaid(*arguments, **more), *arguments[1:]
             getattr(self._reading.report, method)(*arguments, **more)
+        self._selection.met.add(item.met)
         executed, group = self._reading.executed, item.group
         for method, arguments, more in item.executed:
             getattr(executed, method)(*arguments, **more)

@@ -102,9 +102,9 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     seen: list[bool] = []
     leave = ThreadedPass._leave
 
-    def noted(self: ThreadedPass, part: Any) -> None:
+    def noted(self: ThreadedPass, part: Any, **how: Any) -> None:
         seen.append(part.start is None or part.anchor is not None)
-        leave(self, part)
+        leave(self, part, **how)
 
     monkeypatch.setattr(ThreadedPass, "_leave", noted)
     return seen
@@ -332,6 +332,29 @@ def test_closing_the_log_while_its_threads_are_awaited(at: int, monkeypatch: pyt
     monkeypatch.setattr(ThreadedPass, "_until", closed)
     with pytest.raises(BinlogError, match="closed while it was read"):
         list(log.rows())
+
+
+def test_names_behind_the_stop_are_not_met() -> None:
+    """Threads that are ahead read a new definition there; one thread does not."""
+    log = Log("8.0.36")
+    altered = Table("shop", "orders", [("id", "INT"), ("added", "INT")])
+    other = Table("shop", "orderz", [("id", "INT")])
+    for number in range(60):
+        log.timestamp = 1_700_000_000 + number
+        log.gtid(UUID, number + 1)
+        log.begin()
+        if number < 30:
+            log.insert(TABLE, [{"id": number, "note": "n" * 200}])
+        else:
+            log.insert(altered, [{"id": number, "added": 1}] * 20)
+            log.insert(other, [{"id": number}])
+        log.commit(number + 1)
+    stop = dt.datetime.fromtimestamp(1_700_000_025, dt.UTC)
+    changes, error, *_ = check(log.getvalue(), stop=stop, columns={"shop.orders": ["added"]})
+    assert len(changes) == 25 and error is not None and "has the columns ['added']" in error[1]
+    _, error, counts, first, *_ = check(log.getvalue(), stop=stop, tables=["shop.orderz", "shop.orders"])
+    assert error is None and counts == {"unmatched_names": 1}
+    assert first["unmatched_names"].detail == "tables='shop.orderz'; near: shop.orders"
 
 
 def test_who_takes_nothing_fills_no_memory() -> None:

@@ -89,6 +89,10 @@ def errors_as_lines() -> Iterator[None]:
             sys.stdout.flush()
     except BinlogError as error:
         _fail(told(error))
+    except (TypeError, ValueError) as error:
+        if _ARGUMENT.match(str(error)) is None:
+            raise
+        raise typer.BadParameter(_ARGUMENT.sub(_as_option, str(error))) from None
     except BrokenPipeError:
         # Python flushes at exit: send that nowhere, without a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

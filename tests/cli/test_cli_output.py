@@ -166,6 +166,21 @@ def test_an_error_names_the_option_that_is_missing(command: str) -> None:
     assert "keys=" not in ran.err
 
 
+@pytest.mark.parametrize(
+    "command", [("rows",), ("undo",), ("history", "shop.t", "id=3"), ("info",), ("events",)]
+)
+def test_a_range_that_ends_before_it_starts_is_wrong_usage(command: tuple[str, ...]) -> None:
+    ran = run(*command, LOG, "--start", 500, "--stop", 100)
+    assert (ran.code, ran.out) == (2, b"")
+    assert "--start 500 is after --stop 100" in ran.err
+
+
+def test_a_server_has_no_position_without_a_log() -> None:
+    ran = run("rows", "mysql://repl@127.0.0.1:1", "--start", 500)
+    assert ran.code == 2
+    assert "--start 500: a server takes" in ran.err
+
+
 def test_a_condition_in_an_error_stays() -> None:
     error = binlog_core.BinlogError("gtids= has GTIDs of MariaDB; no change of keys=3", path="start=7")
     assert told(error) == "--include-gtids has GTIDs of MariaDB; no change of keys=3 (file start=7)"

@@ -334,22 +334,29 @@ def test_closing_the_log_while_its_threads_are_awaited(at: int, monkeypatch: pyt
         list(log.rows())
 
 
-def test_names_behind_the_stop_are_not_met() -> None:
+def test_names_behind_the_stop_are_not_met(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that are ahead read a new definition there; one thread does not."""
+    hand_over = ThreadedPass._hand_over
+
+    def late(self: ThreadedPass, item: Any) -> Any:
+        time.sleep(0.01)
+        return hand_over(self, item)
+
+    monkeypatch.setattr(ThreadedPass, "_hand_over", late)
     log = Log("8.0.36")
     altered = Table("shop", "orders", [("id", "INT"), ("added", "INT")])
     other = Table("shop", "orderz", [("id", "INT")])
     for number in range(60):
-        log.timestamp = 1_700_000_000 + number
+        log.timestamp = 1_700_000_000 + (500 if number == 25 else number)  # a clock that was set back
         log.gtid(UUID, number + 1)
         log.begin()
-        if number < 30:
+        if number <= 25:
             log.insert(TABLE, [{"id": number, "note": "n" * 200}])
         else:
             log.insert(altered, [{"id": number, "added": 1}] * 20)
             log.insert(other, [{"id": number}])
         log.commit(number + 1)
-    stop = dt.datetime.fromtimestamp(1_700_000_025, dt.UTC)
+    stop = dt.datetime.fromtimestamp(1_700_000_500, dt.UTC)
     changes, error, *_ = check(log.getvalue(), stop=stop, columns={"shop.orders": ["added"]})
     assert len(changes) == 25 and error is not None and "has the columns ['added']" in error[1]
     _, error, counts, first, *_ = check(log.getvalue(), stop=stop, tables=["shop.orderz", "shop.orders"])

@@ -57,16 +57,7 @@ def with_columns(batch: ChangeBatch, columns: tuple[Column, ...]) -> ChangeBatch
         chosen: NDArray[np.void] = entries[np.isin(entries["column"], indexes)]
         return chosen
 
-    return type(batch)(
-        batch.table,
-        columns,
-        array,
-        batch.buffer,
-        batch.transactions,
-        theirs(batch.invalid),
-        theirs(batch.json_diffs),
-        batch.path,
-    )
+    return made_of(batch, columns, array, theirs(batch.invalid), theirs(batch.json_diffs))
 
 
 def only(batch: ChangeBatch, kept: NDArray[np.bool_]) -> ChangeBatch:
@@ -78,13 +69,19 @@ def only(batch: ChangeBatch, kept: NDArray[np.bool_]) -> ChangeBatch:
         chosen["record"] = places[chosen["record"]]
         return chosen
 
-    return type(batch)(
-        batch.table,
-        batch.columns,
-        batch.array[kept],
-        batch.buffer,
-        batch.transactions,
-        moved(batch.invalid),
-        moved(batch.json_diffs),
-        batch.path,
+    return made_of(batch, batch.columns, batch.array[kept], moved(batch.invalid), moved(batch.json_diffs))
+
+
+def made_of(
+    batch: ChangeBatch,
+    columns: tuple[Column, ...],
+    array: NDArray[np.void],
+    invalid: NDArray[np.void],
+    json_diffs: NDArray[np.void],
+) -> ChangeBatch:
+    """Another batch of the same rows, with the same limit."""
+    made = type(batch)(
+        batch.table, columns, array, batch.buffer, batch.transactions, invalid, json_diffs, batch.path
     )
+    made.arrow_bytes = batch.arrow_bytes
+    return made

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 import numpy as np
 
 from ._core._capsules import schema_capsule, stream_capsule
+from ._subsets import made_of
 from ._tables.tables import Column, Table, record_dtype
 from ._tables.widening import converted, type_name, wider
 from .arrow.batch import NO_POLARS, ArrowBatch
@@ -492,16 +493,7 @@ def _widened(batch: ChangeBatch, changed: dict[str, Column]) -> ChangeBatch:
         values = batch.array["row"][column.name]
         wide = changed.get(column.name)
         array["row"][column.name] = values if wide is None else converted(values, column, wide)
-    return type(batch)(
-        batch.table,
-        columns,
-        array,
-        batch.buffer,
-        batch.transactions,
-        batch.invalid,
-        batch.json_diffs,
-        batch.path,
-    )
+    return made_of(batch, columns, array, batch.invalid, batch.json_diffs)
 
 
 def _drift(batch: ChangeBatch, column: Column, what: str) -> SchemaError:

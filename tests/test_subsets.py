@@ -52,3 +52,9 @@ def test_columns_keep_theirs() -> None:
     assert part.invalid[["record", "column", "day"]].tolist() == [(3, 2, 2)]
     assert part.json_diffs.tolist() == []
     assert part.array["image"].tolist() == BATCH.array["image"].tolist()
+
+
+def test_a_part_has_the_limit_of_the_whole() -> None:
+    batch = BATCH[:4]
+    batch.arrow_bytes = 1234
+    assert batch[1:].arrow_bytes == with_columns(batch, batch.columns[:1]).arrow_bytes == 1234

@@ -16,7 +16,6 @@ from .._core._values import RowReader
 from .._debezium import Envelopes
 from .._decode.merge import ChangeReader
 from .._tables.tables import records_at_a_time
-from ..batch import ChangeBatch
 from ..errors import BinlogError, MissingExtraError, SchemaError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..replay.flashback_script import FlashbackScript
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from .._decode.group import Group
     from .._format.format_description import FormatDescription
+    from ..batch import ChangeBatch
     from ..report import Report
 
 
@@ -331,19 +331,7 @@ def first_rows(group: Group, count: int) -> tuple[Group, int]:
         # A batch is in log order, so that its first records are its first rows.
         keep = int(np.searchsorted(_places(batch.array["image"]), last, side="right")) if count else 0
         if keep:
-            invalid, diffs = batch.invalid, batch.json_diffs
-            cut.append(
-                ChangeBatch(
-                    batch.table,
-                    batch.columns,
-                    batch.array[:keep],
-                    batch.buffer,
-                    batch.transactions,
-                    invalid[invalid["record"] < keep],
-                    diffs[diffs["record"] < keep],
-                    batch.path,
-                )
-            )
+            cut.append(batch[:keep])
     return replace(group, batches=cut, transactions=transactions, asides=asides), count
 
 

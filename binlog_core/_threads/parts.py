@@ -158,8 +158,8 @@ class PartReader:
             source, selection, self._report, settings.definitions(), None, self._executed, known
         )
         self._decoder.on_pause = self._pause
-        self._decoder.begin()
         if not first:
+            self._decoder.begin()
             self._report.notes.clear()  # on the descriptor: the reader of the first part reports them, too
 
     def _pause(self) -> None:
@@ -171,6 +171,8 @@ class PartReader:
         decoder = self._decoder
         anchors = part.head.anchors if part.head is not None else 0
         try:
+            if part.start is None:
+                decoder.begin()
             for group in decoder.part(part.anchor, part.stop, anchors):
                 yield self._item(group)
                 del group

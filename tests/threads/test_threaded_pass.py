@@ -167,6 +167,15 @@ def test_a_cut_tail() -> None:
     assert tail is not None and "ends inside an event" in tail.reason
 
 
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_file_that_is_cut_in_its_descriptor(strict: bool, tmp_path: Path) -> None:
+    for number, data in enumerate((DATA, DATA[:60], DATA), 1):
+        (tmp_path / f"binlog.{number:06}").write_bytes(data)
+    changes, error, *_, tail = check(tmp_path, strict=strict)
+    assert tail is not None and tail.offset == 4 and tail.path.endswith("000002")
+    assert (error is not None, len(changes)) == ((True, 120) if strict else (False, 240))
+
+
 @pytest.mark.parametrize("closing", [True, False])
 def test_forged_transactions_in_a_blob(closing: bool, left: list[bool]) -> None:
     data, _ = log_with_forgery(closing)

@@ -274,7 +274,12 @@ class ArrowStream:
         """The fields of the schema, and the batches as Arrow columns; errors as in :func:`batch_stream`."""
         batches = self.batches
         return stream_parts(
-            batches.take, self.columns, self.new_columns, self.options, batches.defined_columns
+            batches.take,
+            self.columns,
+            self.new_columns,
+            self.options,
+            batches.defined_columns,
+            batches._of,
         )
 
     def __arrow_c_schema__(self) -> object:
@@ -283,7 +288,7 @@ class ArrowStream:
         columns = self.columns
         if first is None and columns is None:
             columns = self.batches.defined_columns()
-        return schema_capsule(struct_field(_stream_fields(first, columns, self.options)))
+        return schema_capsule(struct_field(_stream_fields(first, columns, self.options, self.batches._of)))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The stream, as PyCapsule; a requested schema is not followed."""
@@ -358,6 +363,7 @@ def stream_parts(
     new_columns: NewColumns,
     options: SharedOptions,
     defined: Callable[[], tuple[Column, ...] | None] = lambda: None,
+    of: str = "",
 ) -> tuple[tuple[ArrowField, ...], Iterator[ArrowBatch]]:
     """The fields of a stream, and its batches as Arrow columns; see :func:`batch_stream`.
 
@@ -367,6 +373,8 @@ def stream_parts(
         Gives the batches, and receives what is made of each.
     defined : callable
         Gives the columns if there is no batch.
+    of : str
+        Which tables and logs these are, for messages.
     """
     wanted = None if columns is None else tuple(columns)  # None: not known yet
 
@@ -385,7 +393,7 @@ def stream_parts(
     first = next(iterator, None)
     if first is None and columns is None:
         columns = defined()
-    fields = _stream_fields(first, columns, options)
+    fields = _stream_fields(first, columns, options, of)
     wanted = tuple(first.value_columns if columns is None and first is not None else columns or ())
 
     def parts() -> Iterator[ArrowBatch]:
@@ -425,14 +433,13 @@ class NoRows:
 
 
 def _stream_fields(
-    first: ChangeBatch | None, columns: Sequence[Column] | None, options: SharedOptions
+    first: ChangeBatch | None, columns: Sequence[Column] | None, options: SharedOptions, of: str = ""
 ) -> tuple[ArrowField, ...]:
     if columns is None:
         if first is None:
             raise SchemaError(
-                "no row changes of the table, so its columns are unknown: give schema= with its definition,"
-                " or"
-                " columns="
+                f"no row changes of {of or 'the table'}, so its columns are unknown: give schema= with its"
+                " definition, or columns="
             )
         columns = first.value_columns
     return ArrowBatch(first or empty_batch(tuple(columns)), columns=columns, **options).fields()

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from .._sources.sources import Source
 
 _COPY_LEN = 1 << 20
-_MOST_CONTENTS = 65536  # of events that were parsed: others like them need not be
+_CONTENT_BYTES = 32 << 20  # of parsed events that are kept: an equal event is not parsed again
+_CONTENT_COST = 128  # bytes that keeping one takes besides
 # Where what differs between events that are otherwise the same ends: a table's id; thread and duration.
 _OFTEN_THE_SAME = {int(EventType.TABLE_MAP): 6, int(EventType.QUERY): 8}
 _DECODED_WITH_ROWS = np.array(sorted((*GTID_EVENTS, *ROWS_EVENTS_V0, *ROWS_EVENTS, EventType.XID)), np.uint8)
@@ -261,6 +262,7 @@ class _Verifier:
         self.decrypted = decrypted
         self.walked = self.decoded = 0
         self.parsed: set[bytes] = set()  # contents of events that need no second look
+        self.room = _CONTENT_BYTES  # for more of them
         self.unparsed = Report(warn=False)  # of the events at hand
 
     def run(self) -> Verdict:
@@ -347,8 +349,9 @@ class _Verifier:
             except BinlogError as error:
                 self.unparsed.add("skipped_events", offset=fields.position, detail=error.message)
             else:
-                if content and len(self.parsed) < _MOST_CONTENTS:
+                if content and (cost := len(content) + _CONTENT_COST) <= self.room:
                     self.parsed.add(content)
+                    self.room -= cost
 
     # ------------------------------------------------------------ rows
 

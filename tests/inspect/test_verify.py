@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import sys
 import threading
+import tracemalloc
 import warnings
 from pathlib import Path
 
@@ -69,6 +70,23 @@ def test_transactions_without_an_end_are_bounded(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("binlog_core.inspect.verify.MOST_PLACES", 5)
     found = verdict(path)
     assert (len(found.incomplete), found.incomplete_count, found.state) == (5, 30, "cut")
+
+
+def test_the_contents_that_are_kept_to_skip_equal_events_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log()
+    for i in range(60):
+        log.query(f"INSERT INTO notes VALUES ({i}, '{'x' * 200_000}')", "shop")
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())  # 12 MB
+    monkeypatch.setattr("binlog_core.inspect.verify._CONTENT_BYTES", 1 << 20, raising=False)
+    verdict(path)
+    tracemalloc.start()
+    assert verdict(path).state == "whole"
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 6 << 20
 
 
 def test_neighbours_are_one() -> None:

@@ -15,6 +15,7 @@ import re
 import struct
 from collections.abc import Callable
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from .._tables import charsets
@@ -144,7 +145,7 @@ def _text_maker(charset: str, general: Callable[[Any], str]) -> Callable[[Any], 
 
     def literal(value: Any) -> str:
         if isinstance(value, str) and found is not None:
-            value = value.encode(found.codec or "utf-8")
+            value = _encoded(value, found)
         if not isinstance(value, bytes):
             return general(value)
         if ascii_alike and plain(value):
@@ -162,6 +163,26 @@ def _text_maker(charset: str, general: Callable[[Any], str]) -> Callable[[Any], 
         return before + value.hex()
 
     return literal
+
+
+def _encoded(text: str, charset: charsets.Charset) -> bytes:
+    """The bytes of a text; a server's characters differ in places from those of Python's codec."""
+    try:
+        if charset.table is not None:
+            found = bytes(map(_bytes_of(charset).__getitem__, text))
+        else:
+            found = text.encode(charset.codec or "utf-8")
+        if charset.decode(found) == text:
+            return found
+    except (UnicodeError, KeyError):
+        pass
+    raise SchemaError(f"the text cannot be written in its character set, {charset.name}")
+
+
+@cache
+def _bytes_of(charset: charsets.Charset) -> dict[str, int]:
+    assert charset.table is not None
+    return {character: byte for byte, character in enumerate(charset.table) if character is not None}
 
 
 def comparable(literal: str) -> str:

@@ -112,3 +112,25 @@ def test_names_that_no_server_has_are_refused(name: str) -> None:
 )
 def test_decimals_in_json_keep_their_digits(text: str, want: str) -> None:
     assert maker("mysql97/types_json").literal(Column("c", 0, 245, Kind.JSON), text) == want
+
+
+@pytest.mark.parametrize(
+    ("charset", "text", "want"),
+    [
+        ("latin1", "\x81", "_latin1 0x81"),  # Python's cp1252 does not have it
+        ("latin1", "é", "_latin1 0xe9"),
+        ("swe7", "]", None),
+        ("swe7", "Å", "_swe7 0x5d"),
+        ("hp8", "é", "_hp8 0xc5"),
+        ("gbk", "中", "_gbk 0xd6d0"),
+        ("latin1", "中", None),
+        ("utf8mb4", "\udcff", None),
+    ],
+)
+def test_text_is_written_in_its_character_set_or_refused(charset: str, text: str, want: str | None) -> None:
+    column = Column("c", 0, 0, Kind.TEXT, charset=charset)
+    if want is not None:
+        assert maker().literal(column, text) == want
+        return
+    with pytest.raises(SchemaError, match=f"the text cannot be written in its character set, {charset}"):
+        maker().literal(column, text)

@@ -84,7 +84,7 @@ class DdlTracker:
         Also keep the earlier definitions of tables.
     database_charsets : mapping or None
         The default character sets of databases at the beginning of the log.
-    small_letters : bool
+    lower_case : bool
         Whether the server stores names in lower case, however they are written (lower_case_table_names=1).
 
     Attributes
@@ -105,10 +105,10 @@ class DdlTracker:
         limits: Limits = DEFAULT_LIMITS,
         keep_timeline: bool = True,
         database_charsets: Mapping[str, str | None] | None = None,
-        small_letters: bool = False,
+        lower_case: bool = False,
     ) -> None:
         self._limits = limits
-        self.small_letters = small_letters
+        self.lower_case = lower_case
         self._keep_timeline = keep_timeline
         self._tables: dict[str, dict[str, TableSchema]] = {}
         for table in initial or ():
@@ -339,9 +339,13 @@ class _Statement:
         self.drop(self._at_work)
         self.unfollowed.append((full_name(*self._at_work), reason))
 
+    def _spelt(self, name: str) -> str:
+        """A name as the server stores it."""
+        return name.lower() if self.tracker.lower_case else name
+
     def _table_name(self) -> TableKey:
         database, table = self.reader.qualified_name(self.default_database)
-        return (database.lower(), table.lower()) if self.tracker.small_letters else (database, table)
+        return self._spelt(database), self._spelt(table)
 
     # --- statements
 
@@ -424,7 +428,7 @@ class _Statement:
         certain = not reader.accept("IF", "NOT", "EXISTS")
         options = new_table_options()
         has_name = reader.word() not in ("CHARACTER", "CHARSET", "COLLATE", "DEFAULT", "ENCRYPTION", "READ")
-        database = reader.name() if has_name else self.default_database
+        database = self._spelt(reader.name() if has_name else self.default_database)
         while not reader.done:
             if not options.read(reader):
                 reader.take()
@@ -439,9 +443,7 @@ class _Statement:
 
     def _drop_database(self) -> None:
         self.reader.accept("IF", "EXISTS")
-        database = self.reader.name()
-        if self.tracker.small_letters:
-            database = database.lower()
+        database = self._spelt(self.reader.name())
         self.database_charsets[database] = None
         for key in self.tracker.tables_of(database):
             self.drop(key)
@@ -496,8 +498,9 @@ class _Statement:
         after = alteration.result()
         if alteration.renamed is not None:
             self.drop(key)
-            self._at_work = alteration.renamed
-            after = replace(after, database=alteration.renamed[0], name=alteration.renamed[1])
+            database, name = map(self._spelt, alteration.renamed)
+            self._at_work = database, name
+            after = replace(after, database=database, name=name)
         self.put(after)
 
 

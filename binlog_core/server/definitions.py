@@ -74,7 +74,7 @@ class History:
         self._statements: list[_Statement] = []
         self._tables: list[TableSchema] = []
         self._charsets: dict[str, str | None] = {}
-        self._small_letters = False
+        self._lower_case = False
         self._asked = 0  # statements that `_tables` knows of
 
     def from_place_of(self, source: ServerSource) -> tuple[DdlTracker, list[_Later]]:
@@ -92,7 +92,7 @@ class History:
                 limits=self._limits,
                 keep_timeline=False,
                 database_charsets=self._charsets | told,
-                small_letters=self._small_letters,
+                lower_case=self._lower_case,
             )
             before = sum(one.place < place for one in self._statements)
             for one in self._statements[: min(before, self._asked)]:
@@ -177,7 +177,7 @@ class History:
                 return connection.query(sql, right="SELECT")
 
             letters = connection.variables(["lower_case_table_names"]).get("lower_case_table_names")
-            self._small_letters = letters == "1"
+            self._lower_case = letters == "1"
             self._charsets = dict(
                 query("SELECT schema_name, default_character_set_name FROM information_schema.schemata")
             )

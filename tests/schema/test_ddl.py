@@ -455,3 +455,22 @@ def test_a_statement_is_read_up_to_its_limit() -> None:
         ("d.t", True)
     ]
     assert tracker.definition("d", "t") is None
+
+
+def test_a_server_that_stores_names_in_lower_case_is_followed_however_they_are_written() -> None:
+    """With lower_case_table_names=1: renames, and the databases that give tables their character set."""
+    tracker = DdlTracker(lower_case=True)
+    for sql in (
+        "CREATE DATABASE Shop CHARACTER SET latin1",
+        "CREATE TABLE Shop.Orders (note TEXT)",
+        "ALTER TABLE shop.ORDERS RENAME TO SHOP.Bills",
+        "ALTER DATABASE sHop CHARACTER SET koi8r",
+        "CREATE TABLE shop.Notes (note TEXT)",
+    ):
+        tracker.apply_statement("", sql, server_collation=255)  # of utf8mb4
+    assert {table.full_name: table.columns[0].charset for table in tracker} == {
+        "shop.bills": "latin1",
+        "shop.notes": "koi8r",
+    }
+    tracker.apply_statement("", "CREATE OR REPLACE DATABASE SHOP", mariadb=True)
+    assert list(tracker) == []

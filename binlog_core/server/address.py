@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 from .._sources.places import is_server
@@ -16,7 +16,10 @@ from .._sources.places import is_server
 COMPRESSIONS = ("none", "zstd")
 SSL_MODES = ("PREFERRED", "DISABLED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
 _PORT = 3306
+_MOST_SECONDS = 365 * 86400
 _SWITCH = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
+
+_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ class Address:
 
             given = read_options(defaults_file)
             if not hosts and "host" in given:
-                hosts = ((given["host"], int(given.get("port", _PORT))),)
+                hosts = ((given["host"], _port(given.get("port", ""))),)
             found = {name: value for name, value in given.items() if name not in ("host", "port")} | found
         found.setdefault("password", os.environ.get("MYSQL_PWD"))
         address = cls(hosts or (("localhost", _PORT),))
@@ -170,9 +173,20 @@ def _host(item: str) -> tuple[str, int]:
         port = port.removeprefix(":")
     elif item.count(":") == 1:
         host, _, port = item.partition(":")
-    if port and not (port.isdecimal() and 0 < int(port) < 65536):
+    return unquote(host), _port(port)
+
+
+def _port(text: str) -> int:
+    if text and not (text.isdecimal() and 0 < int(text) < 65536):
         raise ValueError("the port of a host is not a number from 1 to 65535; a : in a password is %3A")
-    return unquote(host), int(port) if port else _PORT
+    return int(text) if text else _PORT
+
+
+def _number(value: Any, kind: type[_Number]) -> _Number | None:
+    try:
+        return kind(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def _value(name: str, value: Any) -> Any:
@@ -191,14 +205,15 @@ def _value(name: str, value: Any) -> Any:
             raise ValueError(f"compression={value!r}: expected one of {', '.join(COMPRESSIONS)}")
         return value
     if name == "server_id":
-        number = int(value)
-        if not 0 < number < 2**32:
+        number = _number(value, int)
+        if number is None or not 0 < number < 2**32:
             raise ValueError(f"server_id={value!r}: expected 1 to {2**32 - 1}")
         return number
     if name in ("connect_timeout", "heartbeat", "reconnect"):
-        seconds = float(value)
-        if not 0 <= seconds <= 31_536_000 or (name != "reconnect" and seconds < 0.001):
-            raise ValueError(f"{name}={value!r}: expected seconds")
+        seconds = _number(value, float)
+        least = 0 if name == "reconnect" else 0.001
+        if seconds is None or not least <= seconds <= _MOST_SECONDS:
+            raise ValueError(f"{name}={value!r}: expected seconds, from {least} to {_MOST_SECONDS}")
         return seconds
     if name == "semi_sync":
         if isinstance(value, str) and value.lower() in _SWITCH:

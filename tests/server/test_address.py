@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,6 +64,28 @@ def test_what_is_not_an_address_says_so(url):
     with pytest.raises(ValueError) as refused:
         Address.of(url)
     assert "geheim" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("server_id=x", "server_id='x': expected 1 to 4294967295"),
+        ("server_id=0", "server_id='0': expected 1 to 4294967295"),
+        ("heartbeat=soon", "heartbeat='soon': expected seconds, from 0.001 to 31536000"),
+        ("heartbeat=0", "heartbeat='0': expected seconds, from 0.001 to 31536000"),
+        ("reconnect=nan", "reconnect='nan': expected seconds, from 0 to 31536000"),
+    ],
+)
+def test_a_value_that_is_not_valid_says_what_was_expected(option: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        Address.of(f"mysql://db1/?{option}")
+
+
+def test_the_port_of_an_option_file_is_checked(tmp_path: Path) -> None:
+    options = tmp_path / "my.cnf"
+    options.write_text("[client]\nhost = db1\nport = 99999\n")
+    with pytest.raises(ValueError, match="not a number from 1 to 65535"):
+        Address.of("mysql://", defaults_file=options)
 
 
 def test_options_go_before_the_url_and_the_url_before_files(tmp_path: Path, monkeypatch):

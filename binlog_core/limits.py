@@ -100,9 +100,11 @@ class Limits:
         return length
 
     def event_too_large(self, length: int, path: str, offset: int) -> DecodeError:
-        """The error of an event that is not read into memory."""
+        """The error for an event that is too large to be read into memory."""
         return DecodeError(
-            f"an event of {length} bytes: Limits.event_bytes={self.event_bytes}", path=path, offset=offset
+            f"an event of {length} bytes is larger than Limits.event_bytes={self.event_bytes}",
+            path=path,
+            offset=offset,
         )
 
 

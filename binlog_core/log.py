@@ -69,8 +69,8 @@ class Log:
         indexes: Indexes | None = None,
         met: NamesMet | None = None,
     ) -> None:
-        # `within`: it is one file of another Log, whose pass this ends; `first` is its source, `met` what the
-        # files before it had.
+        # With `within` this is one file of another Log: `within` is what stops that one's pass, `first` the
+        # file's source, and `met` the given names that matched in the files before it.
         self.files = files
         self.settings = settings  # for the package
         self.sources = OpenSources(files, first)  # for the package
@@ -80,7 +80,7 @@ class Log:
         self._stopping = within if within is not None else threading.Event()
         self._latest = Reading(settings.report(), self._stopping)
         self._passed = False  # whether a pass has begun
-        self._asked: Selection | None = None  # what the last pass over rows asked for that came to its end
+        self._asked: Selection | None = None  # of the last pass over rows that was read to its end
         source = self.sources.first
         try:
             self._format = settings.decoder(source, settings.selection, self._latest.report).read_format()
@@ -123,7 +123,7 @@ class Log:
 
     @property
     def size(self) -> int | None:
-        """The current bytes of the (first) log, decrypted and decompressed; None if that is not known."""
+        """The current size of the (first) log in bytes, decrypted and decompressed; None if not known."""
         if self._size is not None and not self.sources.closed and not self.sources.is_read_once(0):
             with self.files[0].open() as source:
                 self._size = source.size
@@ -131,7 +131,7 @@ class Log:
 
     @property
     def total_size(self) -> int | None:
-        """The stored bytes of all local files; None if one is not a local file."""
+        """The stored bytes of all files together; None if one is not a local file."""
         try:
             return sum(os.path.getsize(file.path) for file in self.files)
         except OSError:
@@ -153,7 +153,7 @@ class Log:
         DecodeError
             A length is not valid, or (`ChecksumError`) a checksum is wrong.
         """
-        # One after the other, so that each part has the memory of the one before it, still in the cache.
+        # Part by part: each reuses the memory of the one before it, which is still in the processor's cache.
         out = bytearray()
         for part in self.header_chunks():
             out += part.view(np.uint8).data
@@ -291,14 +291,14 @@ class Log:
                 log._read_to_its_end()
 
     def _check_names(self, report: Report, selection: Selection, definitions: Definitions | None) -> None:
-        """Names that were given, at the end of the last file: what is not in one may be in the next."""
+        """Check at the end of the last file that given names matched: one file may lack what the next has."""
         if selection.met.last:
             check_columns(selection)
             check_condition(selection)
         report_unmet(report, selection, definitions, path=self.files[0].path)
 
     def _read_to_its_end(self) -> None:
-        """Read what the user left of a server's log: only its end says which log comes next."""
+        """Read what the user has left unread of a server's log: only its end says which log comes next."""
         if self.files[0].chained and not self._latest.over:
             for _ in self.header_chunks():
                 pass
@@ -409,7 +409,7 @@ class Log:
             reading.mariadb = decoder.format is not None and decoder.format.is_mariadb
 
     def _divides(self, selection: Selection, definitions: Definitions | None) -> bool:
-        """Whether the pass is one for several threads."""
+        """Whether several threads can divide the pass."""
         settings, follows = self.settings, definitions is not None and definitions.follows
         if settings.threads == 1 or settings.follow or selection.asides or follows:
             return False
@@ -564,27 +564,27 @@ class Log:
         raise TypeError("a Log cannot be pickled: open it where it is needed, or send its batches or changes")
 
     def __repr__(self) -> str:
-        return f"<binlog_core.Log {self._named()}{''.join(f', {told}' for told in self._told())}>"
+        return f"<binlog_core.Log {self._named()}{''.join(f', {fact}' for fact in self._facts())}>"
 
     def _named(self) -> str:
         more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
         return f"{self.files[0].name}{more}"
 
-    def _told(self) -> list[str]:
-        """What is known without reading on."""
-        told = ["closed"] if self.sources.closed else []
+    def _facts(self) -> list[str]:
+        """What is known without reading more."""
+        facts = ["closed"] if self.sources.closed else []
         if self._format is not None:
-            told += [self._format.server_version, f"v{self._format.binlog_version}"]
-            told += [f"checksums {self._format.checksum}"]
+            facts += [self._format.server_version, f"v{self._format.binlog_version}"]
+            facts += [f"checksums {self._format.checksum}"]
         if self._size is not None:
-            told.append(f"{self._size:,} bytes")
-        return told
+            facts.append(f"{self._size:,} bytes")
+        return facts
 
     def _repr_html_(self) -> str:
         import html
 
-        told = "<br>".join(html.escape(one) for one in self._told())
-        return f"<p><b>binlog_core.Log</b> {html.escape(self._named())}<br><small>{told}</small></p>"
+        facts = "<br>".join(map(html.escape, self._facts()))
+        return f"<p><b>binlog_core.Log</b> {html.escape(self._named())}<br><small>{facts}</small></p>"
 
     # ------------------------------------------------------------ one pass
 
@@ -593,13 +593,13 @@ class Log:
         return Pass(reading, self._items(reading, read))
 
     def _reading(self) -> Reading:
-        """Of a new pass."""
+        """The state of a new pass."""
         return Reading(self.settings.report(), self._stop_of_pass())
 
     def _stop_of_pass(self) -> threading.Event:
-        """What ends the waiting of a new pass."""
+        """The event that ends the waiting of a new pass."""
         stopping, self._passed = self._stopping, True
-        if stopping.is_set() and self._within is None:  # only this pass knows it
+        if stopping.is_set() and self._within is None:  # `stop` was called for this pass
             self._stopping = threading.Event()
         return stopping
 

@@ -21,29 +21,31 @@ T = TypeVar("T", covariant=True)
 
 
 class Reading:
-    """What is known about a pass, separate from its iterator, so that nothing refers back to that.
+    """The state of a pass, separate from its iterator, so that nothing refers back to the iterator.
 
     Parameters
     ----------
     report : Report
+        What the pass finds missing or lost, or skips.
     stop : threading.Event
         Ends the waiting for more, once set.
 
     Attributes
     ----------
     tail : Tail or None
+        Where and why the pass ended inside an event.
     next_file : LogFile or None
-        The log that the server began next, where the pass followed the last one to its end.
+        The log that the server began next, if the pass followed the last one to its end.
     over : bool
-        The pass read to the end.
+        Whether the pass was read to its end.
     executed : Executed
-        The GTIDs that the pass has come by.
+        The GTIDs that the pass has read.
     mariadb : bool
-        The latest log is a MariaDB's.
+        Whether a MariaDB server wrote the latest log.
     prepare : callable or None
-        What threads do with each batch that they decode.
+        What the decoding threads do with each batch.
     defined : callable
-        Gives the tables of ``schema=`` that are wanted, once the pass is over, each with its wanted columns.
+        Gives the selected tables of ``schema=`` once the pass is over, each with its selected columns.
     """
 
     def __init__(self, report: Report, stop: threading.Event) -> None:
@@ -59,12 +61,12 @@ class Reading:
 
 
 class Prepared(Generic[R]):
-    """What is made of batches, by the thread that decoded each, if there are several.
+    """What is made of each batch, by the thread that decoded it if there are several threads.
 
     Parameters
     ----------
     make : callable
-        Gets a batch. What it raises comes when the batch's turn does.
+        Takes a batch and returns the result. An error is raised when `of` is called for the batch.
     """
 
     def __init__(self, make: Callable[[ChangeBatch], R]) -> None:
@@ -72,7 +74,7 @@ class Prepared(Generic[R]):
         self._made: dict[int, tuple[ChangeBatch, R]] = {}
 
     def prepare(self, batch: ChangeBatch) -> None:
-        """Make it now; called by any thread."""
+        """Make the result of a batch; any thread may call this."""
         with suppress(Exception):
             self._made[id(batch)] = batch, self._make(batch)
 
@@ -125,7 +127,7 @@ class Pass(Iterator[T]):
         self._reading.prepare = prepared.prepare
 
     def __iter__(self) -> Iterator[T]:
-        return self._items  # themselves: without a call of ours for each item
+        return self._items  # the generator itself: nothing of ours is called for each item
 
     def __next__(self) -> T:
         return next(self._items)

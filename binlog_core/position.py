@@ -71,7 +71,7 @@ class Position:
         except (ValueError, RecursionError):
             fields = None
         if not isinstance(fields, dict) or not fields.keys() - {"vendor"} <= _FIELDS:
-            raise _not_one(text, "expected the JSON text of one")
+            raise _not_one(text, "expected the JSON text of a position")
         file, offset, records = fields.get("file"), fields.get("offset"), fields.get("records", 0)
         server, gtids, vendor = fields.get("server"), fields.get("gtids"), fields.get("vendor")
         transaction = fields.get("transaction")

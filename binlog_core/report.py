@@ -178,7 +178,7 @@ class Report:
         self.counts[kind] = self.counts.get(kind, 0) + count
 
     def add_each(self, of: Collection[Hashable], kind: str, **place: Any) -> None:
-        """Count the remarks on each of several table definitions; `place` is as in `add`."""
+        """Count a kind once for each of several table definitions; `place` is as in `add`."""
         self.add(kind, count=len(of), **place)
 
     def lose(self, path: str | None, start: int, end: int) -> None:

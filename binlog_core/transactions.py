@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 By = Literal["position", "bytes", "rows", "seconds"]
 
 _STATEMENT_LEN = 400
-_HEAD_LEN = 4096  # bytes of a transaction in which thread and statement are
-_NEAR = 64 << 10  # bytes between two transactions that are not worth leaving out
+_HEAD_LEN = 4096  # bytes at the beginning of a transaction, which have its thread and statement
+_NEAR = 64 << 10  # bytes between two transactions that are read rather than left out
+# First words of statements that begin, end or divide transactions.
 FRAMES = frozenset((b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"RELEASE", b"XA", b""))
 DETAIL_TYPES = GTID_EVENTS | {
     EventType.QUERY,
@@ -147,7 +148,7 @@ def transactions(
         The order: that of the log, or the largest first by bytes in the log, by changed rows, or by the time
         from the first change to the commit.
     most : int or None
-        The most transactions to give; None gives all. In log order, all of them take no memory.
+        The most transactions to give; None gives all. In log order, they are not kept in memory.
     details : bool
         Also find the user and the statement.
     **options
@@ -174,7 +175,7 @@ def transactions(
         for one in found.each_file():
             mine: list[Transaction] = []
             for block in _blocks(one):
-                mine = _largest((*mine, *map(block.tell, block.top(by, most))), by, most)
+                mine = _largest((*mine, *map(block.transaction, block.top(by, most))), by, most)
             if details:
                 describe(one, mine)
             best = _largest((*best, *mine), by, most)
@@ -195,6 +196,7 @@ class Heads:
     Parameters
     ----------
     chosen : iterable of Transaction
+        The transactions, which learn from these events.
     """
 
     def __init__(self, chosen: Iterable[Transaction]) -> None:
@@ -222,7 +224,7 @@ class Heads:
         return inside
 
     def take(self, event: Event) -> bool:
-        """Learn from an event, if it is in one of the ranges."""
+        """Learn from an event if it is in one of the ranges; False if it is not."""
         i = int(np.searchsorted(self._begins, event.position, side="right")) - 1
         if i < 0 or event.position >= self._ends[i]:
             return False
@@ -232,18 +234,20 @@ class Heads:
 
 @dataclass(slots=True)
 class Block:
-    """Some transactions of one file that are over, with what their rows show.
+    """Some transactions of one file that have ended, with what their rows show.
 
     Parameters
     ----------
     path : str
-    transactions : ndarray, TRANSACTION_DTYPE
+        The file.
+    transactions : ndarray, shape (n,), TRANSACTION_DTYPE
+        The transactions, in log order.
     images : ndarray of int, shape (n,)
         Row images.
     changes : ndarray of int, shape (n, 3)
         Inserts, updates, deletes.
     first : ndarray of uint32, shape (n,)
-        When the first row was changed.
+        When the first row was changed, in seconds since 1970 UTC.
     """
 
     path: str
@@ -260,13 +264,13 @@ class Block:
 
     def last(self) -> NDArray[np.int64]:
         """When they were committed, in whole seconds, like the time of the first change."""
-        # Fractions of a second on one side only would make up a duration.
+        # Fractions of a second on one side only would add to the duration.
         commit = self.transactions["commit_time"]
         found: NDArray[np.int64] = np.where(commit >= 0, commit // 1_000_000, self.transactions["timestamp"])
         return found
 
     def sizes(self, by: str) -> NDArray[np.int64]:
-        """The sort key."""
+        """The size of each: its changed rows, seconds from first change to commit, or bytes in the log."""
         found: NDArray[np.int64]
         if by == "rows":
             found = self.changes.sum(axis=1)
@@ -279,7 +283,7 @@ class Block:
         return found
 
     def top(self, by: str, most: int | None) -> list[int]:
-        """The largest ones."""
+        """The indices of the largest ones, in no order."""
         there = np.flatnonzero(self.images)  # a condition may have left no row of one
         sizes = self.sizes(by)[there]
         count = len(sizes) if most is None else min(most, len(sizes))
@@ -294,8 +298,8 @@ class Block:
             found[self._names[table]] = found.get(self._names[table], 0) + count
         return found
 
-    def tell(self, i: int) -> Transaction:
-        """One of them."""
+    def transaction(self, i: int) -> Transaction:
+        """One of them as a `Transaction`, without its user and statement."""
         record = self.transactions[i]
         last = int(self.last()[i])
         inserts, updates, deletes = self.changes[i].tolist()
@@ -324,6 +328,7 @@ class Tallies:
     Parameters
     ----------
     path : str
+        The file.
     """
 
     def __init__(self, path: str) -> None:
@@ -331,7 +336,7 @@ class Tallies:
         self._open: Block | None = None  # the transaction in which the last group ended
 
     def add(self, group: Group) -> Iterator[Block]:
-        """Add finished transactions: all of a group except the last, if that continues."""
+        """Yield the ended transactions of the next group: all except the last, if that continues."""
         found = group.transactions
         if not len(found):
             return
@@ -351,7 +356,7 @@ class Tallies:
             yield block
 
     def finish(self) -> Iterator[Block]:
-        """What the log ends in."""
+        """Yield the transaction that the log ends inside."""
         if self._open is not None:
             yield self._open
 
@@ -417,7 +422,7 @@ def _in_order(log: Log, most: int | None, *, details: bool) -> Iterator[Transact
                     return
                 if not block.images[i]:
                     continue
-                found = block.tell(i)
+                found = block.transaction(i)
                 while event is not None and (event.position < found.end_position or not found.end_position):
                     if event.position >= found.begin_position:
                         found.learn(event)

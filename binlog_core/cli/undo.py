@@ -153,7 +153,7 @@ def show(plan: UndoPlan, *, checked: bool, executed: bool, by_column: bool) -> N
     """Print the report for people."""
     console = results()
     for text in plan.transactions[:_MOST_SHOWN]:
-        console.print(printable(f"takes back {text}"), markup=False)
+        console.print(printable(f"undoes {text}"), markup=False)
     if (more := len(plan.transactions) - _MOST_SHOWN) > 0:
         console.print(f"and {more:,} more transactions")
     counts = Counter((row.table, row.action) for row in plan.rows if row.state in ("ready", "done"))

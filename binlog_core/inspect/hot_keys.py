@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..batch import ChangeBatch
     from ..log import Log
 
-_MOST = 1 << 17  # keys that are counted at the same time
+_MOST = 1 << 17  # of the keys of a table that are counted at the same time
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _count(batch: ChangeBatch, key: tuple[str, ...], counter: Counter[tuple[obje
     heads = only(batch, batch.array["image"]["op"] != POSTIMAGE)
     own = {column.name: column for column in batch.columns}
     if len(key) == 1 and own[key[0]].kind not in SPAN_KINDS and heads.array["row"][key[0]].ndim == 1:
-        # One of each value is examined.
+        # Only one record of each value becomes a Python value.
         _, first, counts = np.unique(heads.array["row"][key[0]], return_index=True, return_counts=True)
         kept = np.zeros(len(heads), np.bool_)
         kept[first] = True

@@ -1,9 +1,8 @@
 """Makes the summary of a log, in three passes that decode no values.
 
-The first reads the headers (and verifies checksums). The second runs the compiled loop over the rows without
-any column, because rows do not say how long their event is. The last parses the few events outside of
-transactions with rows. So a summary costs little more than a checksum of the file, and keeps nothing of an
-event.
+The first reads the headers, which have the lengths of the events, and verifies checksums. The second runs
+the compiled loop over the rows without any column. The last parses the few events outside of transactions
+with rows. So a summary costs little more than a checksum of the file, and keeps no event in memory.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ Progress = Callable[[str, int], None]  # path, position
 
 _MOST_STATEMENTS = 2000  # kept of each log; all are counted
 _STATEMENT_LEN = 400
-_MOST_SPANS = 1 << 22  # of transactions with rows; events in those beyond are parsed, at worst in vain
+_MOST_SPANS = 1 << 22  # of transactions with rows; events in further ones are parsed, at worst in vain
 _MERGE_AT = 4096  # intervals of GTIDs
 _FIRST_HOUR = 3 * 24  # of the week: 1970 began on a Thursday
-_TOLD_TYPES = frozenset(
+_PARSED_TYPES = frozenset(
     (
         EventType.GTID,
         EventType.GTID_TAGGED,
@@ -119,7 +118,7 @@ class _Summarizer:
     # ------------------------------------------------------------ headers
 
     def _headers(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint32]]]:
-        """Count all headers; positions and lengths of some at a time."""
+        """Count all headers, and yield the positions and lengths of some at a time."""
         out = self.out
         counts, sizes = np.zeros(256, np.int64), np.zeros(256, np.int64)
         for headers in self.log.header_chunks():
@@ -137,7 +136,7 @@ class _Summarizer:
                 out.last_timestamp = max(out.last_timestamp, int(times.max()))
                 out.traffic.add("", "", times, headers["event_length"][headers["timestamp"] > 0])
             out.end_position = int(headers["position"][-1]) + int(headers["event_length"][-1])
-            self._tell()
+            self._show_progress()
             yield headers["position"].copy(), headers["event_length"].copy()
         out.event_count = int(counts.sum())
         out.compressed = bool(counts[EventType.TRANSACTION_PAYLOAD])
@@ -148,7 +147,7 @@ class _Summarizer:
             count, size = out.events.get(name, (0, 0))
             out.events[name] = count + int(counts[code]), size + int(sizes[code])
 
-    def _tell(self) -> None:
+    def _show_progress(self) -> None:
         if self.progress is not None:
             self.progress(self.out.path, (self.out.end_position + self.decoded) // 2)
 
@@ -165,18 +164,18 @@ class _Summarizer:
             for block in self.tallies.add(group):
                 self._count(block)
             self.decoded = group.end_position
-            self._tell()
+            self._show_progress()
         sizes.finish()
         for _ in headers:
             pass
         for name, size in sizes.by_table.items():
-            self.out.tables[self.out.told_name(name)].bytes += size
+            self.out.tables[self.out.counted_name(name)].bytes += size
         for block in self.tallies.finish():
             self._count(block)
         self.out.tail = groups.tail
 
     def _table(self, batch: ChangeBatch) -> None:
-        name, image = self.out.told_name(batch.table.full_name), batch.array["image"]
+        name, image = self.out.counted_name(batch.table.full_name), batch.array["image"]
         for operation, op in _OPERATIONS.items():
             moments = image["timestamp"][image["op"] == op]
             if len(moments):
@@ -211,8 +210,8 @@ class _Summarizer:
         for i, amounts in enumerate((None, block.sizes("bytes")[known])):
             counted = np.bincount(sizes[known], amounts, minlength=len(SIZES))
             out.sizes[:, i] += counted.astype(np.int64)
-        out.largest = largest((*out.largest, *map(block.tell, block.top("bytes", TOP))))
-        out.longest = longest((*out.longest, *map(block.tell, block.top("seconds", TOP))))
+        out.largest = largest((*out.largest, *map(block.transaction, block.top("bytes", TOP))))
+        out.longest = longest((*out.longest, *map(block.transaction, block.top("seconds", TOP))))
 
     # ------------------------------------------------------------ the rest
 
@@ -224,12 +223,12 @@ class _Summarizer:
         heads = Heads(known.values())
 
         def outside(headers: NDArray[np.void]) -> NDArray[np.bool_]:
-            # What is in a transaction with rows is already known.
+            # Transactions with rows are already counted.
             at = np.searchsorted(begins, headers["position"], side="right")
             inside: NDArray[np.bool_] = (at > 0) & (headers["position"] < ends[np.maximum(at, 1) - 1])
             return ~inside | heads.mask(headers)
 
-        for event in self.log.events(_TOLD_TYPES | DETAIL_TYPES, where=outside):
+        for event in self.log.events(_PARSED_TYPES | DETAIL_TYPES, where=outside):
             if heads.take(event):
                 continue
             match event:
@@ -277,21 +276,21 @@ class _Gtids:
         self._merge_at = _MERGE_AT
 
     def add_mysql(self, source: tuple[str, str], interval: tuple[int, int]) -> None:
-        """UUID and tag; first and last number."""
+        """Add an interval (first and last number) of a source (UUID and tag)."""
         self._mysql.append((source, interval))
         if len(self._mysql) >= self._merge_at:
             self._mysql = list(GtidSet(self._mysql).intervals())
             self._merge_at = 2 * len(self._mysql) + _MERGE_AT
 
     def add_mariadb(self, source: tuple[int, int], interval: tuple[int, int]) -> None:
-        """Domain and server; first and last number."""
+        """Add an interval (first and last number) of a source (domain and server)."""
         self._mariadb.append((source, interval))
         if len(self._mariadb) >= self._merge_at:
             self._mariadb = list(MariadbGtidSet(self._mariadb).intervals())
             self._merge_at = 2 * len(self._mariadb) + _MERGE_AT
 
     def add(self, transactions: NDArray[np.void]) -> None:
-        """Those of transactions, a run of following numbers as one interval."""
+        """Add the GTIDs of transactions; consecutive numbers become one interval."""
         named = transactions[transactions["gtid_kind"] > 0]
         if not len(named):
             return
@@ -322,8 +321,9 @@ class _Gtids:
 class _Bytes:
     """Bytes of the rows events by table.
 
-    Rows of a compressed transaction all have its event's position: its bytes are shared among its tables by
-    their row images. An event may be spread over groups: the last one waits until the next group begins.
+    All rows of a compressed transaction have the position of its event, whose bytes are divided among the
+    tables by their row images. Rows of an event may be in several groups: the last event waits for the next
+    group.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ class _Bytes:
         self._waiting: dict[str, tuple[NDArray[np.uint64], NDArray[np.int64]]] = {}
 
     def add(self, batches: list[ChangeBatch]) -> None:
-        """Count a group in."""
+        """Add the events of a group."""
         found = dict(self._waiting)
         last = np.uint64(0)
         for batch in batches:
@@ -349,7 +349,7 @@ class _Bytes:
                 images = np.concatenate([found[name][1], images])
             found[name] = at, images
             last = max(last, at[-1])
-        # Tables of this event only: each group would look at all that were ever met.
+        # Only tables of the last event: otherwise each group would look at all tables so far.
         self._waiting = {
             name: (at[at == last], n[at == last]) for name, (at, n) in found.items() if at[-1] == last
         }
@@ -372,7 +372,7 @@ class _Bytes:
             self.by_table[name] = self.by_table.get(name, 0) + size
 
     def _lengths_at(self, every: NDArray[np.uint64]) -> NDArray[np.uint32]:
-        """Lengths of the events at positions in order, none before one that was asked for earlier."""
+        """Lengths of the events at some positions, in order; later calls ask for later positions only."""
         lengths = np.zeros(len(every), np.uint32)
         done = 0
         while done < len(every):
@@ -397,7 +397,7 @@ class _Spans:
         self._last = np.zeros((0, 2), np.uint64)  # may continue
 
     def add(self, begins: NDArray[np.uint64], ends: NDArray[np.uint64]) -> None:
-        """Add ranges that come after those before."""
+        """Add ranges that come after the earlier ones."""
         spans = np.concatenate([self._last, np.stack([begins, ends], axis=1)])
         apart = spans[1:, 0] != spans[:-1, 1]
         joined = np.stack(
@@ -409,7 +409,7 @@ class _Spans:
             self._count += len(joined) - 1
 
     def sorted(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Begins and ends; one empty range where there are none."""
+        """Begins and ends; one empty range if there are none."""
         spans = np.concatenate([*self._kept, self._last])
         if not len(spans):
             spans = np.zeros((1, 2), np.uint64)

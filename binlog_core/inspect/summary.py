@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     from .._walk.track import Tail
 
 TOP = 10  # largest and longest transactions that are kept
-MOST_SERVERS = 10_000  # of a file; events of others are in no count by server
-MOST_TABLES = 65536  # of a file that are counted separately
-OTHER_TABLES = "other tables"  # all that came later: the name of a table has a dot
+MOST_SERVERS = 10_000  # of a file, that are counted separately
+MOST_TABLES = 65536  # likewise
+OTHER_TABLES = "other tables"  # all further ones; the full name of a table has a dot
 _MOST_BUCKETS = 2048
 _MOST_BUCKETS_OF_ALL = 1 << 18
 
 OPERATIONS = ("insert", "update", "delete")
-SIZES = (1, 2, 10, 100, 1000, 10_000, 100_000, 1_000_000)  # of transactions, by changed rows: from … on
+# The fewest changed rows of each class of transactions.
+SIZES = (1, 2, 10, 100, 1000, 10_000, 100_000, 1_000_000)
 
 
 @dataclass(slots=True)
@@ -63,7 +64,7 @@ class TableSummary:
         return self.inserts + self.updates + self.deletes
 
     def add(self, other: TableSummary) -> None:
-        """Count another log's in."""
+        """Add the counts of another log."""
         self.first_timestamp = min(filter(None, (self.first_timestamp, other.first_timestamp)), default=0)
         self.last_timestamp = max(self.last_timestamp, other.last_timestamp)
         self.inserts += other.inserts
@@ -78,6 +79,16 @@ class Statement:
 
     Parameters
     ----------
+    path : str
+        The log.
+    position : int
+        The position of its event, in bytes.
+    timestamp : int
+        When it was executed, in seconds since 1970 UTC.
+    database : str
+        The default database.
+    text : str
+        The beginning of the statement, without passwords.
     kind : "definition", "change" or "other"
         DDL, row changes logged as a statement, or anything else.
     """
@@ -93,7 +104,7 @@ class Statement:
 class Activity:
     """Row changes over time, by table and operation; memory does not grow with the log.
 
-    Buckets are 1 second wide, and as much wider (by powers of two) as it takes to hold the whole time range.
+    A bucket is 1 second wide; if there are too many buckets, they become twice as wide, and so on.
     """
 
     def __init__(self) -> None:
@@ -108,7 +119,17 @@ class Activity:
         timestamps: NDArray[np.uint32],
         amounts: NDArray[np.integer[Any]] | None = None,
     ) -> None:
-        """Count changes, or amounts of something, at some times (seconds since 1970)."""
+        """Count changes by their times, or add up amounts such as bytes.
+
+        Parameters
+        ----------
+        table, operation : str
+            What to count them under.
+        timestamps : ndarray, shape (n,), uint32
+            Seconds since 1970 UTC.
+        amounts : ndarray of int, shape (n,), or None
+            What to add at each time; None counts each as 1.
+        """
         moments, places = np.unique(timestamps // self.width, return_inverse=True)
         counts = np.bincount(places, amounts).astype(np.int64)
         bucket = self.counts.setdefault((table, operation), Counter())
@@ -120,7 +141,7 @@ class Activity:
             self.widen(self.width * 2)
 
     def _too_many(self) -> bool:
-        # Each table has at least one, and widening must be worth its cost.
+        # Each table has at least one bucket, and widening must be worth its cost.
         return self._buckets > max(_MOST_BUCKETS_OF_ALL, 2 * len(self.counts))
 
     def widen(self, width: int) -> None:
@@ -137,7 +158,7 @@ class Activity:
         self._buckets = sum(map(len, self.counts.values()))
 
     def merge(self, other: Activity) -> None:
-        """Count another log's in."""
+        """Add the counts of another log."""
         width = max(self.width, other.width)
         self.widen(width)
         other.widen(width)
@@ -150,7 +171,7 @@ class Activity:
             self.widen(self.width * 2)
 
     def span(self) -> tuple[int, int]:
-        """First and last bucket; (0, -1) where there is nothing."""
+        """First and last bucket; (0, -1) if there are none."""
         moments = [moment for counts in self.counts.values() for moment in counts]
         return (min(moments), max(moments)) if moments else (0, -1)
 
@@ -161,24 +182,44 @@ class FileSummary:
 
     Parameters
     ----------
+    path : str
+        The path of the file, or the name of the source.
+    format : FormatDescription
+        The log's descriptor.
+    size : int or None
+        Its bytes, decrypted and decompressed; None if that is not known.
+    end_position : int
+        Where the last complete event ends, in bytes.
+    tail : Tail or None
+        Where and why the file ends inside an event.
+    event_count : int
+        The number of events, without those inside compressed transactions.
     events : dict of type name to (events, bytes)
-        The file's events, without those inside compressed transactions.
+        The same events by type.
+    first_timestamp, last_timestamp : int
+        The times of the first and the last event, in seconds since 1970 UTC.
     servers : Counter
         Events by server id, for the first 10,000 server ids.
     tables : dict of "database.table" to TableSummary
         The first 65536 tables; the rest are counted as "other tables".
     transactions : Counter
         Transactions that change rows, by outcome.
+    largest, longest : list of Transaction
+        The 10 largest by bytes, and those that took longest from the first change to the commit.
     gtids, gtids_before : GtidSet, MariadbGtidSet or None
         The GTIDs in this log, and those before it that this log lists.
     statement_count, definition_count : int
         The number of statements that changed rows, and of DDL statements; `statements` has the first ones.
+    incidents : int
+        How often the server says that events are missing.
     activity, traffic : Activity
         Changed rows over time, and bytes of events over time.
     hours : ndarray, shape (168,)
         Changed rows by hour of the week (UTC), from Monday.
     sizes : ndarray, shape (len(SIZES), 2)
         Transactions and their bytes, by the number of changed rows.
+    compressed : bool
+        Whether there are compressed transactions.
     """
 
     path: str
@@ -207,7 +248,7 @@ class FileSummary:
     sizes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((len(SIZES), 2), np.int64))
     compressed: bool = False
 
-    def told_name(self, full_name: str) -> str:
+    def counted_name(self, full_name: str) -> str:
         """The name under which a table is counted."""
         known = full_name in self.tables or len(self.tables) < MOST_TABLES
         return full_name if known else OTHER_TABLES
@@ -254,12 +295,12 @@ class LogSummary:
         return largest(transaction for file in self.files for transaction in file.largest)
 
     def longest(self) -> list[Transaction]:
-        """The longest from the first change to the commit; those of less than a second are left out."""
+        """The transactions that took longest from the first change to the commit, and at least a second."""
         return longest(transaction for file in self.files for transaction in file.longest)
 
     def gtids(self) -> AnyGtidSet | None:
         """The GTIDs of all logs; None if there are none."""
-        # In pairs: otherwise a set of all so far would be made for each file.
+        # In pairs: one after the other, each file would copy the set of all before it.
         sets = [file.gtids for file in self.files]
         while len(sets) > 1:
             sets = [union(a, b) for a, b in zip_longest(sets[::2], sets[1::2])]
@@ -294,11 +335,11 @@ def _merged(parts: Iterable[Activity]) -> Activity:
 
 
 def largest(transactions: Iterable[Transaction]) -> list[Transaction]:
-    """The TOP ones by bytes."""
+    """The `TOP` largest transactions by bytes."""
     return heapq.nlargest(TOP, transactions, key=lambda transaction: transaction.bytes)
 
 
 def longest(transactions: Iterable[Transaction]) -> list[Transaction]:
-    """The TOP ones by time, of those that took a second or more."""
+    """The `TOP` longest transactions, of those that took a second or more."""
     slow = (transaction for transaction in transactions if transaction.seconds >= 1)
     return heapq.nlargest(TOP, slow, key=lambda transaction: transaction.seconds)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _COPY_LEN = 1 << 20
 _CONTENT_BYTES = 32 << 20  # of parsed events that are kept: an equal event is not parsed again
 _CONTENT_COST = 128  # bytes that keeping one takes besides
-# Where what differs between events that are otherwise the same ends: a table's id; thread and duration.
+# Bytes at the beginning in which otherwise equal events differ: the table id; thread and duration.
 _OFTEN_THE_SAME = {int(EventType.TABLE_MAP): 6, int(EventType.QUERY): 8}
 _DECODED_WITH_ROWS = np.array(sorted((*GTID_EVENTS, *ROWS_EVENTS_V0, *ROWS_EVENTS, EventType.XID)), np.uint8)
 MOST_PLACES = 10_000  # of damage that are kept; all are counted
@@ -53,12 +53,12 @@ Progress = Callable[[str, int], None]
 
 
 class Places(list[Damage]):
-    """Damages in log order; those that touch, with the same reason, as one.
+    """Damaged ranges in log order; adjacent ones with the same reason are one.
 
     Attributes
     ----------
     total : int
-        How many there are: the first 10,000 are in the list.
+        How many ranges there are; only the first 10,000 are in the list.
     """
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ def verify_log(
 
 
 def _verify(file: LogFile, progress: Progress | None, limits: Limits) -> tuple[Verdict, LogFile | None]:
-    """The verdict, and the log that comes next where that is known only now."""
+    """The verdict, and the next log if only reading this one shows which that is."""
     with file.open() as source:
         name = source.path if file.chained else file.name  # a server's address says not which log
         with _whole(source, limits.spool_bytes) as data:
@@ -169,7 +169,7 @@ def _verify(file: LogFile, progress: Progress | None, limits: Limits) -> tuple[V
 
 
 class _NotWanted(Exception):
-    """The verdict is no longer needed."""
+    """Ends the reading of a log whose verdict is no longer needed."""
 
 
 def verify(
@@ -218,14 +218,14 @@ def _verdicts(
     ended = False
 
     def verdict(file: LogFile) -> tuple[Verdict | BinlogError, LogFile | None]:
-        def told(path: str, position: int) -> None:
+        def reached(path: str, position: int) -> None:
             if ended:
                 raise _NotWanted
             if progress is not None and file is turn:
                 progress(path, position)
 
         try:
-            return _verify(file, told, limits)
+            return _verify(file, reached, limits)
         except BinlogError as error:
             return error, None
 
@@ -252,6 +252,8 @@ def _verdicts(
 
 
 class _Verifier:
+    """Verifies one log, all of whose bytes are mapped or in memory."""
+
     def __init__(
         self, path: str, data: memoryview, progress: Progress | None, *, decrypted: bool = False
     ) -> None:
@@ -261,9 +263,9 @@ class _Verifier:
         self.out = Verdict(path, size=len(data))
         self.decrypted = decrypted
         self.walked = self.decoded = 0
-        self.parsed: set[bytes] = set()  # contents of events that need no second look
+        self.parsed: set[bytes] = set()  # contents of events that need not be parsed again
         self.room = _CONTENT_BYTES  # for more of them
-        self.unparsed = Report(warn=False)  # of the events at hand
+        self.unparsed = Report(warn=False)  # of the events of the current range
 
     def run(self) -> Verdict:
         out = self.out
@@ -274,7 +276,7 @@ class _Verifier:
             return out
         self._descriptor()
         track.verify = True
-        begin: int | None = None  # of whole events that follow one another
+        begin: int | None = None  # of the current range of undamaged events
         end, lacks_bytes = FIRST_EVENT, False
         for run in walk(track):
             if isinstance(run, Damage):
@@ -288,7 +290,7 @@ class _Verifier:
             out.events += len(run.headers)
             out.checksums += len(run.headers) if run.description.checksum_algorithm else 0
             self._parse(run)
-            self._tell(end)
+            self._show_progress(end)
         self._rows(begin, end, lacks_bytes=lacks_bytes)
         if track.tail is not None:
             out.tail = Damage(track.tail.offset, len(self.data), track.tail.reason)
@@ -305,7 +307,7 @@ class _Verifier:
         source.decrypted = self.decrypted
         return source
 
-    def _tell(self, walked: int, decoded: int | None = None) -> None:
+    def _show_progress(self, walked: int, decoded: int | None = None) -> None:
         """Progress: half of the work is to walk over the events, half to decode their rows."""
         self.walked = walked
         self.decoded = self.decoded if decoded is None else decoded
@@ -315,7 +317,7 @@ class _Verifier:
     # ------------------------------------------------------------ events
 
     def _descriptor(self) -> None:
-        """The log is read by its first event in any case; whether that is as the server wrote it."""
+        """Check the checksum of the first event, by which the log is read even if it is damaged."""
         track = self._track(Report(warn=False))
         track.verify = True
         try:
@@ -335,7 +337,7 @@ class _Verifier:
         for fields, body in bodies_in(run, headers):
             kind = fields.type_code
             content = b""
-            if kind in _OFTEN_THE_SAME:  # except for what is at their beginning
+            if kind in _OFTEN_THE_SAME:  # except for the bytes at the beginning
                 content = bytes((kind,)) + body[_OFTEN_THE_SAME[kind] :]
                 if content in self.parsed:
                     continue
@@ -383,7 +385,7 @@ class _Verifier:
                         out.transactions[OUTCOMES[one["outcome"]]] += 1
                     else:
                         open_begins[at] = None
-                self._tell(self.walked, group.end_position)
+                self._show_progress(self.walked, group.end_position)
         except MissingExtraError:
             raise
         except BinlogError as error:
@@ -425,5 +427,5 @@ def _whole(source: Source, most: int) -> Iterator[memoryview]:
         try:
             yield memoryview(mapping)
         finally:
-            with contextlib.suppress(BufferError):  # batches may still look at it; it goes with them
+            with contextlib.suppress(BufferError):  # batches may still refer to it; it is closed with them
                 mapping.close()

@@ -1,4 +1,4 @@
-"""A log as a script that takes everything back, the last change first."""
+"""A log as a script that undoes its changes, the last one first."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .statements import StatementMaker
 class FlashbackScript(Script):
     """Statements that reverse the changes, the last transaction first.
 
-    Statements are kept in a temporary file until the end is known; in memory there are 8 bytes for each.
+    Statements are kept in a temporary file until the end is known; each takes 8 bytes of memory.
 
     Parameters
     ----------
     file, maker, tell, mariadb, limits
         As for `Script`.
     partial : bool
-        Reverse what is possible, also of transactions that cannot be reversed completely.
+        Reverse what can be reversed, also in transactions that cannot be reversed completely.
     """
 
     def __init__(
@@ -41,7 +41,9 @@ class FlashbackScript(Script):
         super().__init__(file, maker, tell, mariadb=mariadb, inverse=True, limits=limits)
         self._partial = partial
         self._kept = Kept(self._most_kept)
-        self._order = array("Q")  # pairs: the lines of what is written, of a note or a transaction
+        self._order = array(
+            "Q"
+        )  # pairs of lines in `_kept`: first and last of a transaction, or a note and 0
         self._incomplete = 0
 
     def _place(self) -> int:
@@ -51,7 +53,7 @@ class FlashbackScript(Script):
         self._kept.add(change)
 
     def _write_begin(self, transaction: Transaction) -> None:
-        self._kept.add(comment(f"takes back {transaction.told}"))
+        self._kept.add(comment(f"undoes {transaction.description}"))
 
     def _write_savepoint(self, statement: str) -> None:
         pass
@@ -67,13 +69,14 @@ class FlashbackScript(Script):
         if transaction.holes:
             self._incomplete += 1
             self._tell(
-                f"not reversed completely, since {transaction.holes[0]}: transaction of {transaction.told}"
+                f"not reversed completely, since {transaction.holes[0]}:"
+                f" transaction of {transaction.description}"
             )
         self._order.extend((transaction.first, transaction.last))
 
     def _roll_back(self, transaction: Transaction, why: str) -> None:
         self._incomplete += 1
-        self._tell(f"not reversed, since {why}: transaction of {transaction.told}")
+        self._tell(f"not reversed, since {why}: transaction of {transaction.description}")
 
     def _miss(self, path: str, aside: Aside, text: str, *, changed: bool) -> None:
         self._incomplete += changed

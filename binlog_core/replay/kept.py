@@ -15,7 +15,7 @@ class Kept:
     Parameters
     ----------
     most : int
-        Bytes.
+        The most bytes of the file.
     """
 
     def __init__(self, most: int) -> None:
@@ -28,16 +28,24 @@ class Kept:
         return len(self._ends) - 1
 
     def add(self, statement: str) -> None:
+        """Append a statement, which is ASCII.
+
+        Raises
+        ------
+        BinlogError
+            The file would be larger than allowed.
+        """
         self._file.write(statement.encode("ascii"))
         end = self._ends[-1] + len(statement)
         if end > self._most:
             raise BinlogError(
-                f"statements of unfinished transactions take more than Limits.spool_bytes={self._most}:"
+                f"the statements that have to be kept take more than Limits.spool_bytes={self._most}:"
                 " choose a smaller range"
             )
         self._ends.append(end)
 
     def __getitem__(self, i: int) -> str:
+        """The statement of a number, from 0."""
         if self._written < self._ends[-1]:
             self._file.flush()
             self._written = self._ends[-1]
@@ -52,4 +60,5 @@ class Kept:
         return b"".join(parts).decode("ascii")
 
     def close(self) -> None:
+        """Delete the file."""
         self._file.close()

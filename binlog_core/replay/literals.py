@@ -27,7 +27,7 @@ _PLAIN = re.compile(r"[ -\[\]-~]*+")
 _PLAIN_BYTES = re.compile(rb"[ -\[\]-~]*+")
 _JSON_FUNCTIONS = {"replace": "JSON_REPLACE", "insert": "JSON_INSERT", "remove": "JSON_REMOVE"}
 _MAYBE_DECIMAL = re.compile(r"\d\.\d|\d{19}")  # in a JSON document
-_MAYBE_NO_NUMBER = re.compile(r"nan|inf", re.IGNORECASE)  # there too: a double that JSON does not have
+_MAYBE_NOT_FINITE = re.compile(r"nan|inf", re.IGNORECASE)  # there too: a double that JSON does not have
 _UTF8 = frozenset(("utf8mb4", "utf8mb3", "utf8"))
 _PREPARED = "binlog_core_statement"
 
@@ -35,7 +35,7 @@ NULL = "NULL"
 
 
 class JsonLiteral(str):
-    """SQL that makes a JSON value, and the text that finds a row with it; None if there is none."""
+    """An SQL expression for a JSON value, and the text to find a row with it by; None if there is none."""
 
     __slots__ = ("text",)
     text: str | None
@@ -108,25 +108,26 @@ def introducer(charset: str) -> str:
 
 
 def is_ascii_alike(charset: str) -> bool:
-    """Whether bytes of printable ASCII are that text in a character set."""
+    """Whether printable ASCII has the same bytes in a character set."""
     found = charsets.get(charset)
     return found is not None and found.min_char_len == 1 and charset != "swe7"
 
 
 def literal_maker(column: Column, *, axis_order: bool = False) -> Callable[[Any], str]:
-    """Turns a column's values into literals or expressions that the column accepts.
+    """A function that turns a column's values into literals or expressions that the column accepts.
 
     Parameters
     ----------
     column : Column
+        The column.
     axis_order : bool
         The server reads WKB of geographic systems in their own order of axes: MySQL from 8.0 on.
 
     Returns
     -------
     callable
-        Takes a value as `RowChange` has it; text rather as the bytes of the log. Raises SchemaError of a
-        value that has no literal.
+        Takes a value as `RowChange` has it; text is better given as the bytes in the log. Raises SchemaError
+        for a value that has no literal.
     """
     general = _general(column, axis_order=axis_order)
     match column.kind:
@@ -186,7 +187,13 @@ def _bytes_of(charset: charsets.Charset) -> dict[str, int]:
 
 
 def comparable(literal: str) -> str:
-    """The bytes of a text literal, for a comparison of bytes."""
+    """The bytes of a text literal as a literal, for a comparison of bytes.
+
+    Raises
+    ------
+    SchemaError
+        It is a partial update of a JSON document.
+    """
     if isinstance(literal, JsonLiteral):
         if literal.text is None:
             raise SchemaError("a row cannot be found by a partial update of a JSON document")
@@ -250,7 +257,7 @@ def _list(column: Column, value: list[Any]) -> str:
         return f"x'{struct.pack(f'<{len(value)}f', *value).hex()}'"
     if column.kind is Kind.SET:
         return quote_text(",".join(value))
-    assert column.kind is Kind.JSON  # changes of a document that the log does not have whole
+    assert column.kind is Kind.JSON  # partial updates of a document
     expression = quote_name(column.name)
     for operation, path, document in value:
         function = _JSON_FUNCTIONS[operation]
@@ -265,9 +272,9 @@ def _list(column: Column, value: list[Any]) -> str:
 
 
 def json_literal(text: str) -> JsonLiteral:
-    """An expression that makes a document. MariaDB's JSON is text, and is not handled here."""
+    """An expression for a document. MariaDB's JSON is text, and is not handled here."""
     quoted = quote_text(text)
-    if _MAYBE_DECIMAL.search(text) or _MAYBE_NO_NUMBER.search(text):
+    if _MAYBE_DECIMAL.search(text) or _MAYBE_NOT_FINITE.search(text):
         document = _with_decimals(text)
         if isinstance(document, _Made):
             made = document.expression
@@ -276,7 +283,7 @@ def json_literal(text: str) -> JsonLiteral:
 
 
 class _Made:
-    """A part of a document that only functions make, not a CAST of its text."""
+    """A part of a document that only SQL functions can make: a CAST of its text would change it."""
 
     def __init__(self, expression: str) -> None:
         self.expression = expression
@@ -286,7 +293,7 @@ def _with_decimals(text: str) -> Any:
     """A JSON document in which numbers that a CAST would change are `_Made`.
 
     JSON_SET(document, '$.price', 12.50) stores a DECIMAL, which is printed as 12.50; the same text parsed
-    is a double, printed as 12.5. What holds one is `_Made` too.
+    is a double, printed as 12.5. What contains a `_Made` part is `_Made` too.
     """
 
     def number(token: str) -> Any:
@@ -298,11 +305,11 @@ def _with_decimals(text: str) -> Any:
         value = int(token)
         return value if -(1 << 63) <= value < 1 << 64 else _Made(token)
 
-    def no_number(token: str) -> Any:
+    def not_finite(token: str) -> Any:
         raise ValueError(token)
 
     try:
-        return _made(json.loads(text, parse_float=number, parse_int=integer, parse_constant=no_number))
+        return _made(json.loads(text, parse_float=number, parse_int=integer, parse_constant=not_finite))
     except (ValueError, RecursionError):
         raise SchemaError("the document cannot be written as an expression") from None
 

@@ -1,4 +1,4 @@
-"""A log as a script that does the same again."""
+"""A log as a script that makes the same changes again."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class ReplayScript(Script):
     ) -> None:
         super().__init__(file, maker, tell, mariadb=mariadb, inverse=False, limits=limits)
         self._lines: list[str] = []
-        self._waits = 0  # characters of lines
+        self._waits = 0  # characters in `_lines`
         self._kept: Kept | None = None
-        self._line_(*preamble(mariadb=self._mariadb))
+        self._add_lines(*preamble(mariadb=self._mariadb))
 
     def _place(self) -> int:
         return len(self._kept) if self._kept is not None else 0
@@ -45,39 +45,39 @@ class ReplayScript(Script):
                 self._kept = Kept(self._most_kept)
             self._kept.add(change)
         else:
-            self._line_(change)
+            self._add_lines(change)
 
     def _write_begin(self, transaction: Transaction) -> None:
         if not transaction.xa:
-            self._line_(comment(transaction.told), "BEGIN;")
+            self._add_lines(comment(transaction.description), "BEGIN;")
 
     def _write_savepoint(self, statement: str) -> None:
         self._write(statement)
 
     def _write_note(self, text: str) -> None:
-        self._line_(text)
+        self._add_lines(text)
 
     def _commit(self, transaction: Transaction) -> None:
         if transaction.lost:
             self._roll_back(transaction, transaction.holes[0])
             return
         self._write_kept(transaction)
-        self._line_("COMMIT;")
+        self._add_lines("COMMIT;")
 
     def _roll_back(self, transaction: Transaction, why: str) -> None:
         self._write_kept(transaction)
-        self._tell(f"not committed, since {why}: transaction of {transaction.told}")
-        self._line_("ROLLBACK;")
+        self._tell(f"not committed, since {why}: transaction of {transaction.description}")
+        self._add_lines("ROLLBACK;")
 
     def _write_kept(self, transaction: Transaction) -> None:
         if not transaction.xa:
             return
-        self._line_(comment(transaction.told), "BEGIN;")
+        self._add_lines(comment(transaction.description), "BEGIN;")
         if self._kept is not None:
             for i in range(transaction.first, transaction.last):
-                self._line_(self._kept[i])
+                self._add_lines(self._kept[i])
 
-    def _line_(self, *lines: str) -> None:
+    def _add_lines(self, *lines: str) -> None:
         for line in lines:
             self._lines.append(line)
             self._waits += len(line)
@@ -91,7 +91,7 @@ class ReplayScript(Script):
             self._lines, self._waits = [], 0
 
     def _end(self, *, broken: bool) -> None:
-        self._line_(*POSTAMBLE)
+        self._add_lines(*POSTAMBLE)
         self._flush()
         if self._kept is not None:
             self._kept.close()

@@ -1,4 +1,4 @@
-"""Parts of scripts besides statements: session settings and comments."""
+"""The parts of scripts that are not changes: session settings and comments."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .._redaction import shown_statement
 
 SANDBOX = r"/*M!999999\- enable the sandbox mode */ "  # to MariaDB's client: no commands from here on
 _CHARSETS_WITH_BACKSLASHES = "'big5', 'cp932', 'gb18030', 'gbk', 'sjis'"  # in the second byte of a character
-# A client that reads its input in such a character set is stopped before anything is changed. Nothing here is
-# read otherwise by it, but a script that was edited, or joined to another, may be.
+# A client that reads its input in such a character set is stopped before anything is changed. Such a client
+# reads these scripts correctly, but maybe not a script that was edited, or joined to another.
 _PROBE = (
     f"SET @binlog_core_probe = IF(@@character_set_client IN ({_CHARSETS_WITH_BACKSLASHES}),"
     " 'run the client with --default-character-set=utf8mb4', 'DO 0');",
@@ -22,8 +22,8 @@ _PROBE = (
     "EXECUTE binlog_core_probe;",
     "DEALLOCATE PREPARE binlog_core_probe;",
 )
-# The session in which the statements mean what they say: TIMESTAMP in UTC, zero in AUTO_INCREMENT columns and
-# dates that no calendar has as they are, and rows in any order of their foreign keys.
+# The settings with which the statements write exactly their values: TIMESTAMP in UTC, also zero in
+# AUTO_INCREMENT columns and dates that are in no calendar. Foreign keys impose no order on the rows.
 SESSION = (
     "SET NAMES utf8mb4;",
     "SET @OLD_TIME_ZONE = @@SESSION.time_zone, @OLD_SQL_MODE = @@SESSION.sql_mode;",
@@ -52,15 +52,16 @@ def comment(text: str) -> str:
     return "# " + "".join(c if " " <= c <= "~" and c != "\\" else "?" for c in text)
 
 
-def told_place(path: str, record: np.void) -> str:
-    """A transaction for people: where and when it was, and its GTID."""
+def transaction_text(path: str, record: np.void) -> str:
+    """Where and when a transaction was, and its GTID, for people."""
     moment = dt.datetime.fromtimestamp(int(record["timestamp"]), dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
     gtid = gtid_text(record)
     place = f"{path}, position {int(record['begin_position'])}, {moment} UTC"
     return f"{place}, GTID {gtid}" if gtid else place
 
 
-def told_statement(aside: Aside) -> str:
+def statement_text(aside: Aside) -> str:
+    """A statement for people: without passwords, on one line, at most 200 characters."""
     text = " ".join(shown_statement(aside.text).split())
     if len(text) > _MOST_OF_A_STATEMENT:
         text = text[: _MOST_OF_A_STATEMENT - 1] + "…"

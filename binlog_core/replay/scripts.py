@@ -21,7 +21,7 @@ from ..errors import SchemaError
 from ..limits import Limits
 from ..schema.tokens import TokenReader, tokenize_statements
 from .literals import quote_name
-from .script_lines import comment, told_place, told_statement
+from .script_lines import comment, statement_text, transaction_text
 from .statements import StatementMaker
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _UNKNOWN, _COMMITTED, _ROLLED_BACK, _PREPARED = range(4)
 assert OUTCOMES[_COMMITTED] == "committed"
 LINES = 1 << 20  # characters that are written at a time
-_MOST_TOLD = 100
+_MOST_NOTES = 100
 _SAVEPOINT = re.compile(
     r"(?P<verb>SAVEPOINT|ROLLBACK\s+TO(?:\s+SAVEPOINT)?|RELEASE\s+SAVEPOINT)\s+(?P<name>.+)",
     re.IGNORECASE | re.DOTALL,
@@ -54,19 +54,20 @@ class Transaction:
     Parameters
     ----------
     path : str
+        The log.
     begin : int
         Position of its first event.
-    told : str
-        Where and when it was.
+    description : str
+        Where and when it was, for people.
     xa : bool
-        It begins with XA START.
+        Whether it begins with XA START.
     first : int
-        Where its lines begin, of those that are kept.
+        The number of its first line among those that are kept.
     """
 
     path: str
     begin: int
-    told: str
+    description: str
     xa: bool
     first: int
     last: int = 0
@@ -82,14 +83,17 @@ class Script(ABC):
     Parameters
     ----------
     file : binary file
+        Where the script is written.
     maker : StatementMaker
+        Makes the statements.
     tell : callable
-        Takes a sentence about what is not in the script; of many the first hundred.
+        Takes a sentence about something that is not in the script; called for the first hundred.
     mariadb : bool
-        The log is of a MariaDB server, and the script for the client of one.
+        Whether a MariaDB server wrote the log; the script is then for MariaDB's client.
     inverse : bool
+        Whether the statements undo the changes.
     limits : Limits
-        Its `spool_bytes` bound the temporary file of statements that wait for the end of something.
+        Its `spool_bytes` limit the temporary file for statements that wait for the end of a transaction.
     """
 
     def __init__(
@@ -105,16 +109,16 @@ class Script(ABC):
         self._file = file
         self._maker = maker
         self._tell_one = tell
-        self._told = 0
+        self._note_count = 0
         self._most_kept = limits.spool_bytes
         self._inverse = inverse
         self._mariadb = mariadb
         self._open: Transaction | None = None
-        self._waiting: tuple[str, int] | None = None  # the transaction of these, which has no row so far
+        self._waiting: tuple[str, int] | None = None  # the transaction of `_asides`, without rows so far
         self._asides: list[Aside] = []
         self._lost_at: tuple[str, int] = ("", -1)
         self._prepared: dict[str, Transaction] = {}  # by XID
-        self._no_rows: set[str] = set()  # XIDs of what was prepared without rows that were read
+        self._no_rows: set[str] = set()  # XIDs of transactions that were prepared without rows that are read
         self._savepoints: dict[str, str] = {}
 
     # ------------------------------------------------------------ groups
@@ -150,7 +154,7 @@ class Script(ABC):
                 self._begin(group.path, batch.transactions[index])
             self._write(made[i][record])
         if self._open is not None and ends.get(self._open.begin, (0, 0))[0]:
-            self._finish(ends)  # nothing waits for a COMMIT until the next transaction comes
+            self._finish(ends)  # COMMIT is written now, not when the next transaction begins
         self._flush()
 
     def close(self, *, broken: bool = False) -> None:
@@ -159,15 +163,15 @@ class Script(ABC):
         Parameters
         ----------
         broken : bool
-            Because of an error: the log continues.
+            Whether an error ended reading, so that the log continues.
         """
         self._finish({})
         for one in self._prepared.values():
             self._tell(
-                f"prepared, and neither committed nor rolled back so far: XA transaction of {one.told}"
+                f"prepared, and neither committed nor rolled back so far: XA transaction of {one.description}"
             )
-        if self._told > _MOST_TOLD:
-            self._tell_one(f"and {self._told - _MOST_TOLD:,} more notes, which are in the script")
+        if self._note_count > _MOST_NOTES:
+            self._tell_one(f"and {self._note_count - _MOST_NOTES:,} more notes, which are in the script")
         self._end(broken=broken)
 
     def _begin(self, path: str, record: np.void) -> None:
@@ -177,13 +181,13 @@ class Script(ABC):
         self._open = Transaction(
             path,
             begin,
-            told_place(path, record),
+            transaction_text(path, record),
             any(one.kind == "xa start" for one in waiting),
             self._place(),
         )
         if self._lost_at[0] == path and self._lost_at[1] >= begin:
             self._open.lost = True
-            self._open.holes.append("rows of it are lost")
+            self._open.holes.append("some of its rows are lost")
         self._write_begin(self._open)
         for one in waiting:
             self._add_inside(self._open, one)
@@ -200,7 +204,7 @@ class Script(ABC):
             self._lost_at = path, aside.position
             if self._open is not None:
                 self._open.lost = True
-                self._open.holes.append("rows of it are lost")
+                self._open.holes.append("some of its rows are lost")
             self._miss(path, aside, aside.text, changed=True)
             return
         if self._open is not None and self._open.begin != aside.transaction:
@@ -208,7 +212,7 @@ class Script(ABC):
         if aside.kind == "statement":
             statement = aside.text.encode()
             changed = changes_rows(statement) or _takes_rows(statement, aside)
-            self._miss(path, aside, told_statement(aside), changed=changed)
+            self._miss(path, aside, statement_text(aside), changed=changed)
         if aside.kind in ("xa commit", "xa rollback"):
             self._end_xa(path, aside)
         elif self._open is not None:
@@ -230,7 +234,7 @@ class Script(ABC):
             case "savepoint" if found := _SAVEPOINT.fullmatch(aside.text.strip()):
                 verb = " ".join(found["verb"].upper().split())
                 transaction.goes_back |= verb.startswith("ROLLBACK")
-                # By a name of ours: theirs may be any.
+                # Under a name of our own: the original may be any text.
                 name = self._savepoints.setdefault(found["name"].lower(), f"s{len(self._savepoints)}")
                 self._write_savepoint(f"{verb} {quote_name(name)};")
 
@@ -244,7 +248,7 @@ class Script(ABC):
         elif aside.kind == "xa commit":
             self._commit(one)
         else:
-            self._tell(f"rolled back by XA ROLLBACK: XA transaction of {one.told}")
+            self._tell(f"rolled back by XA ROLLBACK: XA transaction of {one.description}")
 
     def _finish(self, ends: dict[int, tuple[int, int]]) -> None:
         """End the current transaction."""
@@ -272,8 +276,8 @@ class Script(ABC):
         self._tell(f"not in the script: {path}, position {aside.position}: {text}")
 
     def _tell(self, text: str) -> None:
-        self._told += 1
-        if self._told <= _MOST_TOLD:
+        self._note_count += 1
+        if self._note_count <= _MOST_NOTES:
             self._tell_one(text)
         self._write_note(comment(text))
 
@@ -281,11 +285,11 @@ class Script(ABC):
 
     @abstractmethod
     def _place(self) -> int:
-        """Where the next line will be, of those that are kept."""
+        """The number that the next kept line will have."""
 
     @abstractmethod
     def _write(self, change: Any) -> None:
-        """A change of the current transaction."""
+        """Write a change of the current transaction."""
 
     @abstractmethod
     def _write_begin(self, transaction: Transaction) -> None: ...
@@ -310,7 +314,7 @@ class Script(ABC):
 
 
 def _takes_rows(statement: bytes, aside: Aside) -> bool:
-    """Whether it is TRUNCATE, or drops or replaces tables or partitions."""
+    """Whether it is TRUNCATE, or drops or replaces tables or partitions: their rows are not logged."""
     verb = first_word(statement)
     if verb not in _MAY_TAKE_ROWS:
         return False
@@ -339,7 +343,7 @@ def _xid(text: str) -> str:
 
 
 def _in_log_order(group: Group, made: list[Any]) -> Iterator[tuple[int, int, int, int, int]]:
-    """Changes and asides of a group: position, row, what it is, batch, and record or number of the aside."""
+    """Changes and asides of a group: position, row, which of them, batch, record or number of the aside."""
     order = []
     for i, (batch, statements) in enumerate(zip(group.batches, made, strict=True)):
         image = batch.array["image"][statements.records]

@@ -13,7 +13,7 @@ from .undo import UndoPlan, UndoRow, ident_of
 if TYPE_CHECKING:
     from ..server.connection import Connection
 
-# A unique key, a value that the column does not take (any more), a check, a trigger that refuses.
+# A duplicate key, a value that the column no longer takes, a CHECK that fails, a trigger that refuses.
 _CONFLICTS = frozenset((1062, 1586, 1048, 1264, 1265, 1292, 1364, 1366, 1406, 3819, 4025, 1644))
 _STRICT = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
 
@@ -84,7 +84,7 @@ class ServerUndo:
                     self._compare(row)
             todo = list(self._candidates())
             while todo:
-                again = [row for row in todo if not self._take_back(row)]
+                again = [row for row in todo if not self._undo(row)]
                 if len(again) == len(todo):
                     break
                 todo = again
@@ -103,13 +103,13 @@ class ServerUndo:
             raise
 
     def _candidates(self) -> Iterator[UndoRow]:
-        """Rows of which the log says enough; the server says whether they were changed since."""
+        """Rows that the log describes completely; the server shows whether they were changed since."""
         for row in self.plan.rows:
             if row.state in ("ready", "changed since"):
                 yield row
 
-    def _take_back(self, row: UndoRow) -> bool:
-        """Whether it is settled; if not, another row was in its way."""
+    def _undo(self, row: UndoRow) -> bool:
+        """Undo a row; False if the server refused it, maybe because of another row that is yet to undo."""
         row.columns = None
         try:
             count = self._change(self._statement(row))
@@ -130,7 +130,7 @@ class ServerUndo:
         return row.statement(self._columns_that(row, _is_made))
 
     def _is_in_parts(self, row: UndoRow) -> bool:
-        """Whether it may be set back by column; from now on only so."""
+        """Set back only the changed columns of a row from now on; False if that is not possible."""
         if self._by_column:
             others = self._columns_that(row, lambda extra: _is_made(extra) or _is_touched(extra))
             row.columns = row.changed_columns(others)
@@ -222,7 +222,7 @@ class ServerUndo:
                     f" WHERE {place}"
                 )
                 if not engines:
-                    reason = "it is not a table with its own engine"
+                    reason = "it has no storage engine, as a view has none"
                 elif engines[0][1] != "YES":
                     reason = f"its engine, {engines[0][0]}, has no transactions"
             for row in self.plan.rows:
@@ -237,7 +237,7 @@ class ServerUndo:
                 self.notes.append(f"triggers of {name} run when its rows are reversed: {names}")
 
     def _foreign_keys(self) -> Iterator[tuple[str, list[str], str, list[str]]]:
-        """Child, its columns, parent, its columns: of the foreign keys from and to the tables."""
+        """The foreign keys from and to the tables, each as child, its columns, parent, its columns."""
         plans = {row.table: row.plan for row in self.plan.rows}
         seen: set[tuple[str, ...]] = set()
         for plan in plans.values():
@@ -264,7 +264,7 @@ class ServerUndo:
                 yield child, [one[4] for one in columns], parent, [one[7] for one in columns]
 
     def _dangling(self, key: tuple[str, list[str], str, list[str]]) -> int:
-        """Rows of a foreign key that point to no row."""
+        """The number of rows whose foreign key refers to a row that does not exist."""
         child, columns, parent, referred = key
         pairs = " AND ".join(
             f"c.{quote_name(a)} = p.{quote_name(b)}" for a, b in zip(columns, referred, strict=True)
@@ -287,7 +287,7 @@ class ServerUndo:
 
 
 def _is_made(extra: str) -> bool:
-    """Whether the server makes the values of a column itself."""
+    """Whether the server generates the values of a column."""
     return "GENERATED" in extra.replace("DEFAULT_GENERATED", "")
 
 

@@ -137,8 +137,11 @@ class BatchStatements:
     Parameters
     ----------
     batch : ChangeBatch
+        The batch.
     plan : TableStatements
+        What its statements have in common.
     inverse : bool
+        Whether the statements undo the changes.
 
     Attributes
     ----------
@@ -157,7 +160,7 @@ class BatchStatements:
         self._load(0)
 
     def images(self, record: int) -> tuple[Literals | None, Literals | None]:
-        """Before and after of the change that begins at a record."""
+        """The images before and after the change that begins at a record; None where there is no row."""
         op = self._ops[record]
         if not self._first <= record <= self._first + len(self._rows) - (2 if op == PREIMAGE else 1):
             self._load(record)
@@ -176,7 +179,7 @@ class BatchStatements:
             raise error.located(table=plan.table.full_name, offset=offset, path=self._batch.path) from None
 
     def _load(self, record: int) -> None:
-        """Have the literals of some records from one on."""
+        """Make the literals of some records, beginning with one."""
         batch = self._batch if self._step >= len(self._batch) else self._batch[record : record + self._step]
         reader = RowReader(batch, self._plan.values)
         columns = [self._literals(batch, reader, i) for i in range(len(self._plan.columns))]
@@ -224,12 +227,13 @@ class TableStatements:
     Parameters
     ----------
     table : Table
+        The table's definition.
     columns : tuple of Column
-        The decoded ones.
+        The decoded columns.
     axis_order : bool
-        Of `literal_maker`.
+        As for `literal_maker`.
     database : str
-        Where the table is.
+        The database that the statements name.
     """
 
     def __init__(self, table: Table, columns: tuple[Column, ...], *, axis_order: bool, database: str) -> None:
@@ -242,7 +246,7 @@ class TableStatements:
         self.table = table
         self.database = database
         self.columns = columns
-        # Text as the bytes of the log: what a literal with its character set means to the letter.
+        # Text as the bytes in the log, which a literal with its character set repeats exactly.
         raw = (replace(c, charset=None) if c.kind is Kind.TEXT else c for c in columns)
         self.values = ValuePlan(table, tuple(raw))
         self.makers = tuple(literal_maker(column, axis_order=axis_order) for column in columns)
@@ -259,7 +263,7 @@ class TableStatements:
         self.whole = len(columns) == len(table.columns)
 
     def literals(self, row: dict[str, Any]) -> list[str | None]:
-        """Of one image."""
+        """The literals of one image."""
         return [
             make(row[column.name]) if column.name in row else None
             for column, make in zip(self.columns, self.makers, strict=True)
@@ -291,16 +295,16 @@ class TableStatements:
     def _update(self, before: Literals, after: Literals, *, inverse: bool) -> str:
         if inverse:
             self.want_old_values(after, before)
-        # Times are set even if they stay: ON UPDATE CURRENT_TIMESTAMP would set those that are not named.
+        # Times are set even if they do not change: otherwise ON UPDATE CURRENT_TIMESTAMP would change them.
         pairs = self.assignments(before, after, inverse=inverse)
-        if not pairs:  # changed nothing: it still is a change in the log
+        if not pairs:  # the change changed nothing, but it is in the log
             pairs = [f"{n} = {new}" for n, new in zip(self.names, after, strict=True) if new is not None][:1]
         if not pairs:
             raise SchemaError("the image has no column that could be set")
         return f"UPDATE {self.name} SET {', '.join(pairs)} WHERE {self._where(before)};"
 
     def assignments(self, before: Literals, after: Literals, *, inverse: bool) -> list[str]:
-        """What SET has to say to turn an image into another."""
+        """The assignments of SET that turn one image into another."""
         return [
             f"{name} = {new}"
             for name, column, old, new in zip(self.names, self.columns, before, after, strict=True)
@@ -328,7 +332,7 @@ class TableStatements:
             return key
         parts = [condition for _, condition in self.comparisons(row)]
         if not parts:
-            raise SchemaError("the image has no column by which the row could be found")
+            raise SchemaError("the image has no column to find the row by")
         return f"{' AND '.join(parts)} LIMIT 1"
 
     def _equals(self, i: int, literal: str | None, *, exact: bool) -> str:
@@ -341,8 +345,8 @@ class TableStatements:
             and column.kind in _COMPARED_AS_BYTES
             and (column.charset is not None or isinstance(literal, JsonLiteral))
         ):
-            # To the collation other rows may be equal too: letters of the other case, spaces at the end. A
-            # date in a JSON document is not equal to the text that it is printed as.
+            # In the collation other rows may be equal too: other case, trailing spaces. And a date in a JSON
+            # document does not equal the text that it is printed as.
             charset = introducer(column.charset) if column.kind is Kind.TEXT and column.charset else "utf8mb4"
             return f"CAST(CONVERT({name} USING {charset}) AS BINARY) = {comparable(literal)}"
         if isinstance(literal, JsonLiteral) and literal.text is None:

@@ -17,7 +17,7 @@ from .._exports import opener_of
 from ..errors import BinlogError, SchemaError
 from ..report import BinlogWarning
 from .literals import is_plain, prepared
-from .script_lines import POSTAMBLE, comment, preamble, told_place
+from .script_lines import POSTAMBLE, comment, preamble, transaction_text
 from .scripts import Script, Transaction
 from .statements import BatchStatements, Literals, StatementMaker, TableStatements
 
@@ -209,7 +209,7 @@ class UndoPlan:
         for text in preamble(mariadb=self.mariadb):
             line(text)
         for text in self.transactions:
-            line(comment(f"takes back {text}"))
+            line(comment(f"undoes {text}"))
         for text in self.notes:
             line(comment(text))
         for row in self.left_alone():
@@ -335,7 +335,7 @@ class _Collector(Script):
         )
 
     def rows(self) -> list[UndoRow]:
-        """In the order of taking them back."""
+        """The rows in the order in which they are undone."""
         found = []
         for row in reversed(self._order):
             if row.before is not None and row.after is not None and list(row.before) == list(row.after):
@@ -373,11 +373,11 @@ class _Collector(Script):
         pass
 
     def _miss(self, path: str, aside: Aside, text: str, *, changed: bool) -> None:
-        told = f"not reversed: {path}, position {aside.position}: {text}"
+        note = f"not reversed: {path}, position {aside.position}: {text}"
         if changed:
-            self._miss_one(told)
+            self._miss_one(note)
         else:
-            self._tell(told)
+            self._tell(note)
 
     def _commit(self, transaction: Transaction) -> None:
         changes = self._pending.pop((transaction.path, transaction.begin))
@@ -386,9 +386,10 @@ class _Collector(Script):
             return
         if transaction.holes:
             self._miss_one(
-                f"not reversed completely, since {transaction.holes[0]}: transaction of {transaction.told}"
+                f"not reversed completely, since {transaction.holes[0]}:"
+                f" transaction of {transaction.description}"
             )
-        self.transactions.append(transaction.told)
+        self.transactions.append(transaction.description)
         if self.first is None:
             self.first = transaction.path, transaction.begin
         for change in changes:
@@ -396,12 +397,12 @@ class _Collector(Script):
 
     def _roll_back(self, transaction: Transaction, why: str) -> None:
         self._pending.pop((transaction.path, transaction.begin), None)
-        self._miss_one(f"not reversed, since {why}: transaction of {transaction.told}")
+        self._miss_one(f"not reversed, since {why}: transaction of {transaction.description}")
 
-    def _miss_one(self, told: str) -> None:
+    def _miss_one(self, note: str) -> None:
         self.incomplete += 1
-        self.first_missed = self.first_missed or told
-        self._tell(told)
+        self.first_missed = self.first_missed or note
+        self._tell(note)
 
     def _flush(self) -> None:
         pass
@@ -433,7 +434,7 @@ class _Collector(Script):
             row.plan, row.after, row.path, row.place = plan, _merged(before, after), change.path, change.place
             self._order.pop(row, None)
         if row.before is None and row.after is None:
-            return  # it came and went
+            return  # inserted and deleted again
         self._order[row] = None
         self.tracked.setdefault((row.table, _ident(row)), []).append(row)
 
@@ -488,7 +489,7 @@ def _same_columns(a: TableStatements, b: TableStatements) -> bool:
 
 
 def _check(row: UndoRow) -> None:
-    """Refuse a log that does not say enough."""
+    """Raise SchemaError if the log lacks something that undoing a row needs."""
     if row.after is None:
         assert row.before is not None
         row.plan.want_whole(row.before)
@@ -550,7 +551,7 @@ def _mark(
                 later = row.path in passed or (row.path == batch.path and place > row.place)
                 if later and (row.after is None) == dead and row.state == "ready":
                     row.changed(
-                        f"by {told_place(batch.path or '', batch.transactions[transactions[record]])}"
+                        f"by {transaction_text(batch.path or '', batch.transactions[transactions[record]])}"
                     )
                     if row.plan.key is None:
                         break  # of several that are equal, one

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_SPLIT_SIZE = 128 << 20
 
 _MAX_FILE_NUMBER = (1 << 63 - FILE_NUMBER_SHIFT) - 1
-_PLANNING_THREADS = 32  # a look into an object store is waiting, not work
+_PLANNING_THREADS = 32  # they mostly wait for an object store
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -152,7 +152,7 @@ def _numbered(
             check_no_server(file.path)
             if file.target is not None:
                 raise BinlogError(
-                    "splits need a path: expected one, not bytes or an open file", path=file.path
+                    "splits need a path that workers can open, not bytes or an open file", path=file.path
                 )
             path = file.path if is_url(file.path) else os.path.abspath(file.path)
             # A log that is not divided is not opened here; one of an archive was listed just now.
@@ -190,7 +190,7 @@ def _epoch(file: LogFile) -> int:
 
 
 def _splittable_size(file: LogFile) -> int | None:
-    """The size of a log that can be split, otherwise None. Reading the log reports errors."""
+    """The size of a log that can be split, otherwise None. Errors are left to the reader of the log."""
     with file.open_stored() as source:
         try:
             head = Head.of(source)

@@ -29,15 +29,16 @@ class SplitBounds:
     Parameters
     ----------
     split : Split
+        The split.
     source : Source
-        Just opened, and left at its beginning.
+        The log, just opened; it is left at its beginning.
 
     Attributes
     ----------
     first_anchor : int or None
-        Position of the first event that the split owns; None: nothing.
+        Position of the first event that the split owns; None if it owns none.
     next_anchor : int or None
-        Position where the next split's events begin, once `finish` was called; None: the log ends before.
+        Position where the next split's events begin, once `finish` was called; None if the log ends before.
 
     Raises
     ------
@@ -66,23 +67,23 @@ class SplitBounds:
 
     @property
     def start_position(self) -> int | None:
-        """For ``Selection``, as the two below; only of a split that owns something."""
+        """`start_position` of ``Selection``, for a split that owns something."""
         first = self.first_anchor
         return first if first is not None and first > FIRST_EVENT else None
 
     @property
     def stop_position(self) -> int | None:
-        """See above. A log that cannot be split is read to its end."""
+        """`stop_position` of ``Selection``; a log that cannot be split is read to its end."""
         return self.split.end if self._splittable else None
 
     @property
     def stop_anchor(self) -> int:
-        """See above."""
+        """`stop_anchor` of ``Selection``."""
         return self._head.anchors if self._head is not None else 0
 
     @property
     def in_parts(self) -> bool:
-        """See above. Others find their parts by where the events say that they end, so they have to."""
+        """`in_parts` of ``Selection``: other readers find their parts by where events say that they end."""
         return self._splittable and not self.split.whole
 
     def finish(self, decoder: LogDecoder) -> None:

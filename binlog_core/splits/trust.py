@@ -21,18 +21,19 @@ if TYPE_CHECKING:
 def trust_splits(splits: Iterable[Split], *, storage_options: dict[str, Any] | None = None) -> list[Split]:
     """The same splits with anchors that need no check: walks over all event headers of their logs.
 
-    For roads into a lake that do not commit, so that nothing can be redone later.
+    For readers whose rows cannot be taken back, so that no split can be read again after `check_seams`.
 
     Parameters
     ----------
     splits : iterable of Split
         In order; the first of each log begins at its beginning, or is trusted already.
     storage_options : dict or None
-        For fsspec.
+        Options for fsspec.
 
     Returns
     -------
     list of Split
+        The splits with the anchors that a walk found; logs that cannot be split keep theirs.
 
     Raises
     ------

@@ -7,7 +7,14 @@ import pytest
 
 from binlog_core._decode.group import Aside
 from binlog_core.batch import TRANSACTION_DTYPE
-from binlog_core.replay.script_lines import POSTAMBLE, SESSION, comment, preamble, told_place, told_statement
+from binlog_core.replay.script_lines import (
+    POSTAMBLE,
+    SESSION,
+    comment,
+    preamble,
+    statement_text,
+    transaction_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -39,16 +46,16 @@ def test_what_the_session_sets_is_set_back() -> None:
 def test_a_transaction_for_people() -> None:
     record = np.zeros(1, TRANSACTION_DTYPE)[0]
     record["timestamp"], record["begin_position"] = 1_700_000_000, 157
-    assert told_place("bin.000001", record) == "bin.000001, position 157, 2023-11-14 22:13:20 UTC"
+    assert transaction_text("bin.000001", record) == "bin.000001, position 157, 2023-11-14 22:13:20 UTC"
     record["gtid_kind"], record["domain_id"], record["server_id"], record["sequence_number"] = 2, 1, 7, 42
-    assert told_place("x", record) == "x, position 157, 2023-11-14 22:13:20 UTC, GTID 1-7-42"
+    assert transaction_text("x", record) == "x, position 157, 2023-11-14 22:13:20 UTC, GTID 1-7-42"
 
 
 def test_a_statement_for_people() -> None:
     text = "ALTER TABLE t\n  ADD c INT"
-    assert told_statement(Aside("statement", 4, 0, text)) == "ALTER TABLE t ADD c INT"
-    assert told_statement(Aside("statement", 4, 0, text, "shop")) == "use shop; ALTER TABLE t ADD c INT"
-    assert told_statement(Aside("statement", 4, 0, "x" * 201)) == "x" * 199 + "…"
-    assert told_statement(Aside("statement", 4, 0, "x" * 200)) == "x" * 200
-    secret = told_statement(Aside("statement", 4, 0, "CREATE USER u IDENTIFIED BY 'hunter2'"))
+    assert statement_text(Aside("statement", 4, 0, text)) == "ALTER TABLE t ADD c INT"
+    assert statement_text(Aside("statement", 4, 0, text, "shop")) == "use shop; ALTER TABLE t ADD c INT"
+    assert statement_text(Aside("statement", 4, 0, "x" * 201)) == "x" * 199 + "…"
+    assert statement_text(Aside("statement", 4, 0, "x" * 200)) == "x" * 200
+    secret = statement_text(Aside("statement", 4, 0, "CREATE USER u IDENTIFIED BY 'hunter2'"))
     assert "hunter2" not in secret and secret.startswith("CREATE USER u")

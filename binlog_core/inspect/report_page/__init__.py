@@ -37,21 +37,21 @@ _LARGE = 5  # transactions that the time line marks
 
 
 def report_page(found: LogSummary, *, title: str | None = None, keys: Sequence[HotKey] = ()) -> str:
-    """The page.
+    """Show a summary as an HTML page.
 
     Parameters
     ----------
     found : LogSummary
-        As `binlog_core.inspect.summarize.summarize` makes it.
+        The summary, from `binlog_core.inspect.summarize.summarize`.
     title : str, optional
-        By default the names of the logs.
+        The page's title; by default the names of the logs.
     keys : sequence of HotKey
-        As `binlog_core.inspect.hot_keys.hot_keys` finds them.
+        The rows that were changed most often, from `binlog_core.inspect.hot_keys.hot_keys`.
 
     Returns
     -------
     str
-        HTML.
+        The page, with everything that it needs.
     """
     names = [file.path.rpartition("/")[2] for file in found.files]
     heading = title or (names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}")
@@ -130,7 +130,9 @@ def _activity(found: LogSummary) -> str:
     inside = [s for s in definitions if timeline.first <= s.timestamp <= timeline.last]
     marks.moments = [(s.timestamp, f"{_moment(s.timestamp)}: {s.text}") for s in inside[:_MARKS]]
     marks.gaps = _gaps(found)
-    marks.large = [(one.last_timestamp, _told(one)) for one in found.largest()[:_LARGE] if one.changes > 1]
+    marks.large = [
+        (one.last_timestamp, _transaction_text(one)) for one in found.largest()[:_LARGE] if one.changes > 1
+    ]
     legend = "".join(f'<span><i class="{op}"></i>{op}s</span>' for op in ("insert", "update", "delete"))
     if marks.moments:
         legend += '<span><i class="markhead"></i>schema changes</span>'
@@ -158,7 +160,7 @@ def _both(chart: Callable[[float], str]) -> str:
     return f'<div class="on-wide">{chart(WIDE)}</div><div class="on-narrow">{chart(NARROW)}</div>'
 
 
-def _told(one: Transaction) -> str:
+def _transaction_text(one: Transaction) -> str:
     tables = ", ".join(f"{name} {count:,}" for name, count in list(one.tables.items())[:_TABLES_OF_ONE])
     who = f", thread {one.thread_id}" if one.thread_id is not None else ""
     return f"{_moment(one.last_timestamp)}: {_size(one.bytes)}, {one.changes:,} changed rows{who}: {tables}"
@@ -172,10 +174,10 @@ def _sizes(found: LogSummary) -> str:
     for i, (count, size) in enumerate(sizes[: last + 1].tolist()):
         first, end = SIZES[i], SIZES[i + 1] - 1 if i + 1 < len(SIZES) else 0
         name = f"{first:,}" if first == end else f"{first:,} to {end:,}" if end else f"{first:,} or more"
-        told = f"{count:,} transactions, {_size(size)}"
+        text = f"{count:,} transactions, {_size(size)}"
         rows.append(
             f'<tr><td class="right">{name}</td>'
-            f'<td class="fill">{bar([("var(--m0)", count, told)], most)}</td>'
+            f'<td class="fill">{bar([("var(--m0)", count, text)], most)}</td>'
             f'<td class="right">{short_count(count)}</td>'
             f'<td class="right soft">{100 * size / every:.0f} %</td></tr>'
         )
@@ -191,7 +193,7 @@ def _week(found: LogSummary) -> str:
     hours = found.hours().tolist()
     return (
         '<section class="card"><h2>Hours of the week</h2>'
-        f'<p class="hint">Changed rows in UTC; the fullest hour has {short_count(max(hours))}.</p>'
+        f'<p class="hint">Changed rows in UTC; the busiest hour has {short_count(max(hours))}.</p>'
         f"{week_chart(hours)}</section>"
     )
 
@@ -215,7 +217,7 @@ def _hot_keys(keys: Sequence[HotKey]) -> str:
 
 
 def _gaps(found: LogSummary) -> list[tuple[float, float, str]]:
-    """From the last change before to the first one after logs that are missing."""
+    """Times without logs: from the last change before missing logs to the first one after them."""
     missing = {(gap.base, gap.first - 1): gap for gap in found.gaps}
     gaps = []
     for before, after in pairwise(found.files):
@@ -247,7 +249,7 @@ def _tables(found: LogSummary) -> str:
             f'<td title="{", ".join(text for _, count, text in parts if count)}">{bar(parts, most)}</td>'
             f'<td class="right">{table.rows:,}</td><td class="right soft">{_size(table.bytes)}</td></tr>'
         )
-    hint = "The most changed ones; each has its own scale over time."
+    hint = "The most changed first; each has its own scale over time."
     if len(every) > _TABLES:
         hint = f"The {_TABLES} most changed of {len(every):,}; each has its own scale over time."
     return (
@@ -270,15 +272,15 @@ def _transactions(title: str, hint: str, found: list[Transaction], by: str, *, s
             f"{one.path.rpartition('/')[2]}:{one.begin_position}" if several else f"at {one.begin_position:,}"
         )
         where = one.gtid or place
-        told = f"{one.path}, position {one.begin_position:,}, {_moment(one.last_timestamp)}, {one.outcome}"
+        about = f"{one.path}, position {one.begin_position:,}, {_moment(one.last_timestamp)}, {one.outcome}"
         by_whom = [f"thread {one.thread_id}"] * (one.thread_id is not None) + [one.user] * bool(one.user)
-        told = ", ".join([told, *map(str, by_whom)])
+        about = ", ".join([about, *map(str, by_whom)])
         what = ", ".join(f"{name} {count:,}" for name, count in list(one.tables.items())[:_TABLES_OF_ONE])
         what += ", …" * (len(one.tables) > _TABLES_OF_ONE)
         what = " · ".join(filter(None, (*by_whom, what, _printable(one.statement or ""))))
         rows.append(
-            f'<tr title="{escape(told)}"><td class="where"><code>{escape(_cut(where))}</code></td>'
-            f"<td class='fill'>{bar([('var(--m0)', getattr(one, by), told)], most)}</td>"
+            f'<tr title="{escape(about)}"><td class="where"><code>{escape(_cut(where))}</code></td>'
+            f"<td class='fill'>{bar([('var(--m0)', getattr(one, by), about)], most)}</td>"
             f'<td class="right">{amount}</td>'
             f'<td class="right soft">{short_count(one.changes)} changed rows</td></tr>'
             f'<tr><td class="soft what" colspan="4">{escape(what)}</td></tr>'
@@ -331,7 +333,7 @@ def _files(found: LogSummary) -> str:
     rows = "".join(_file(file) for file in found.files)
     for gap in found.gaps:
         many = f"{gap.first} to {gap.last}" if gap.first != gap.last else f"{gap.first}"
-        rows += f'<tr><td class="bad" colspan="5">missing: {escape(gap.base)} {many}</td></tr>'
+        rows += f'<tr><td class="bad" colspan="6">missing: {escape(gap.base)} {many}</td></tr>'
     return (
         '<section class="card"><h2>Logs</h2><div class="scroll"><table><tr><th>log</th><th>server ids</th>'
         '<th>from, to</th><th class="right">events</th><th class="right">size</th><th></th></tr>'

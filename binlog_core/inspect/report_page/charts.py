@@ -40,7 +40,7 @@ class Timeline:
 
     @classmethod
     def over(cls, activity: Activity) -> Timeline:
-        """As many bars as can be distinguished."""
+        """The time of all changes, in as many bars as can be distinguished."""
         first, last = activity.span()
         begin, end = first * activity.width, (last + 1) * activity.width
         width = next((s for s in _STEPS if s >= activity.width and (end - begin) / s <= _MOST_BARS), 0)
@@ -78,8 +78,8 @@ class Timeline:
         """The place of a moment, from 0 to 1."""
         return min(1.0, max(0.0, (timestamp - self.first) / (self.bars * self.width)))
 
-    def told(self, i: int) -> str:
-        """The time when a bar begins."""
+    def begin(self, i: int) -> str:
+        """The time when a bar begins, as text."""
         begin = dt.datetime.fromtimestamp(self.first + i * self.width, dt.UTC)
         return begin.strftime("%Y-%m-%d %H:%M:%S")
 
@@ -132,8 +132,8 @@ def activity_chart(
         rows = {operation: values[i] for operation, values in counts.items()}
         if not any(rows.values()):
             continue
-        told = ", ".join(f"{count:,} {operation}s" for operation, count in rows.items() if count)
-        out.append(f'<g class="bucket"><title>{timeline.told(i)} UTC: {told}</title>')
+        text = ", ".join(f"{count:,} {operation}s" for operation, count in rows.items() if count)
+        out.append(f'<g class="bucket"><title>{timeline.begin(i)} UTC: {text}</title>')
         y = frame.base
         for operation, count in rows.items():
             if count:
@@ -163,8 +163,8 @@ def throughput_chart(timeline: Timeline, amounts: list[int], width: float = WIDE
     out = [frame.begin("Bytes of log per second over time", lambda rate: f"{short(rate)}B/s")]
     for i, rate in enumerate(rates):
         if rate:
-            told = f"<title>{timeline.told(i)} UTC: {short(rate)}B/s</title>"
-            out.append(f'<g class="bucket">{told}{frame.bar("traffic", i, frame.base, rate)}</g>')
+            title = f"<title>{timeline.begin(i)} UTC: {short(rate)}B/s</title>"
+            out.append(f'<g class="bucket">{title}{frame.bar("traffic", i, frame.base, rate)}</g>')
     return "".join((*out, frame.end()))
 
 
@@ -188,13 +188,13 @@ class _Frame:
             f' width="{thick:.2f}" height="{max(tall, 0.6):.2f}"/>'
         )
 
-    def begin(self, label: str, told: Callable[[float], str]) -> str:
+    def begin(self, label: str, scale: Callable[[float], str]) -> str:
         size = f"{self._right:g} {self._whole:g}"
         out = [f'<svg viewBox="0 0 {size}" role="img" aria-label="{label}">']
         for i in range(self._lines + 1):
             y = _TOP + self.height * (1 - i / self._lines)
             out.append(f'<line class="grid" x1="{_LEFT:g}" x2="{self._right:g}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            text = told(self.top * i / self._lines)
+            text = scale(self.top * i / self._lines)
             out.append(f'<text x="{_LEFT - 8:g}" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
         return "".join(out)
 

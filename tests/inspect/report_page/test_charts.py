@@ -24,7 +24,7 @@ def test_time_is_cut_into_bars_that_begin_at_round_moments() -> None:
     assert timeline.counts(activity)["delete"] == [*[0] * 120, 1]
     assert timeline.counts(activity, "a.c")["insert"] == [0] * 121
     assert timeline.amounts(activity) == [3, *[0] * 119, 1]
-    assert timeline.told(1) == "2026-11-21 12:00:10"
+    assert timeline.begin(1) == "2026-11-21 12:00:10"
 
 
 def test_a_place_is_from_0_to_1() -> None:

@@ -38,13 +38,13 @@ class _Place:
 
 @dataclass(slots=True)
 class _Changed:
-    """Change a column of the table: a new definition, possibly at another place."""
+    """A column with a new definition, and possibly at another place."""
 
     definition: ColumnDefinition
     place: _Place | None
 
 
-# What may begin a part of ALTER TABLE without any effect on names, types or order.
+# First words of parts of ALTER TABLE that do not affect names, types or order.
 _WITHOUT_EFFECT = frozenset(
     (
         *("ALGORITHM", "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHECKSUM", "COMMENT", "COMPRESSION"),
@@ -68,7 +68,7 @@ _PARTS = ("ADD", "ALTER", "CHANGE", "CONVERT", "DROP", "MODIFY", "RENAME")
 class Alteration:
     """The parts of one ALTER TABLE, gathered first and then carried out as the server does.
 
-    All parts speak of the table as it was, so that ``CHANGE a b …, CHANGE b a …`` swaps names.
+    All parts refer to the table as it was, so that ``CHANGE a b …, CHANGE b a …`` swaps names.
     """
 
     def __init__(self, table: TableSchema, dialect: Dialect) -> None:
@@ -325,7 +325,7 @@ def _arranged(
     columns: list[ColumnSchema], moved: list[tuple[ColumnSchema, _Place | None]]
 ) -> list[ColumnSchema]:
     """The columns with others put in their places, one after another."""
-    # A ring of following entries, entry 0 before the first column: no place is looked for from the front.
+    # A linked ring, whose entry 0 is before the first column: finding a place takes no search.
     entries: list[ColumnSchema | None] = [None, *columns]
     following = [*range(1, len(entries)), 0]
     last = len(columns)

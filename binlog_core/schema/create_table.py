@@ -63,9 +63,9 @@ class Dialect:
     Parameters
     ----------
     mariadb : bool or None
-        Whether the log is MariaDB's; None: not known.
+        Whether MariaDB wrote the log; None if that is not known.
     sql_mode : int
-        The server's bit mask.
+        The bit mask from the statement's event.
     """
 
     mariadb: bool | None = None
@@ -80,7 +80,7 @@ class _Charset:
     default: bool = False  # CHARACTER SET DEFAULT: that of the database
 
     def read(self, reader: TokenReader) -> bool:
-        """Take a CHARACTER SET or COLLATE clause if one comes."""
+        """Take a CHARACTER SET or COLLATE clause if it is next."""
         if reader.accept("CHARACTER", "SET") or reader.accept("CHAR", "SET") or reader.accept("CHARSET"):
             name = self._value(reader)
             self.default = name.upper() == "DEFAULT"
@@ -355,8 +355,8 @@ class Keys:
     unique: list[UniqueKey] = field(default_factory=list)
 
     def read(self, reader: TokenReader) -> bool:
-        """Take an index, constraint or period; False if a column comes."""
-        if not _comes_key_or_constraint(reader):
+        """Take an index, constraint or period; False if a column is next."""
+        if not _key_or_constraint_is_next(reader):
             return False
         name = None
         if reader.accept("CONSTRAINT") and reader.word() not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
@@ -395,7 +395,7 @@ class Keys:
             self._add_unique(UniqueKey("", (definition.column.name,)))
 
 
-def _comes_key_or_constraint(reader: TokenReader) -> bool:
+def _key_or_constraint_is_next(reader: TokenReader) -> bool:
     word, after = reader.word(), reader.word(1)
     return (
         word in ("PRIMARY", "KEY", "INDEX", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK")
@@ -424,7 +424,7 @@ class TableOptions:
 
 
 def new_table_options() -> TableOptions:
-    """Options of which nothing is known yet."""
+    """Options before any is read."""
     return TableOptions(_Charset())
 
 
@@ -441,19 +441,26 @@ def read_table_body(
     Parameters
     ----------
     reader : TokenReader
+        The statement after the table's name.
     database, name : str
+        The names of the database and the table.
     dialect : Dialect
+        What the text means.
     database_charset : str or None
-        The default character set of the database; None: not known.
+        The default character set of the database; None if it is not known.
     server_charset : str or None
-        That of new databases, which is assumed where nothing else says.
+        The default character set of new databases, which is assumed if nothing else gives one.
+
+    Returns
+    -------
+    TableSchema
 
     Raises
     ------
     SchemaError
         The text cannot be read.
     NotADefinition
-        Columns come (also) from a SELECT.
+        The columns, or some of them, come from a SELECT.
     """
     definitions: list[ColumnDefinition] = []
     keys = Keys()
@@ -484,10 +491,10 @@ def read_table_body(
         _add_period(definitions, keys)
     if not definitions:
         raise SchemaError("a table without columns", table=full_name(database, name))
-    told = options.charset.name or database_charset
-    charset = told or server_charset
+    known = options.charset.name or database_charset
+    charset = known or server_charset
     columns = tuple(settle_charset(definition, charset) for definition in definitions)
-    table = TableSchema(database, name, columns, charset=charset, charset_assumed=told != charset)
+    table = TableSchema(database, name, columns, charset=charset, charset_assumed=known != charset)
     return with_keys(table, keys.primary, keys.unique)
 
 

@@ -50,6 +50,7 @@ class Unfollowed:
     table : str or None
         ``database.table``; None if not even the table is known.
     reason : str
+        Why the statement could not be followed.
     """
 
     position: int
@@ -195,7 +196,7 @@ class DdlTracker:
         if _CONCERNED.match(sql) is None or gtid_flags_extra & (FLAG_START_ALTER | FLAG_ROLLBACK_ALTER):
             return None
         charset = charsets.charset_of(server_collation) if server_collation is not None else None
-        # A ; ends the statement only in the body of a routine or trigger: the first part tells what it is.
+        # Only routines and triggers have a ; before the end: what comes before it shows what they are.
         statements = tokenize_statements(sql, sql_mode, most=self._limits.statement_bytes)
         return self.apply_reader(
             default_database,
@@ -367,8 +368,8 @@ class _Statement:
             return
         if reader.symbol() != "(":
             raise NotADefinition
-        told = self.tracker.database_charset(key[0])
-        self.put(read_table_body(reader, *key, self.dialect, told, self.server_charset))
+        charset = self.tracker.database_charset(key[0])
+        self.put(read_table_body(reader, *key, self.dialect, charset, self.server_charset))
 
     def _create_sequence(self) -> None:
         reader = self.reader

@@ -92,7 +92,7 @@ class Definitions:
         return False
 
     def begin(self, source: Source) -> None:
-        """Rows come from there on; of a server, where a stream begins is known only now."""
+        """Rows are read from this source on; where a server's stream begins is known only now."""
 
     def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
         """The table with the definition's additions to the log's own metadata.

@@ -208,7 +208,7 @@ def _from_server(url: str) -> Iterable[TableSchema]:
     except ImportError:
         raise MissingExtraError.of("PyMySQL", "schema", "reading a schema from a server") from None
     scheme, _, rest = url.partition("://")
-    # A password may hold what else ends the host's part.
+    # A password may contain characters that otherwise end the host.
     login, _, rest = rest.rpartition("@")
     user, colon, password = login.partition(":")
     try:
@@ -288,8 +288,8 @@ _STRINGS = frozenset(
     )
 )
 _FIXED_BINARY = {"uuid": 16, "inet6": 16, "inet4": 4}
-# The type codes under which a declared type may come. Strings and blobs change places silently
-# (VARCHAR(70000) becomes MEDIUMTEXT), so for them the family decides.
+# The type codes that a declared type may have in the log. A server may make a blob of a string
+# (VARCHAR(70000) becomes MEDIUMTEXT), so these are one family.
 _CODES: dict[str, frozenset[int]] = {
     "tinyint": frozenset((ct.MYSQL_TYPE_TINY,)),
     "smallint": frozenset((ct.MYSQL_TYPE_SHORT,)),
@@ -337,8 +337,8 @@ def apply(table: Table, schema: TableSchema) -> Table:
     Raises
     ------
     SchemaError
-        The number of columns, their names or the type of one differ from the log: the schema is of another
-        time, or of another table.
+        The number of columns, their names or a type differ from the log: the schema is from another time, or
+        of another table.
     """
     columns = schema.columns
     if table.flags & _GENERATED_INVISIBLE_KEY and len(columns) == len(table.columns) - 1:
@@ -410,7 +410,7 @@ def _merge(table: Table, column: Column, known: ColumnSchema) -> Column:
 
 
 def with_charset(table: Table, charset: str) -> Table:
-    """The table with its text of no known character set read in this one; bytes that may be text are."""
+    """The table with this character set for columns that may be text and have no known character set."""
     collation = charsets.default_collation(charset)
     known = charsets.canonical_name(charset)
     return replace(
@@ -468,7 +468,7 @@ def member_bytes(type_name: str, count: int) -> int:
 
 
 def _length_difference(column: Column, known: ColumnSchema) -> str | None:
-    """Hold the bytes of CHAR, VARCHAR and their binary twins against the log's, where both are known."""
+    """Compare the bytes of CHAR, VARCHAR and their binary twins with the log's, if both are known."""
     if known.length is None or column.type_code not in (ct.MYSQL_TYPE_VARCHAR, ct.MYSQL_TYPE_STRING):
         return None
     if known.type_name in ("binary", "varbinary"):

@@ -43,19 +43,19 @@ class Token:
 
 _TOKEN = r"""
       (?P<blank>     \s+ | --(?=\s|$)[^\n]* | \#[^\n]* )
-    | (?P<run>       /\*M?!\d* | \*/ )          # what such a comment holds is run by the server
+    | (?P<run>       /\*M?!\d* | \*/ )          # the server executes the content of such a comment
     | (?P<old>       /\*\s*mariadb-5\.3\s*\*/ )
     | (?P<comment>   /\*.*?\*/ )
     | (?P<word>      [0-9A-Za-z_$\u0080-\U0010ffff]+ )
     | (?P<single>    '(?:[^'ESCAPE]+|ESCAPED'')*+' )
     | (?P<double>    "(?:[^"ESCAPE]+|ESCAPED"")*+" )
     | (?P<name>      `(?:[^`]+|``)*+` )
-    | (?P<symbol>    (?!/\*)[^'"`] )           # what opens a quote or comment closes, or is refused
+    | (?P<symbol>    (?!/\*)[^'"`] )           # a quote or comment that is not closed is refused
 """
 
 
 def _pattern(*, escapes: bool) -> re.Pattern[str]:
-    """What comes next in a statement; `escapes`: with a backslash in strings."""
+    """The pattern of one token; `escapes`: whether a backslash in a string escapes."""
     written = _TOKEN.replace("ESCAPED", r"\\.|" if escapes else "").replace(
         "ESCAPE", r"\\" if escapes else ""
     )
@@ -69,9 +69,9 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 
 def unquote(text: str, escapes: bool) -> str:
-    """The value of a quoted string or name; `escapes`: a backslash escapes."""
+    """The value of a quoted string or name; `escapes`: whether a backslash escapes."""
     quote = text[0]
-    # Doubled quotes and escapes are told apart in one pass: \'' ends no string, '\\' holds one \.
+    # Doubled quotes and escapes in one pass: \'' does not end a string, '\\' contains one \.
     pattern = f"{quote}{quote}|\\\\(.)" if escapes else quote * 2
     return re.sub(
         pattern,
@@ -90,15 +90,16 @@ def tokenize_statements(sql: str, sql_mode: int = 0, *, most: int | None = None)
     Parameters
     ----------
     sql : str
+        The text.
     sql_mode : int
         The server's bit mask; ANSI_QUOTES and NO_BACKSLASH_ESCAPES matter here.
     most : int or None
-        Characters that are read; a longer text is refused there.
+        The most characters that are read; None reads all.
 
     Yields
     ------
     iterator of Token
-        One at least; comments are gone, but the content of ``/*! … */`` is there.
+        At least one token; comments are left out, except for the content of ``/*! … */``.
 
     Raises
     ------
@@ -114,7 +115,7 @@ def tokenize_statements(sql: str, sql_mode: int = 0, *, most: int | None = None)
 
 
 def _tokens(sql: str, sql_mode: int, most: int) -> Iterator[Token | None]:
-    """The tokens of a text; None if a statement ends."""
+    """The tokens of a text; None where a statement ends."""
     escapes = not sql_mode & SQL_MODE_NO_BACKSLASH_ESCAPES
     ansi_quotes = bool(sql_mode & SQL_MODE_ANSI_QUOTES)
     match_token = _PATTERNS[escapes].match
@@ -176,7 +177,7 @@ class TokenReader:
     Parameters
     ----------
     tokens : iterable of Token
-        Taken one by one, so that a statement is never in memory as tokens.
+        The tokens, taken one by one, so that they are never all in memory.
     """
 
     def __init__(self, tokens: Iterable[Token]) -> None:
@@ -186,11 +187,11 @@ class TokenReader:
 
     @property
     def done(self) -> bool:
-        """True at the end of the statement."""
+        """Whether the statement has no more tokens."""
         return self.peek() is None
 
     def peek(self, ahead: int = 0) -> Token | None:
-        """The token to come, or one further ahead."""
+        """The next token, or one further ahead, without taking it; None after the last."""
         while len(self._ahead) <= ahead:
             token = next(self._tokens, None)
             if token is None:
@@ -199,17 +200,23 @@ class TokenReader:
         return self._ahead[ahead]
 
     def word(self, ahead: int = 0) -> str:
-        """The keyword to come in upper case; "" where none comes."""
+        """The next word in upper case, or one further ahead; "" if that is not a word."""
         token = self.peek(ahead)
         return token.text.upper() if token is not None and token.kind is TokenKind.WORD else ""
 
     def symbol(self, ahead: int = 0) -> str:
-        """The symbol to come; "" where none comes."""
+        """The next symbol, or one further ahead; "" if that is not a symbol."""
         token = self.peek(ahead)
         return token.text if token is not None and token.kind is TokenKind.SYMBOL else ""
 
     def take(self) -> Token:
-        """The next token, whatever it is."""
+        """Take the next token, whatever it is.
+
+        Raises
+        ------
+        SchemaError
+            There is none.
+        """
         token = self.peek()
         if token is None:
             raise SchemaError("the statement ends too early")
@@ -217,13 +224,13 @@ class TokenReader:
         return token
 
     def _step(self, count: int = 1) -> None:
-        """Leave tokens that were peeked at behind."""
+        """Pass tokens that were peeked at."""
         for _ in range(count):
             self._ahead.popleft()
         self._taken += count
 
     def accept(self, *words: str) -> bool:
-        """Take these keywords if all of them come, in this order."""
+        """Take these keywords if they are the next tokens, in this order."""
         if all(self.word(i) == word for i, word in enumerate(words)):
             self._step(len(words))
             return True
@@ -279,7 +286,7 @@ class TokenReader:
         return int(word)
 
     def skip_parens(self) -> bool:
-        """Step over ``( … )`` if it comes, with all that is nested in it."""
+        """Step over ``( … )`` if it is next, with everything nested in it."""
         if self.symbol() != "(":
             return False
         depth = 0

@@ -53,13 +53,14 @@ def table_without_rows(schema: TableSchema, *, mariadb: bool) -> Table | None:
     Parameters
     ----------
     schema : TableSchema
+        The table's definition.
     mariadb : bool
-        JSON is text there, and a vector bytes.
+        Whether the server is MariaDB, where JSON is text and a vector is bytes.
 
     Returns
     -------
     Table or None
-        None if a column has a type whose layout only a log shows.
+        The table; None if a column has a type whose layout only a log shows.
     """
     columns = []
     for index, known in enumerate(schema.columns):

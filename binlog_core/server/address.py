@@ -31,10 +31,11 @@ class Address:
     hosts : tuple of (str, int)
         Host names or addresses, and ports.
     user : str or None
+        The user's name.
     password : str or None
         Never shown, and not pickled: an unpickled address takes the password from MYSQL_PWD.
     server_id : int or None
-        Id under which we register as a replica; None: a random one, above 2**31.
+        The server id to register as a replica with; None: a random one, above 2**31.
     ssl_mode : str
         "PREFERRED" (TLS where the server has it), "DISABLED", "REQUIRED", "VERIFY_CA" or
         "VERIFY_IDENTITY".
@@ -43,10 +44,10 @@ class Address:
     socket : str or None
         Path of a Unix socket, instead of the hosts.
     connect_timeout : float
-        Seconds for a connection with its handshake, and for each question to the server.
+        Seconds for a connection with its handshake, and for each query.
     heartbeat : float
-        Seconds after which a server with nothing to send says that it is there. A line that is silent for
-        twice as long is dead.
+        Seconds after which a server that has nothing to send sends a heartbeat. A connection that is silent
+        for twice as long counts as lost.
     reconnect : float
         Seconds to keep trying after a connection was lost; 0: not at all.
     semi_sync : bool
@@ -86,17 +87,18 @@ class Address:
         url : str
             ``mysql://user:password@host:port,host:port/?option=value``; ``mariadb://`` is the same.
         server : mapping, optional
-            Options by name; they go before those of the URL.
+            Options by name; they take precedence over those in the URL.
         password_file : path, optional
             The password is its first line.
         defaults_file : path, optional
-            An option file, as the vendors' clients read it: user, password, host, port, socket and ssl-… of
-            its groups [client], [client-server], [client-mariadb] and [mysql]. What the URL says goes first.
+            An option file, as the vendors' clients read it: user, password, host, port, socket, ssl-… and
+            connect-timeout of its groups [client], [client-server], [client-mariadb], [mariadb-client] and
+            [mysql]. The URL and `server` take precedence.
 
         Raises
         ------
         ValueError
-            The address is not one, or an option is not among those named here or has no value that it takes.
+            The address or an option's value is not valid, or an option is unknown.
         BinlogError
             A file cannot be read.
         """
@@ -153,7 +155,7 @@ def _parse_url(url: str) -> tuple[tuple[tuple[str, int], ...], dict[str, Any]]:
     rest, _, path = rest.partition("/")
     if path.strip("/"):
         # The text there may be the rest of a password, so it is not shown.
-        raise ValueError("a server's address has no path: tables= picks databases, / in a password is %2F")
+        raise ValueError("a server's address has no path: tables= selects databases, / in a password is %2F")
     login, at, hosts = rest.rpartition("@")
     found: dict[str, Any] = {}
     if at:

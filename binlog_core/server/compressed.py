@@ -18,7 +18,7 @@ _ROOM = 1 << 20
 
 
 class Frames:
-    """Undoes the frames of a line.
+    """Decompresses the frames of a connection.
 
     Raises
     ------
@@ -35,22 +35,23 @@ class Frames:
         self._error = zstandard.ZstdError
         self._unpacker = zstandard.ZstdDecompressor(max_window_size=1 << 27)
         self._raw = bytearray(_ROOM)
-        self._begin = self._end = 0  # of what was received and is not unpacked
-        self._plain = memoryview(b"")  # unpacked and not taken
+        self._begin = self._end = 0  # of the received bytes that are not decompressed
+        self._plain = memoryview(b"")  # decompressed and not taken
         self._number = 0  # of the next frame
         self._may_restart = False
 
     def unpack(self, data: bytes | memoryview, size: int) -> bytes | memoryview:
-        """What is in a frame; it is `size` bytes long, 0: the frame holds it as it is.
+        """The content of a frame; `size`: its bytes, 0 if it is not compressed.
 
         Raises
         ------
         ProtocolError
+            The frame does not match its header.
         """
         if size == 0:
             return data
         try:
-            # Unpacking believes the size that the data claim: it must be what the header says.
+            # The decompressor trusts the size in the data, so that must be the one in the header.
             if self._content_size(data) in (size, -1):
                 plain: bytes = self._unpacker.decompress(data, max_output_size=size)
                 if len(plain) == size:
@@ -62,16 +63,16 @@ class Frames:
     # ------------------------------------------------------------ as a stream
 
     def expect(self, number: int, *, may_restart: bool = False) -> None:
-        """The next frame has this number, and each further one the next, modulo 256.
+        """Expect this number in the next frame, and in each further one the next number, modulo 256.
 
-        With `may_restart` any may be 0: after an event that a semi-synchronous server wants acknowledged it
-        starts from 0 again; the packets in the frames show which events those are.
+        With `may_restart` any number may be 0: a semi-synchronous server counts from 0 again after an event
+        that it wants acknowledged. The packets in the frames show which events these are.
         """
         self._number = number
         self._may_restart = may_restart
 
     def room(self) -> memoryview:
-        """Where the line's next bytes are received."""
+        """Where the connection's next bytes are to be received."""
         held = self._end - self._begin
         length = int.from_bytes(self._raw[self._begin : self._begin + 3], "little") if held >= 3 else 0
         needed = max(_HEADER + length, held + _ROOM // 4)
@@ -88,11 +89,12 @@ class Frames:
         self._end += count
 
     def take(self, room: memoryview) -> int:
-        """Unpack whole frames; how many bytes were put there. 0: more must come.
+        """Decompress complete frames into `room`; how many bytes were written there. 0: more must come.
 
         Raises
         ------
         ProtocolError
+            A frame is missing, comes twice or does not match its header.
         """
         taken = 0
         while taken < len(room):
@@ -105,7 +107,7 @@ class Frames:
                     raise ProtocolError("a compressed frame is missing or duplicated")
                 self._number = (head[3] + 1) % 256
                 begin = self._begin + _HEADER
-                # A copy, where it is taken later: what was received moves.
+                # A copy, since it may be taken later, when the received bytes have moved.
                 data = bytes(memoryview(self._raw)[begin : begin + length])
                 self._plain = memoryview(self.unpack(data, int.from_bytes(head[4:], "little")))
                 self._begin = begin + length
@@ -118,7 +120,7 @@ class Frames:
 
 
 def framed(data: bytes) -> bytes:
-    """A command's packet in frames that are not compressed: ours are short."""
+    """A command's packet in frames that are not compressed, since commands are short."""
     out = b""
     for number, at in enumerate(range(0, len(data), _LARGEST)):
         piece = data[at : at + _LARGEST]
@@ -127,14 +129,14 @@ def framed(data: bytes) -> bytes:
 
 
 def compressed(kind: Any, count: Callable[[int], None]) -> Any:
-    """A class of PyMySQL's connections whose line is compressed once the user is let in.
+    """A class of PyMySQL connections that are compressed after the login.
 
     Parameters
     ----------
     kind : type
-        Class of the connections.
+        The class of connections to derive from.
     count : callable
-        Is given the length of what came out of each frame.
+        Called with the bytes that each frame decompresses to.
     """
 
     class Compressed(kind):  # type: ignore[misc]

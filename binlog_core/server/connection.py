@@ -1,4 +1,4 @@
-"""One connection to a server, made by PyMySQL: TLS, questions and answers, bounded in time and bytes."""
+"""One connection to a server, made by PyMySQL: TLS, queries and results, limited in time and bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COM_QUERY = 3
 _CLIENT_ERRORS = range(2000, 3000)
 _LOST = frozenset((2003, 2006, 2013, 2055))
 _TLS_REFUSED = 2026
-_WHOLE = "SET SESSION sql_select_limit = 18446744073709551615"  # or it cuts all answers
+_WHOLE = "SET SESSION sql_select_limit = 18446744073709551615"  # the server's setting may cut all results
 _NO_TLS = "set it up there (ssl_cert, ssl_key), or ssl_mode=DISABLED"
 _NO_ANSWER = "check that it runs, its host and port, and that no firewall blocks it"
 _SET_LOG_BIN = (
@@ -34,7 +34,7 @@ _CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
 
 class _Bounds:
-    """How long, and for how many bytes, a connection waits for its server now."""
+    """The time and the bytes that the server may still take for the current answer."""
 
     def __init__(self) -> None:
         self.end: float | None = None
@@ -48,11 +48,11 @@ class _Bounds:
         if self.end is not None:
             self.left -= size
             if self.left < 0:
-                raise _TooMuch("more than an answer has")
+                raise _TooMuch
 
 
 class _TooMuch(OSError):
-    """The server sends more than any answer has."""
+    """The server sends more bytes than an answer has."""
 
 
 def _bounded(kind: Any, bounds: _Bounds) -> Any:
@@ -74,19 +74,22 @@ def _bounded(kind: Any, bounds: _Bounds) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A server's facts about itself.
+    """What a server says about itself.
 
     Parameters
     ----------
     version : str
+        The result of VERSION().
     mariadb : bool
+        Whether it is MariaDB.
     server_id : int
+        Its server id.
     uuid : str or None
         MySQL's; MariaDB has none.
     checksum : str
-        CRC32 or NONE: of the events that it writes now.
+        "CRC32" or "NONE", for the events that it writes now.
     gtids : bool
-        Transactions have GTIDs: always on MariaDB, with gtid_mode=ON on MySQL.
+        Whether transactions have GTIDs: always on MariaDB, with gtid_mode=ON on MySQL.
     executed : str
         gtid_executed, or MariaDB's gtid_binlog_pos.
     """
@@ -107,11 +110,12 @@ class Facts:
 
 
 class Connection:
-    """A connection to the first of an address's hosts that lets us in.
+    """A connection to the first of an address's hosts that accepts it.
 
     Parameters
     ----------
     address : Address
+        Where the server is, and how to log in.
     hosts : sequence of (str, int), optional
         Hosts to try, in this order; by default the address's own.
 
@@ -120,7 +124,7 @@ class Connection:
     name : str
         ``mysql://host:port``, for errors.
     host : (str, int)
-        The one that let us in.
+        The host that accepted the connection.
     thread_id : int
         The server's number of the connection.
 
@@ -129,9 +133,9 @@ class Connection:
     UnreachableError
         None of the hosts answers.
     AuthenticationError
-        A host does not let the user in.
+        A host refuses the user.
     ProtocolError
-        What answers is not a server, or wants what no server may (a local file, say).
+        What answers is not a server, or asks for something that no server may, such as a local file.
     MissingExtraError
         PyMySQL, or for some passwords cryptography, is not installed.
     """
@@ -198,7 +202,7 @@ class Connection:
             return {"ssl_disabled": True}
         if address.ssl_mode == "PREFERRED" and not (address.ssl_ca or address.ssl_cert):
             return {}
-        with self._told_of("ssl_ca", address.ssl_ca):
+        with self._reading("ssl_ca", address.ssl_ca):
             context = ssl.create_default_context(cafile=address.ssl_ca)
         # The servers' own certificates, made at their first start, lack extensions that strictness wants.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -206,12 +210,13 @@ class Connection:
         if not address.ssl_mode.startswith("VERIFY"):
             context.verify_mode = ssl.CERT_NONE
         if address.ssl_cert:
-            with self._told_of("ssl_cert and ssl_key", f"{address.ssl_cert}, {address.ssl_key}"):
+            with self._reading("ssl_cert and ssl_key", f"{address.ssl_cert}, {address.ssl_key}"):
                 context.load_cert_chain(address.ssl_cert, address.ssl_key)
         return {"ssl": context}
 
     @contextmanager
-    def _told_of(self, option: str, value: str | None) -> Iterator[None]:
+    def _reading(self, option: str, value: str | None) -> Iterator[None]:
+        """Name the option in the error if its file cannot be read."""
         try:
             yield
         except OSError as exc:
@@ -238,7 +243,7 @@ class Connection:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return made  # type: ignore[no-any-return]
 
-    # ------------------------------------------------------------ questions
+    # ------------------------------------------------------------ queries
 
     @property
     def thread_id(self) -> int:
@@ -252,14 +257,16 @@ class Connection:
         Parameters
         ----------
         sql : str
+            The statement.
         right : str
-            What the user needs for it, for the error.
+            The privilege that the user needs for it, for the error.
         patience : float or None
             Seconds that the server may take; None: the address's timeout.
 
         Raises
         ------
         ServerError
+            The server refuses, or the connection is lost.
         """
         try:
             self._bounds.renew(patience or self.address.connect_timeout, _ANSWER_BYTES)
@@ -267,16 +274,17 @@ class Connection:
                 cursor.execute(sql)
                 return [tuple(row) for row in cursor.fetchall()]
         except Exception as exc:
-            raise self._error(exc, "a question", right=right) from None
+            raise self._error(exc, "a query", right=right) from None
 
     def stream(self, sql: str, *, patience: float = 600.0, most: int = RECEIVED) -> Iterator[Rows]:
         """The rows of a statement as they come, many at a time.
 
-        Until all are read the connection answers nothing else; who stops before closes it.
+        Until all rows are read, the connection cannot be used for anything else: to stop before, close it.
 
         Parameters
         ----------
         sql : str
+            The statement.
         patience : float
             Seconds that the server may be silent.
         most : int
@@ -285,6 +293,7 @@ class Connection:
         Raises
         ------
         ServerError
+            The server refuses, or the connection is lost.
         """
         frames, sock = self.frames, self._connection._sock
 
@@ -305,7 +314,7 @@ class Connection:
                 frames.expect(1)
             yield from result_rows(receive, most=most, numbered=frames is None)
         except Exception as exc:
-            raise self._error(exc, "a question", right="SELECT") from None
+            raise self._error(exc, "a query", right="SELECT") from None
 
     def command(self, code: int, arguments: bytes) -> None:
         """Send a command of the protocol; the answer, if it has one, is the caller's."""
@@ -369,10 +378,10 @@ class Connection:
     # ------------------------------------------------------------ life
 
     def close(self) -> None:
-        """End it, without a word to the server; may be called again."""
+        """End it without telling the server; may be called again."""
         if (sock := self._connection._sock) is not None:
             with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)  # or who waits for an answer would go on waiting
+                sock.shutdown(socket.SHUT_RDWR)  # otherwise a thread that waits for an answer would wait on
         self._connection._force_close()
 
     def __enter__(self) -> Self:
@@ -385,13 +394,13 @@ class Connection:
         return f"<Connection {self.name}>"
 
     def _error(self, exc: Exception, doing: str, *, right: str = "REPLICATION SLAVE") -> Exception:
-        """What went wrong, as an error of our own."""
+        """An exception as an error of binlog_core."""
         if isinstance(exc, ServerError | MissingExtraError):
             return exc.located(path=self.name)
         code, text = _code_and_text(exc)
         refused = code is not None and code >= 1000 and code not in _CLIENT_ERRORS and not is_passing(code)
         if doing != "connecting" and not refused:
-            self.close()  # what else comes on it answers something else
+            self.close()  # its next bytes may belong to this answer
         cause = getattr(exc, "original_exception", exc)
         if isinstance(cause, _CUT) or getattr(cause, "reason", None) == "UNEXPECTED_EOF_WHILE_READING":
             return UnreachableError("the connection was lost in the TLS handshake", path=self.name)
@@ -402,7 +411,7 @@ class Connection:
                 path=self.name,
             )
         if isinstance(cause, _TooMuch):
-            return ProtocolError("the server sent more than one answer", path=self.name)
+            return ProtocolError("the server's answer is larger than any can be", path=self.name)
         if isinstance(cause, OSError):
             why = clean_text(cause.strerror or str(cause) or type(cause).__name__)
             return UnreachableError(f"the server does not answer: {why}: {_NO_ANSWER}", path=self.name)

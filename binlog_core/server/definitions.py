@@ -1,9 +1,9 @@
-"""``schema="server"``: a server's definitions at a known place, and the statements of its logs around that.
+"""``schema="server"``: a server's definitions at a known place, and the statements in its logs around it.
 
-The tables are asked for between two looks at the logs. Where no statement that changes a table comes between
-the two, the answer is true there. What no statement changes from the start of reading up to there is true
-from the beginning on. A table that is changed in between is known from the last of those statements on, and
-before it as far as the statements themselves tell.
+The server is asked for its definitions between two looks at its logs. If no statement between the two changes
+a table, its definition is the one at that place. If no statement changes it from the start of reading up to
+that place either, it is the definition from the start on. A table that is changed in between is known from
+the last of these statements on, and before it as far as the statements themselves show.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .._tables.tables import Table
     from ..schema.table_definitions import TableSchema
 
-_MOST_TRIES = 5  # seconds in which to ask for the tables while none is changed
+_MOST_TRIES = 5  # to ask for the tables while no statement changes one
 
 
 class _Statement(NamedTuple):
@@ -54,11 +54,13 @@ class History:
     Parameters
     ----------
     address : Address
+        The server.
     limits : Limits
+        Limits on memory and time.
     """
 
     def __init__(self, address: Address, limits: Limits) -> None:
-        # With its own server id, so that the stream beside it continues.
+        # With another server id: with the same one, the server would end the reader's stream.
         self._address = replace(address, server_id=None, semi_sync=False)
         self._limits = limits
         self._lock = threading.Lock()
@@ -75,7 +77,7 @@ class History:
         self._tables: list[TableSchema] = []
         self._charsets: dict[str, str | None] = {}
         self._lower_case = False
-        self._asked = 0  # statements that `_tables` knows of
+        self._asked = 0  # how many statements came before `_tables`
 
     def from_place_of(self, source: ServerSource) -> tuple[DdlTracker, list[_Later]]:
         """The definitions known where a source begins, and the changes by later statements.
@@ -83,15 +85,16 @@ class History:
         Raises
         ------
         ServerError
+            The server cannot be asked, or its logs cannot be read.
         """
         with self._lock:
             self._look(source)
             place = self._files.index(source.path), source.begin
-            told = dict.fromkeys(self._touching.database_charsets)
+            changed_charsets = dict.fromkeys(self._touching.database_charsets)
             tracker = DdlTracker(
                 limits=self._limits,
                 keep_timeline=False,
-                database_charsets=self._charsets | told,
+                database_charsets=self._charsets | changed_charsets,
                 lower_case=self._lower_case,
             )
             before = sum(one.place < place for one in self._statements)
@@ -134,7 +137,7 @@ class History:
             since = self._statements[before:]
             if not since:
                 break
-        # What is changed all the time may have been asked for before or after that.
+        # A table that changes all the time may have been asked for before or after a change.
         self._tables = [
             table
             for table in self._tables
@@ -185,7 +188,7 @@ class History:
 
 
 class _Touching(DdlTracker):
-    """Finds the tables that a statement changes, whatever is known about them."""
+    """Finds the tables that a statement changes, even those whose definitions are not known."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits=limits, keep_timeline=False)
@@ -209,9 +212,9 @@ class ServerDefinitions(Definitions):
     Parameters
     ----------
     history : History
-    limits : Limits
-    charset : str or None
-        As in `Definitions`.
+        What is known of the server's definitions.
+    limits, charset
+        As for `Definitions`.
     """
 
     def __init__(self, history: History, *, limits: Limits, charset: str | None) -> None:
@@ -221,7 +224,7 @@ class ServerDefinitions(Definitions):
         self._unproved: dict[TableKey, _Statement] = {}
 
     def begin(self, source: Source) -> None:
-        """Rows come from there on."""
+        """Rows are read from this source on."""
         assert isinstance(source, ServerSource)
         self._tracker, later = self._history.from_place_of(source)
         for one, tables in later:
@@ -241,7 +244,7 @@ class ServerDefinitions(Definitions):
                 path=path,
                 offset=offset,
                 table=table.full_name,
-                detail=f"the server's is true from {one.file} {one.event.position} on, where it was changed",
+                detail=f"the server's is right from {one.file} {one.event.position} on, where it was changed",
             )
         return found
 
@@ -256,5 +259,5 @@ class ServerDefinitions(Definitions):
 
 
 def _key(database: str, table: str) -> TableKey:
-    """A table's name where capitals may not count."""
+    """A table's name for a server that may not distinguish case."""
     return database.casefold(), table.casefold()

@@ -29,9 +29,9 @@ from .connection import Connection, Facts
 from .refusals import clean_text
 from .start import lacking, logs_of, status_of, unknown_sources
 
-_TELLING = (PreviousGtidsEvent, MariadbGtidListEvent)
-_HEAD = 4  # events in which a log says what came before it
-_ENOUGH = 24 * 3600  # seconds of logs, before we say that little is kept
+_GTID_LISTS = (PreviousGtidsEvent, MariadbGtidListEvent)
+_HEAD = 4  # events at the beginning of a log, one of which lists the GTIDs before it
+_ENOUGH = 24 * 3600  # seconds of logs; if fewer are kept, that is noted
 _RIGHTS = ("REPLICATION SLAVE", "ALL PRIVILEGES", "REPLICATION REPLICA")
 _NAMES = [
     *(
@@ -58,18 +58,18 @@ _NAMES = [
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Parameters
     ----------
     subject : str
-        What it is: "row format", "rights" …
+        What was checked: "row format", "rights" …
     state : str
-        "ok"; "note": works, and could be better; "fails": reading will fail, or changes will be missing.
+        "ok"; "note" if it works and could be better; "fails" if reading will fail or changes will be missing.
     found : str
         What the server says.
     cure : str
-        What mends it; "" where nothing needs to be.
+        How to solve it; "" if nothing needs to be done.
     """
 
     subject: str
@@ -79,23 +79,24 @@ class Finding:
 
 
 def examine(address: Address, archive: str | os.PathLike[str] | None = None) -> list[Finding]:
-    """Look at a server before anything is read from it.
+    """Check a server before anything is read from it.
 
     Parameters
     ----------
     address : Address
+        The server.
     archive : path, optional
-        Directory of an archive of its logs: can it continue, and is there room?
+        The directory of an archive of its logs, to check whether it can continue and its disk has room.
 
     Returns
     -------
     list of Finding
-        Reading works if no finding "fails".
+        The results; reading works if no finding "fails".
 
     Raises
     ------
     ServerError
-        It cannot be asked: it is not there, or does not let us in.
+        The server cannot be reached, or refuses the user.
     """
     with Connection(address) as connection:
         try:
@@ -143,7 +144,8 @@ def _rows(settings: dict[str, str], facts: Facts) -> list[Finding]:
         out.append(Finding("row format", "ok", "binlog_format=ROW"))
     else:
         found = f"binlog_format={style}: changes are logged as statements, without their rows"
-        out.append(Finding("row format", "fails", found, "SET GLOBAL binlog_format = ROW, and connect anew"))
+        cure = "SET GLOBAL binlog_format = ROW, and let all clients reconnect"
+        out.append(Finding("row format", "fails", found, cure))
     image = settings.get("binlog_row_image", "FULL").upper()
     if image in ("FULL", "FULL_NODUP"):
         out.append(Finding("row image", "ok", f"binlog_row_image={image}"))
@@ -219,7 +221,7 @@ def _logs(connection: Connection, settings: dict[str, str]) -> list[Finding]:
 
 
 def _number(text: str | None, times: int = 1) -> int:
-    """A setting's number; 0 if it is not one that can be."""
+    """A setting as a number; 0 if it is not a number or out of range."""
     try:
         return int(min(float(text or 0) * times, 2**63))
     except (ValueError, OverflowError):
@@ -278,7 +280,7 @@ def _history(facts: Facts, path: str) -> list[Finding]:
     try:
         with resolve(path)[-1].open() as source:
             events = islice(events_of(Track(source, Report(warn=False))), _HEAD)
-            head = next((event for event in events if isinstance(event, _TELLING)), None)
+            head = next((event for event in events if isinstance(event, _GTID_LISTS)), None)
     except BinlogError:  # reported already, or there is none yet
         return []
     if isinstance(head, PreviousGtidsEvent):

@@ -46,7 +46,7 @@ _WRITE_TIMEOUT = 3600  # seconds that the server waits for a busy reader
 
 
 class LineLost(Exception):
-    """The connection ended in a way that another one may mend."""
+    """The connection was lost; a new one may be able to continue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,12 @@ class Begin:
     Parameters
     ----------
     file : str
-        "" means the oldest log that the server has.
+        The name of the log; "" means the oldest one that the server has.
     position : int
+        The position of the first event.
     gtids : bytes or str or None
-        MySQL's encoded set of what not to send, or MariaDB's list of where to continue; None: everything.
+        MySQL's encoded set of transactions not to send, or MariaDB's list of GTIDs to continue after; None:
+        everything is sent.
     """
 
     file: str = ""
@@ -73,16 +75,19 @@ class Dump:
     Parameters
     ----------
     connection : Connection
-        Ours from here on; closed with this.
+        The connection, which is used for nothing else and closed with this.
     facts : Facts
+        What the server says about itself.
     begin : Begin
+        Where the dump begins.
     server_id : int
-        Our own server id.
+        The server id to register as a replica with.
     uuid : str
-        Our own UUID.
+        The UUID of that replica.
     wait : bool
         False: the dump ends where the server's logs end.
     limits : Limits
+        Its `event_bytes` limit one event.
     stop : threading.Event
         Ends waiting when set.
 
@@ -91,8 +96,9 @@ class Dump:
     file : str
         The log of the events; "" until the server has named it.
     host : (str, int)
+        The server's host and port.
     ended : bool
-        The server has sent all.
+        Whether the server has sent everything.
     """
 
     def __init__(
@@ -124,10 +130,10 @@ class Dump:
             numbered=connection.frames is None,
         )
         self._buffer = bytearray(_BUFFER)
-        self._handed = False  # the caller has the events in the buffer until the next call
+        self._handed = False  # whether the caller has the events in the buffer, until the next call
         self._pending = _packets.MORE
         self._behind: tuple[str, int] | None = None  # what comes before it is dropped
-        self._described = False  # except for what describes the log
+        self._described = False  # whether the descriptor, which is not dropped, was handed out
         self._prepare(server_id, uuid)
         self._socket = connection.take_socket()
         self._frames = connection.frames
@@ -136,7 +142,7 @@ class Dump:
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
         self._tls = isinstance(self._socket, ssl.SSLSocket)
-        self._line = threading.Lock()  # TLS cannot be read and written at the same time, as by two threads
+        self._line = threading.Lock()  # two threads cannot read and write TLS at the same time
         self._heard = time.monotonic()
 
     # ------------------------------------------------------------ before
@@ -184,12 +190,12 @@ class Dump:
     # ------------------------------------------------------------ runs
 
     def next_run(self, timeout: float | None) -> Run | None:
-        """The next run; the events of the one before are gone then.
+        """The next run; the events of the one before are no longer valid then.
 
         Parameters
         ----------
         timeout : float or None
-            Seconds to wait for one; None: as long as it takes.
+            Seconds to wait; None: as long as it takes.
 
         Returns
         -------
@@ -215,7 +221,7 @@ class Dump:
             if status == _packets.MORE:
                 status = packets.strip(self._buffer)
             if packets.whole:
-                self._pending = status  # what is good comes first
+                self._pending = status  # the complete events before it come first
                 if (run := self._hand_out()) is not None:
                     return run
                 self._forget()
@@ -294,12 +300,11 @@ class Dump:
         elif gap - position < 2**31:
             packets.accept(self._buffer, gap)  # withheld: transactions that we reported to have
         else:
-            packets.accept(
-                self._buffer, position
-            )  # headers of old logs count otherwise; the events are all there
+            # Old logs have other positions in their headers; no event is missing.
+            packets.accept(self._buffer, position)
 
     def _special(self, event: bytes) -> Run | None:
-        """Handle an event that is not in the log; return its run, if it has information."""
+        """Handle an event that is not in the log; return its run, or None if the reader needs none."""
         packets = self._packets
         kind = type_of(event)
         if kind == EventType.ROTATE:
@@ -405,7 +410,7 @@ class Dump:
         return got
 
     def _take_into(self, room: memoryview) -> int:
-        """The number of bytes on the connection now."""
+        """Receive what is there now; how many bytes that were."""
         got = 0
         try:
             while got < len(room):
@@ -426,11 +431,12 @@ class Dump:
         return got
 
     def acknowledge(self, file: str, position: int) -> None:
-        """Tell a semi-synchronous server that everything before a position is safe.
+        """Tell a semi-synchronous server that everything before a position is stored safely.
 
         Raises
         ------
         LineLost
+            The connection is lost.
         """
         payload = b"\xef" + struct.pack("<Q", position) + file.encode()
         packet = len(payload).to_bytes(3, "little") + b"\0" + payload
@@ -460,7 +466,7 @@ def _state(event: bytes) -> GtidSet | tuple[MariadbGtid, ...] | None:
         count = int.from_bytes(body[:4], "little") & 0x0FFFFFFF
         return tuple(MariadbGtid(*_GTID.unpack_from(body, 4 + 16 * i)) for i in range(count))
     except (DecodeError, struct.error):
-        return None  # the loop that decodes it says what is wrong
+        return None  # the decoder reports what is wrong
 
 
 def _rotation(event: bytes) -> tuple[int, str]:

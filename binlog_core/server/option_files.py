@@ -1,4 +1,4 @@
-"""Option files, as the vendors' clients read them: the groups that concern a client, last value first.
+"""Option files, as the vendors' clients read them: the groups for clients, the last value of each option.
 
 Source: MySQL Reference Manual, "Using Option Files"; MariaDB, "Configuring MariaDB with Option Files".
 """
@@ -23,12 +23,12 @@ _DEEPEST = 10
 
 
 def read_options(path: str | os.PathLike[str]) -> dict[str, str]:
-    """A client's options out of an option file, by the names of `Address`.
+    """A client's options from an option file, by the names of `Address`.
 
     Parameters
     ----------
     path : path
-        ``!include`` and ``!includedir`` in it are followed.
+        The file; ``!include`` and ``!includedir`` in it are followed.
 
     Raises
     ------

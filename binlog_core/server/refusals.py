@@ -62,7 +62,7 @@ _NEXT_GONE = (
 )
 _NO_GTIDS = "the server has no GTIDs (gtid_mode is not ON): start from a file and position"
 
-# Of error 1236: words of its text, the class, the cure. The first that fits counts.
+# For error 1236: words of its text, the class of the error, how to solve it. The first that matches counts.
 _READ_ERRORS: tuple[tuple[str, type[ServerError], str], ...] = (
     ("could not find first log file name", PurgedError, _NO_LOG),
     ("could not find next log", PurgedError, _NEXT_GONE),
@@ -109,14 +109,15 @@ def refusal(
     code : int
         The server's error number.
     text : str
-        Its words.
+        The server's message.
     sqlstate : str or None
+        The server's SQLSTATE.
     path, offset
         The log and the position that were asked for, or the server's address.
     right : str
-        What the user needs for this.
+        The privilege that the user needs for this.
     logged_in : bool
-        The user is in: what is denied now is not the access itself.
+        Whether the user is logged in, so that what is denied is not the login.
     """
     said = f"the server says: {clean_text(text)} (error {code})"
     kind, cure = ServerError, ""
@@ -138,5 +139,5 @@ def refusal(
 
 
 def is_passing(code: int) -> bool:
-    """Whether the server only says that it, or the connection, is going down: worth another try."""
+    """Whether an error only says that the server or the connection is going down: it is worth another try."""
     return code in _SHUTTING_DOWN

@@ -11,17 +11,18 @@ from numpy.typing import NDArray
 from .._core import _result_set as core
 from ..errors import ProtocolError
 
-RECEIVED = 4 << 20  # bytes at a time: what does not fit into the nearer caches is read twice
+RECEIVED = 4 << 20  # bytes at a time: more would no longer be in the processor's cache when it is parsed
 _MOST = (1 << 31) - 1  # bytes of a row; a server sends none above 1 GiB (max_allowed_packet)
 _LOST = 2013
 
 
 class Rows:
-    """Rows that were received together; good until the next ones are asked for.
+    """Rows that were received together; valid until the next ones are taken.
 
     Attributes
     ----------
     count : int
+        The number of rows.
     size : int
         Bytes of their packets.
     """
@@ -40,19 +41,19 @@ class Rows:
         number : int
             Number of the column, from 0.
         format : int
-            What becomes of the texts: see ``_core._result_set``.
+            What the values are converted to: see ``_core._result_set``.
         **options
-            Of ``ResultRows.column``.
+            Options of ``ResultRows.column``.
 
         Raises
         ------
         ValueError
-            A text is not one of the format.
+            A value does not have the format.
         """
         return self._rows.column(self._buffer, number, format, **options)
 
     def tuples(self) -> Iterator[tuple[bytes | None, ...]]:
-        """The rows, every value in the bytes that the server sends."""
+        """The rows, every value as the bytes that the server sent."""
         columns = []
         for number in range(self._rows.columns):
             _, validity, offsets, data = self.column(number, core.BYTES)
@@ -74,18 +75,18 @@ def result_rows(
     Parameters
     ----------
     receive : callable
-        Receives into a buffer; how many bytes: 0, the line is lost.
+        Receives into a buffer and returns the number of bytes; 0: the connection is lost.
     most : int
-        Bytes to a buffer, if no row is longer.
+        Bytes that are received together, if no row is longer.
     numbered : bool
-        See ``ResultRows``.
+        As for ``ResultRows``.
 
     Raises
     ------
     ProtocolError
-        It is not a result set.
+        What comes is not a result set.
     pymysql.Error
-        The server refuses; the line is lost.
+        The server refuses, or the connection is lost.
     """
     from pymysql import err
 

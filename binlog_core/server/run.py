@@ -11,7 +11,7 @@ class Run(NamedTuple):
     Parameters
     ----------
     kind : str
-        "file": a log begins, or is taken up at `position`; `events` is empty.
+        "file": a log begins, or continues at `position`; `events` is empty.
         "descriptor": the log's FORMAT_DESCRIPTION_EVENT, as the server makes it for readers that start later;
         it is not at `position`, and its ``created`` and ``log_pos`` are 0.
         "events": whole events, just as they are in the log's file from `position` on.
@@ -23,9 +23,9 @@ class Run(NamedTuple):
     position : int
         Position in that file of the first byte of `events`.
     events : memoryview
-        Valid until the next run is asked for. Of "descriptor" and "heartbeat" the event that is in no log.
+        Valid until the next run is taken. For "descriptor" and "heartbeat", the event, which is in no log.
     acknowledge : bool
-        The (semi-synchronous) server waits for the acknowledgement of the end of these events.
+        Whether the (semi-synchronous) server waits for the acknowledgement of the end of these events.
     """
 
     kind: Literal["file", "descriptor", "events", "heartbeat", "failover"]

@@ -1,4 +1,4 @@
-"""A server's logs for the loop that reads files: one source after the other, all of one stream."""
+"""A server's logs for the loop that reads files: one source for each log of a stream."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class ServerSource(Source):
     Parameters
     ----------
     stream : ServerStream
-        It stands where the log begins, or is taken up.
+        The stream, at the place where the log begins or continues.
     follow : bool
-        `read` returns nothing if nothing is there; otherwise it waits for more.
+        Whether `read` returns nothing when nothing is there; otherwise it waits for more.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class ServerSource(Source):
         return data
 
     def seek(self, position: int) -> None:
-        """Go to where the events begin; a stream cannot go anywhere else."""
+        """Go to the place where the events begin, the only one that a stream can go to."""
         if self.position not in (0, position) or position != self.begin:
             raise BinlogError(
                 f"cannot go from {self.position} to {position}: a server sends its log once", path=self.path
@@ -155,10 +155,11 @@ class ServerFollower:
     Parameters
     ----------
     source : ServerSource
+        The source that is read.
     stop : threading.Event
         Ends the waiting when set.
     report : Report
-        Called with lost and restored connections.
+        Counts lost and restored connections, and start GTIDs that the server does not know.
     """
 
     def __init__(self, source: ServerSource, stop: threading.Event, report: Report) -> None:
@@ -166,11 +167,11 @@ class ServerFollower:
         source.stream.stopping = stop
         doubt, source.stream.doubt = source.stream.doubt, None
         report.add("unknown_sources", path=source.path, detail=doubt, count=int(doubt is not None))
-        source.stream.told = lambda text: report.add("reconnects", path=source.path, detail=text)
+        source.stream.on_reconnect = lambda text: report.add("reconnects", path=source.path, detail=text)
 
     @property
     def next_path(self) -> str | None:
-        """The log that follows, once `wait` said "next"."""
+        """The log that follows, once `wait` has returned "next"."""
         return self._source.next_file
 
     def wait(self, timeout: float | None = None) -> Literal["more", "next", "stopped", "timeout"]:

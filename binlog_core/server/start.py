@@ -27,12 +27,13 @@ class Start:
     Parameters
     ----------
     begin : Begin
+        The place.
     gtids : GtidSet, MariadbGtidSet or None
-        What came before it, where that is known.
+        The GTIDs before it, if they are known.
     records : int
-        Row images after that place that were read before.
+        How many row images after that place have been read already.
     transaction : Gtid, MariadbGtid or None
-        The server that they are from; None for the first one.
+        The GTID of the transaction that they belong to; None if it is simply the next one.
     """
 
     begin: Begin
@@ -47,17 +48,19 @@ def start_of(connection: Connection, facts: Facts, start: Any) -> Start:
     Parameters
     ----------
     connection : Connection
+        A connection to the server.
     facts : Facts
+        What the server says about itself.
     start : None, "now", (str, int), datetime, Position, GtidSet or MariadbGtidSet
 
     Raises
     ------
     PrivilegeError
-        "now" needs REPLICATION CLIENT where the server has no GTIDs.
+        "now" needs REPLICATION CLIENT on a server without GTIDs.
     DivergedError
         A position is of another server, and its GTIDs do not prove that this one has the same history.
     ServerError
-        GTIDs of the other vendor, or of a server without GTIDs.
+        The GTIDs are of the other vendor, or the server has no GTIDs.
     """
     if start is None:
         return Start(Begin())
@@ -83,7 +86,7 @@ def start_of(connection: Connection, facts: Facts, start: Any) -> Start:
 
 
 def by_gtids(connection: Connection, facts: Facts, gtids: AnyGtidSet) -> Start:
-    """Start with everything that is not in a set (on MariaDB: after the last GTID of each domain)."""
+    """Start with all transactions that are not in a set (on MariaDB: after the last GTID of each domain)."""
     if not gtids:  # an empty set is of both vendors
         gtids = _nothing(facts)
     if facts.mariadb != isinstance(gtids, MariadbGtidSet):
@@ -101,7 +104,7 @@ def by_gtids(connection: Connection, facts: Facts, gtids: AnyGtidSet) -> Start:
 
 
 def lacking(facts: Facts, gtids: AnyGtidSet) -> str | None:
-    """One of a set's transactions that a server does not have, or has not come to; None: it has all."""
+    """One of a set's transactions that a server does not have, or not yet; None if it has all."""
     executed = _had(facts)
     if isinstance(gtids, GtidSet) and isinstance(executed, GtidSet):
         missing = next(iter(gtids - executed), None)
@@ -185,7 +188,7 @@ def _executed(facts: Facts) -> AnyGtidSet | None:
 
 
 def _gtids_at(connection: Connection, facts: Facts, file: str, offset: int) -> AnyGtidSet | None:
-    """What came before a place, where the server can be asked: MariaDB."""
+    """The GTIDs before a place, if the server can be asked, as MariaDB can."""
     if not facts.mariadb or not file:
         return None
     try:
@@ -198,7 +201,7 @@ def _gtids_at(connection: Connection, facts: Facts, file: str, offset: int) -> A
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Where a server writes now, and the databases that it alone logs, if any, and that it does not log."""
+    """Where a server writes now, the only databases that it logs if it has a list, those it does not log."""
 
     file: str
     offset: int
@@ -238,14 +241,14 @@ def logs_of(connection: Connection) -> list[tuple[str, int]] | None:
 
 
 def still_has(connection: Connection, facts: Facts) -> str:
-    """The logs that a server has, for people; "" if it does not say."""
-    told = []
+    """The logs that a server still has, for an error; "" if it does not say."""
+    parts = []
     if logs := logs_of(connection):
-        told.append(f"the logs from {clean_text(logs[0][0])} to {clean_text(logs[-1][0])}")
+        parts.append(f"the logs from {clean_text(logs[0][0])} to {clean_text(logs[-1][0])}")
     if facts.gtids and not facts.mariadb:
         purged = connection.variables(["gtid_purged"]).get("gtid_purged", "")
-        told.append(f"gtid_purged={clean_text(''.join(purged.split()))!r}")
-    return ", ".join(told)
+        parts.append(f"gtid_purged={clean_text(''.join(purged.split()))!r}")
+    return ", ".join(parts)
 
 
 def _log_of(connection: Connection, facts: Facts, moment: dt.datetime) -> str:
@@ -256,7 +259,7 @@ def _log_of(connection: Connection, facts: Facts, moment: dt.datetime) -> str:
     wanted = timestamp_of(moment)
     if not logs:
         return ""
-    low, high = 0, len(logs) - 1  # the first may have begun later: then it is this one
+    low, high = 0, len(logs) - 1  # if even the first began later, it is the first
     while low < high:
         middle = (low + high + 1) // 2
         if _begin_of(connection, logs[middle][0]) <= wanted:
@@ -284,8 +287,14 @@ def encoded(gtids: GtidSet, *, tags: bool) -> bytes:
     Parameters
     ----------
     gtids : GtidSet
+        The set.
     tags : bool
-        The server knows tags (8.3 and later); the form with them is only used where the set has some.
+        Whether the server knows tags (8.3 and later); the form with them is used only if the set has some.
+
+    Raises
+    ------
+    ServerError
+        The set has tags, which the server does not know.
     """
     sources: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for source, interval in gtids.intervals():

@@ -1,4 +1,4 @@
-"""The raw events of a server's logs, run by run, over lost connections, restarts and failovers."""
+"""The raw events of a server's logs, run by run, across lost connections, restarts and failovers."""
 
 from __future__ import annotations
 
@@ -50,12 +50,13 @@ class ServerStream:
     Joined in order, the "events" of a log from position 4 on are its file without the four bytes in front
     (with the in-use flag cleared while it still grows). A run never crosses a log's end, and "file" comes
     before the first run of each. After a lost connection the stream continues at the byte where the last
-    complete event ended, without any trace. Only if another host of the address has to take over, there is a
-    run "failover", and then a "file" of that server.
+    complete event ended, and the runs do not show it. Only if another host of the address has to take over,
+    there is a run "failover", and then a "file" of that server.
 
     Parameters
     ----------
     address : Address
+        The server, or several of which one is read.
     file : str
         The log to begin with; "" means the oldest that the server has.
     position : int
@@ -63,13 +64,13 @@ class ServerStream:
     start : optional
         Instead of these: "now", a datetime, a `Position`, a `GtidSet` or a `MariadbGtidSet`.
     follow : bool
-        False: end where the server's logs ended when we asked, or where they end.
+        False: end where the server's logs ended at the start, or where they end if the server does not say.
     stop : (str, int), optional
         File and position of the first event not to be read.
     limits : Limits, optional
-        `event_bytes` bounds one event.
-    told : callable, optional
-        Called with a text for each connection that was lost and restored.
+        Its `event_bytes` limit one event.
+    on_reconnect : callable, optional
+        Called with a description of each connection that was lost and restored.
     stopping : threading.Event, optional
         Ends the stream when set.
 
@@ -82,7 +83,7 @@ class ServerStream:
     reconnects : int
         Connections that were lost and restored.
     ended : bool
-        All that was asked for has been handed out.
+        Whether everything that was asked for has been handed out.
 
     Raises
     ------
@@ -106,7 +107,7 @@ class ServerStream:
         follow: bool = True,
         stop: tuple[str, int] | None = None,
         limits: Limits = DEFAULT_LIMITS,
-        told: Callable[[str], None] | None = None,
+        on_reconnect: Callable[[str], None] | None = None,
         stopping: threading.Event | None = None,
     ) -> None:
         self.address = address
@@ -114,9 +115,9 @@ class ServerStream:
         self.position = position
         self.reconnects = 0
         self.ended = False
-        self.told = told
+        self.on_reconnect = on_reconnect
         self._stopping = stopping or threading.Event()
-        self.done_gtid: AnyGtid | None = None  # for sources: whose `done_records` are
+        self.done_gtid: AnyGtid | None = None  # for sources: the transaction of `done_records`
         self.doubt: str | None = None  # for sources: why it may be another server than the one that is meant
         self.begun: Run | None = None  # for sources: the "file" of the log that is next
         self._follow = follow
@@ -155,7 +156,7 @@ class ServerStream:
             yield run
 
     def next_run(self, timeout: float | None = None) -> Run | None:
-        """The next run; the events of the one before are gone then.
+        """The next run; the events of the one before are no longer valid then.
 
         Parameters
         ----------
@@ -227,7 +228,7 @@ class ServerStream:
 
     @property
     def begun_at(self) -> AnyGtidSet | None:
-        """The GTIDs at which reading began: more may be left out later."""
+        """The GTIDs that reading began with, if it began with GTIDs."""
         return self._from_gtids
 
     @property
@@ -239,7 +240,7 @@ class ServerStream:
     def gtids(self) -> AnyGtidSet | None:
         """The GTIDs delivered so far, without the transaction that may still continue; None if not known.
 
-        Who decodes the events knows better: set it after a run "failover" to say what is done with.
+        A reader that decodes the events knows more: after a run "failover" it sets what it has processed.
         """
         self._note_running()
         return self._executed.snapshot(self._running).gtids()
@@ -249,12 +250,12 @@ class ServerStream:
         self._executed, self._running = Executed(gtids), None
 
     def acknowledge(self, file: str, position: int) -> None:
-        """Tell a semi-synchronous server that everything before a position is safe."""
+        """Tell a semi-synchronous server that everything before a position is stored safely."""
         if self.address.semi_sync and self._dump is not None:
             try:
                 self._dump.acknowledge(file, position)
             except LineLost:
-                pass  # the next read finds it, too
+                pass  # the next read notices it too
 
     def stop(self) -> None:
         """End the stream, from another thread or a signal handler."""
@@ -363,7 +364,8 @@ class ServerStream:
     def _lost(self, why: str) -> None:
         """Connect again, to the same server or to another.
 
-        The address says for how long: a server that lets us in and sends nothing is none that came back.
+        The time for it is the address's `reconnect`. A server that accepts the connection and sends nothing
+        does not count as back.
         """
         if self._closed or self.stopping.is_set():
             return
@@ -386,9 +388,9 @@ class ServerStream:
             found = self._try(hosts)
             if found is None:
                 self.reconnects += 1
-                if self.told is not None:
+                if self.on_reconnect is not None:
                     host = f"{self._dump_host[0]}:{self._dump_host[1]}"
-                    self.told(f"{why}; continued at {self.file} {self.position} with {host}")
+                    self.on_reconnect(f"{why}; continued at {self.file} {self.position} with {host}")
                 return
             problem = found
             problem.message = f"{why}, and {problem.message}"
@@ -437,7 +439,7 @@ class ServerStream:
         return Begin(self.file, self.position, encoded(self._from_gtids, tags=tags))
 
     def _check_successor(self, connection: Connection, facts: Facts) -> None:
-        """Whether another server can continue: by its GTIDs it has everything that was read."""
+        """Check that another server can continue: that by its GTIDs it has everything that was read."""
         if self._stop_given:
             raise DivergedError(
                 "another server has taken over, but stop= is a place in the logs of the one that was lost:"
@@ -455,7 +457,7 @@ class ServerStream:
         self._check_has(facts, self._begun, connection.name)
 
     def _check_has(self, facts: Facts, ours: AnyGtidSet | None, name: str) -> None:
-        """Whether a server has all transactions that it must have."""
+        """Check that a server has all transactions that were read."""
         if ours is not None and (missing := lacking(facts, ours)) is not None:
             raise _Behind(
                 f"the server lacks transactions that were read, for example {missing}: it is behind,"
@@ -488,13 +490,13 @@ class ServerStream:
 
     @property
     def _begun(self) -> AnyGtidSet | None:
-        """The transaction whose rows were delivered and that has not ended."""
+        """The transaction of which rows were delivered, and whose end was not."""
         if not self.done_records or self.done_gtid is None:
             return None
         return set_of_one(self.done_gtid)
 
     def _other_identity(self, error: IdentityError) -> None:
-        """Another replica has our server id: take another one, unless the user gave it."""
+        """Another replica has the same server id: take another id, unless the user gave this one."""
         if self.address.server_id is not None or self._identities >= _MOST_IDENTITIES:
             raise error
         self._identities += 1
@@ -503,11 +505,11 @@ class ServerStream:
 
 
 class _Behind(DivergedError):
-    """A server that may catch up."""
+    """The server lacks transactions, but may catch up."""
 
 
 class _ClosingOnError:
-    """Close a connection if the work with it fails."""
+    """Closes a connection if the work with it fails."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

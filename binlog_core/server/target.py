@@ -1,4 +1,4 @@
-"""A server as what `binlog_core.open` reads: in place of files."""
+"""A server as the target of `binlog_core.open`, in place of files."""
 
 from __future__ import annotations
 
@@ -39,12 +39,13 @@ class ServerLog(LogFile):
     path : str
         The server's address, without user and password; of a log that is not the first, its name.
     address : Address
+        The server.
     options : mapping
-        Of `ServerStream`.
+        Arguments of `ServerStream`.
     streams : list of ServerStream
         The stream to continue with, until it is taken.
     history : list of History
-        Of ``schema="server"``, once that was asked for.
+        The definitions for ``schema="server"``, once they were asked for.
     """
 
     address: Address = field(default_factory=lambda: Address(()))
@@ -60,6 +61,7 @@ class ServerLog(LogFile):
         Raises
         ------
         ServerError
+            The server cannot be reached, or refuses.
         """
         stream = self.streams.pop() if self.streams else ServerStream(self.address, **self.options)
         try:
@@ -74,7 +76,7 @@ class ServerLog(LogFile):
         return ServerFollower(source, stop, report)
 
     def definitions(self, limits: Limits, charset: str | None) -> Definitions:
-        """What ``schema="server"`` gives a pass."""
+        """The definitions for a pass with ``schema="server"``."""
         from .definitions import History, ServerDefinitions
 
         if not self.history:
@@ -82,10 +84,10 @@ class ServerLog(LogFile):
         return ServerDefinitions(self.history[0], limits=limits, charset=charset)
 
     def following(self) -> None:
-        """Which log comes next is known when this one has been read."""
+        """None: which log comes next is known only when this one has been read."""
 
     def after(self, decoder: LogDecoder) -> ServerLog | None:
-        """The log that comes after the one that was decoded; of another server where that took over."""
+        """The log after the one that was decoded; after a failover, one of the other server."""
         source = decoder.source
         assert isinstance(source, ServerSource)
         done = decoder.checkpoint()
@@ -115,12 +117,12 @@ def server_logs(
     password_file: str | os.PathLike[str] | None = None,
     defaults_file: str | os.PathLike[str] | None = None,
 ) -> tuple[LogFiles, dt.datetime | None, dt.datetime | None]:
-    """A server's logs from ``start`` to ``stop``, and the work that these leave to the reader of the events.
+    """A server's logs from ``start`` to ``stop``, and those of the two that are times, left to the reader.
 
     Raises
     ------
     TypeError, ValueError
-        The address, an option or a place is not one.
+        The address, an option or a place is not valid.
     """
     address = Address.of(url, server, password_file=password_file, defaults_file=defaults_file)
     _check_start(start)

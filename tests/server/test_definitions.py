@@ -114,7 +114,7 @@ def test_what_was_changed_later_is_not_guessed(connection: Any) -> None:
     assert report.first["unproved_definitions"].table == f"{DATABASE}.t"
     with (
         binlog_core.open(SERVER, start=start, schema="server", strict=True) as log,
-        pytest.raises(StrictError, match="the server's is true from"),
+        pytest.raises(StrictError, match="the server's is right from"),
     ):
         list(log.rows(f"{DATABASE}.t"))
 

@@ -17,7 +17,7 @@ class Access:
     keys : path, dict or None
         Keys of encrypted logs.
     storage_options : dict or None
-        For fsspec.
+        Options for fsspec.
     """
 
     keys: Any = field(default=None, repr=False)

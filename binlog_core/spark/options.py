@@ -46,7 +46,7 @@ _T = TypeVar("_T")
 
 
 class SourceKeywords(TypedDict, total=False):
-    """Options of the source as arguments of Python functions; texts are as of `SourceOptions.parse`."""
+    """Options of the source as arguments of Python functions; texts are those of `SourceOptions.parse`."""
 
     tables: str | Sequence[str] | None
     exclude_tables: str | Sequence[str] | None
@@ -270,12 +270,12 @@ class SourceOptions(LogOptions):
 
 
 def paths_of(given: Mapping[str, str]) -> list[str]:
-    """What ``load`` was given.
+    """The paths that ``load`` was given.
 
     Raises
     ------
     ValueError
-        Nothing.
+        There are none.
     """
     lowered = {name.lower(): value for name, value in given.items()}
     if "paths" in lowered:
@@ -313,7 +313,7 @@ def _absent(text: str) -> bool | None:
 
 
 def _plain_address(text: str) -> str:
-    """An address that may be in a plan, which Spark shows and writes to its logs."""
+    """Refuse an address with a password: Spark shows its plan, and writes it to its logs."""
     if is_server(text) and has_password(text):
         raise ValueError(
             "a password would be in Spark's plan: give it as MYSQL_PWD, or a server's in passwordFile or"
@@ -381,7 +381,7 @@ def split_size_of(text: str) -> int | None:
     Raises
     ------
     ValueError
-        It is not a number in this range.
+        The text is not such a number.
     """
     return None if text.strip() == "0" else _size(text)
 

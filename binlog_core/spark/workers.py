@@ -33,12 +33,12 @@ class Run(Protocol):
 
 
 def run_here(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-    """`Run` in this process."""
+    """Call a function with each task in this process; see `Run`."""
     return [function(task) for task in tasks]
 
 
 def runner(spark: SparkSession) -> Run:
-    """`Run` by the workers of a session, where there is more than one task."""
+    """A `Run` that uses the workers of a session if there is more than one task."""
 
     def run(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
         return call_tasks(spark, function, tasks) if len(tasks) > 1 else run_here(function, tasks)
@@ -54,9 +54,9 @@ def call_partitions(
     Raises
     ------
     BinlogError, OSError, ValueError
-        That the function raised.
+        Errors of the function.
     """
-    return _collected(frame.mapInArrow(_told(function), "result binary"))
+    return _collected(frame.mapInArrow(_mapped(function), "result binary"))
 
 
 def call_tasks(
@@ -67,7 +67,7 @@ def call_tasks(
     Raises
     ------
     BinlogError, OSError, ValueError
-        That the function raised.
+        Errors of the function.
     """
     if not tasks:
         return []
@@ -84,14 +84,14 @@ def call_tasks(
     return [found[i] for i in range(len(tasks))]
 
 
-def _told(function: Callable[[Iterable[pa.RecordBatch]], Any]) -> Callable[..., Iterator[pa.RecordBatch]]:
+def _mapped(function: Callable[[Iterable[pa.RecordBatch]], Any]) -> Callable[..., Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow``."""
 
-    def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa, result = import_pyarrow(), pickle.dumps(_outcome(function, batches))
         yield pa.RecordBatch.from_arrays([pa.array([result], pa.binary())], ["result"])
 
-    return tell
+    return work
 
 
 def _outcome(function: Callable[[Any], Any], given: Any) -> tuple[bool, Any]:
@@ -110,9 +110,9 @@ def _work(function: Callable[[Any], Any], task: Any) -> tuple[bool, Any]:
 
 @cache
 def _settle() -> None:
-    """Once in each worker: what is loaded by now stays, and is not looked through again.
+    """Once in each worker: exclude what is loaded by now from garbage collection.
 
-    Spark has its workers collect garbage after each task: 40 ms for our modules and Arrow's.
+    Spark's workers collect garbage after each task, which takes 40 ms for our modules and Arrow's.
     """
     gc.freeze()
 

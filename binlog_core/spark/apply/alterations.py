@@ -35,7 +35,7 @@ _OPTIONS = frozenset(  # they begin parts that change no values
 
 
 class Check(NamedTuple):
-    """A new type that leaves those values alone that fit it; `fits` says of a value that it does."""
+    """A new type of a column, which does not change values that fit it; `fits` tests a value."""
 
     column: str
     fits: Callable[[Any], bool]
@@ -43,7 +43,7 @@ class Check(NamedTuple):
 
 
 class From(NamedTuple):
-    """A column that takes the values of another."""
+    """A column that gets the values of another."""
 
     column: str
 
@@ -55,11 +55,11 @@ class Alteration:
     Parameters
     ----------
     values : dict of name to From or a value
-        The columns that change; a value: in every row.
+        The columns that change; a value is the same in every row.
     types : dict of name to pyarrow.DataType
-        Types of columns that are added, or have another type.
+        The types of columns that are added or get another type.
     checks : list of Check
-        Otherwise a value would change without a row in the log.
+        What has to hold, because otherwise values would change without a row in the log.
     defaults : dict of name to value
         Defaults of the columns that are added.
     """
@@ -76,8 +76,9 @@ def read_alteration(sql: str, known: Mapping[str, pa.DataType]) -> Alteration:
     Parameters
     ----------
     sql : str
+        The statement.
     known : mapping of name to pyarrow.DataType
-        Columns that the table has or had, in the types of a lake.
+        The columns that the table has or had, in the types of a lake.
 
     Raises
     ------
@@ -116,12 +117,12 @@ class _Reading:
         reader.accept("NOWAIT")
         while not reader.done:
             if reader.word() in _PARTITION_WORDS:
-                break  # rows are moved about; what deletes or exchanges them is not handed to us
+                break  # rows only move; statements that delete or exchange partitions do not come here
             self._part()
             if not reader.done and not reader.accept_symbol(","):
                 raise reader.unexpected("the end of a part")
         for name in self.gone:
-            self.out.values.setdefault(name, None)  # unless another takes the name
+            self.out.values.setdefault(name, None)  # unless another column gets the name
         return self.out
 
     def _part(self) -> None:
@@ -154,7 +155,7 @@ class _Reading:
             while not reader.done:
                 reader.take()
         elif reader.accept("ALTER") or reader.accept("WITH") or reader.accept("WITHOUT"):
-            reader.skip_element()  # defaults of rows to come, visibility, validation
+            reader.skip_element()  # defaults of future rows, visibility, validation
         elif reader.word() in _OPTIONS:
             while not reader.done and reader.symbol() != ",":
                 if reader.word() in ("PARTITION", "REMOVE"):
@@ -194,7 +195,7 @@ class _Reading:
         words = {token.text.upper() for token in tokens if token.kind is TokenKind.WORD}
         if kind is None or column.generated or words & {"AUTO_INCREMENT", "SERIAL", "NEXT"}:
             raise SchemaError("the server gives a new column values of its own", column=column.name)
-        if column.nullable is None:  # of TIMESTAMP the settings decide
+        if column.nullable is None:  # for TIMESTAMP, that depends on the server's settings
             raise SchemaError("the server may give a new TIMESTAMP a value of its own", column=column.name)
         self.out.types[name] = kind
         self.out.values[name] = _first_value(column, tokens, kind)
@@ -234,12 +235,12 @@ class _Reading:
             self.gone.append(old)
 
     def _change(self, old: str, column: ColumnSchema) -> None:
-        """Another definition, which is fine if it leaves the values as they are."""
+        """Take a new definition, which can be applied if it does not change the values."""
         old = self.names.get(old.lower(), old)
         kind = lake_type_of(column)
         here = self.known.get(old)
         if kind is None or column.generated:
-            raise SchemaError("the server computes values anew", column=column.name)
+            raise SchemaError("the server computes the values again", column=column.name)
         if here is not None:
             self._compare(old, here, column, kind)
         self._move(old, column.name)
@@ -283,7 +284,7 @@ class _Reading:
 
 
 def _scale(column: ColumnSchema, tokens: Sequence[Token]) -> int | None:
-    """The digits after the point that a column keeps: DOUBLE(M,D), too, is rounded."""
+    """The digits after the point that a column keeps; DOUBLE(M,D) is rounded too."""
     if column.type_name not in ("float", "double"):
         return column.scale
     reader = TokenReader(tokens[2:])
@@ -380,21 +381,21 @@ def _literal(reader: TokenReader, column: ColumnSchema, kind: pa.DataType) -> An
                 return dt.datetime.fromisoformat(text)
     except (ValueError, InvalidOperation, IndexError):
         pass
-    raise SchemaError("the DEFAULT of a new column is not read", column=column.name)
+    raise SchemaError("the DEFAULT of a new column is not understood", column=column.name)
 
 
 def _fits(column: ColumnSchema, here: pa.DataType) -> Callable[[Any], bool] | None:
-    """Whether a value stays as it is in a column of this type; None: every one does, or is refused.
+    """A test whether a value stays the same in a column of this type; None if all do, or are refused.
 
-    A server in strict mode refuses a statement that would cut or clip a value; what it rounds, pads or strips
-    it does without a word.
+    A server in strict mode refuses a statement that would cut or clip a value; it rounds, pads and strips
+    values silently.
     """
     pa = import_pyarrow()
     name = column.type_name
     if name in ("char", "enum", "json"):
         members = frozenset(column.members or ())
         if name == "json":
-            raise SchemaError("JSON is printed anew", column=column.name)
+            raise SchemaError("the server prints JSON in its own form", column=column.name)
         if name == "enum":
             return lambda value: value in members
         return lambda value: not value.endswith(" ")

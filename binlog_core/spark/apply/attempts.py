@@ -1,4 +1,4 @@
-"""An attempt to commit: the files that it writes, until a commit names them."""
+"""Attempts to commit: their files have names of this attempt alone, and go if it fails."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from .jobs import Folder
 
 @contextlib.contextmanager
 def attempt(table: FileTable, directory: Folder) -> Iterator[Folder]:
-    """Give the files of a commit names of their own, and delete those that no commit names if it fails.
+    """Give a commit's files a prefix that no others have; if it fails, delete those in no commit.
 
     Parameters
     ----------
     table : FileTable
         The table to commit to.
     directory : Folder
-        Its directory; it is made.
+        Its directory, which is created.
 
     Yields
     ------
     Folder
-        The directory, for the files of this attempt alone.
+        The directory, with this attempt's prefix for file names.
 
     Raises
     ------
     CommitInDoubtError
-        The commit may have been made: all files stay.
+        The commit may have been made; all files stay.
     """
     place = replace(directory, attempt=f"{uuid.uuid4().hex[:12]}-")
     try:
@@ -45,10 +45,10 @@ def attempt(table: FileTable, directory: Folder) -> Iterator[Folder]:
 
 
 def _delete_uncommitted(table: FileTable, place: Folder) -> None:
-    """Delete an attempt's files that no commit names: one that failed or was interrupted may be made."""
+    """Delete an attempt's files that are in no commit: a commit that failed may have been made."""
     from pyarrow.fs import FileSelector
 
-    # While the table's state is unknown, they stay.
+    # If the commits cannot be read, all files stay.
     with contextlib.suppress(Exception):  # of the store
         named = {file.name for file in table.reopened().files()}
         filesystem = place.open()

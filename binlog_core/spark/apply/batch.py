@@ -1,8 +1,8 @@
 """From changes to a table: a batch of changes folded by key and merged into a table, in one commit.
 
-The driver sees statements, statistics of files, and for partial images whose key changed two hashes; row
-images stay with the workers. What an ALTER TABLE does is done to the images before it, so that a batch is
-folded once and committed once, whatever statements are in it.
+Row images stay with the workers. The driver gets statements, statistics of files, and two hashes for each
+partial image whose key changed. The effect of an ALTER TABLE is applied to the images before it, so that a
+batch is folded once and committed once, whatever statements are in it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ...errors import BinlogError
 from ..lake.delta import DeltaLakeTable
 from ..lake.table import LakeTable
 from ..rows.fit import SPECIAL, STATEMENT
-from ..rows.types import import_pyarrow, told_key
+from ..rows.types import import_pyarrow, named_key
 from .alterations import Check
 from .changes import Changes
 from .file_target import FileTarget
-from .files import respelt
+from .files import spelled_like
 from .jobs import Folder, Here, InMemory, Jobs, OnSpark
 from .keys import unfit
 from .staging import BUCKETS, AppliedStatement, Stager
@@ -44,20 +44,20 @@ class MergeTarget(LakeTable, Protocol):
 
     @property
     def has_rows(self) -> bool:
-        """There is something to lose."""
+        """Whether the table has rows that would be lost."""
         ...
 
     @property
     def place(self) -> Folder:
-        """Where files go that live as long as an apply."""
+        """The directory for temporary files of an apply."""
         ...
 
     def fits(self, check: Check, jobs: Jobs) -> bool:
-        """Whether a new type leaves the table's own values of a column alone."""
+        """Whether a new type does not change the values of a column in the table."""
         ...
 
     def merge(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
-        """Bring the table up to date in one commit; how many keys were written, and deleted."""
+        """Bring the table up to date in one commit; how many keys were written, and how many deleted."""
         ...
 
 
@@ -160,7 +160,7 @@ def apply_changes(
             return Applied(skipped=True)
     pa = import_pyarrow()
     names = batch.column_names if isinstance(batch, pa.Table) else batch.columns
-    key = tuple(key_columns) if key_columns is not None else _told_key(batch)
+    key = tuple(key_columns) if key_columns is not None else _key_of(batch)
     for name in (*LAKE_COLUMNS[:2], LAKE_COLUMNS[3], *key):
         if name not in names:
             raise ValueError(f"the batch has no column {name}")
@@ -182,12 +182,12 @@ def apply_images(
     defaults: Mapping[str, Any] | None = None,
     statements: Iterable[AppliedStatement] = (),
 ) -> Applied:
-    """Apply changes; `statements`: those that are not among them."""
+    """Apply changes; `statements` are those that are not among the changes. See `apply_changes`."""
     pa = import_pyarrow()
     here = into.columns
     jobs = _respelt(_jobs_of(batch), here.names)
-    own, keys = own_schema(jobs), tuple(respelt(keys, here.names))
-    # Columns that only the target has do not concern us, but changed rows keep their values.
+    own, keys = own_schema(jobs), tuple(spelled_like(keys, here.names))
+    # Columns that only the target has are not changed: changed rows keep their values there.
     extra = [field for field in here if field.name not in own.names]
     staged = pa.schema([*own, *extra])
     for kind in (staged.field(name).type for name in keys):
@@ -201,15 +201,15 @@ def apply_images(
         place, buckets = contextlib.nullcontext(InMemory("")), 1
     else:
         place = tempfile.TemporaryDirectory(prefix="binlog-")
-    with _told(into), place as opened:
+    with _writing(into), place as opened:
         within = opened if isinstance(opened, Folder) else Folder(opened)
         stager = Stager(within, staged, tuple(map(staged.get_field_index, keys)), len(extra), buckets)
         changes = Changes(jobs, stager, keys, defaults or {}, app=app)
-        told = sorted([*changes.stage(), *statements])
+        every = sorted([*changes.stage(), *statements])
         known = {field.name: field.type for field in (*here, *own)}
         rules = Rules(keys, on_alter, on_drop, known, lambda: into.has_rows)
-        effects = changes.effects = follow(told, rules, changes.alive)
-        # A column that an ALTER added has rows soon: its type then is the batch's.
+        effects = changes.effects = follow(every, rules, changes.alive)
+        # Columns that an ALTER added and no row of the batch has: their types are in the statement.
         added = tuple(pa.field(name, kind) for name, kind in effects.types.items() if name not in known)
         changes.added = added
         for check in effects.checks if effects.cleared is None else ():
@@ -220,7 +220,7 @@ def apply_images(
 
 
 def _jobs_of(batch: Any) -> Jobs:
-    """Where the work with changes is done."""
+    """Where the changes are, and who works on them."""
     if isinstance(batch, import_pyarrow().Table):
         return Here(batch)
     if hasattr(batch, "sparkSession"):
@@ -232,13 +232,13 @@ def _jobs_of(batch: Any) -> Jobs:
 def _respelt(jobs: Jobs, known: list[str]) -> Jobs:
     """Changes whose columns have the names that they have in the table."""
     own = own_schema(jobs).names
-    renamed = {old: new for old, new in zip(own, respelt(own, known), strict=True) if old != new}
+    renamed = {old: new for old, new in zip(own, spelled_like(own, known), strict=True) if old != new}
     return jobs.renamed(renamed) if renamed else jobs
 
 
 @contextlib.contextmanager
-def _told(into: MergeTarget) -> Iterator[None]:
-    """OSError as BinlogError."""
+def _writing(into: MergeTarget) -> Iterator[None]:
+    """Raise an OSError as a BinlogError."""
     try:
         yield
     except OSError as error:
@@ -246,14 +246,14 @@ def _told(into: MergeTarget) -> Iterator[None]:
 
 
 def own_schema(jobs: Jobs) -> pa.Schema:
-    """The table's own columns among those of changes."""
+    """The table's own columns, among the columns of changes."""
     pa = import_pyarrow()
     return pa.schema([pa.field(f.name, f.type) for f in jobs.schema if f.name.lower() not in SPECIAL])
 
 
-def _told_key(batch: DataFrame | pa.Table) -> tuple[str, ...]:
+def _key_of(batch: DataFrame | pa.Table) -> tuple[str, ...]:
     """The primary key, which the data source writes into the metadata of its columns."""
-    key = told_key(batch.schema)
+    key = named_key(batch.schema)
     if not key:
         raise ValueError(
             "the log does not have the primary key (binlog_row_metadata=FULL would): give key_columns="

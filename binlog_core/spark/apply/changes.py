@@ -31,16 +31,21 @@ class Changes:
     Parameters
     ----------
     jobs : Jobs
+        The changes, and who works on them.
     stager : Stager
+        Stages them.
     keys : tuple of str
+        The names of the key's columns.
     defaults : mapping of name to value
+        Values for columns that inserts lack.
     effects : Effects
-        What the statements among them do.
+        The effects of the statements among the changes.
     app : (str, int) or None
-        Kept in the commit.
+        The application and its batch, which the commit records.
     staged : list of Staged
+        The workers' reports about the staged changes.
     added : tuple of pyarrow.Field
-        Columns that statements added and no image has.
+        Columns that statements added and that no image has.
     """
 
     jobs: Jobs
@@ -64,16 +69,18 @@ class Changes:
 
     @property
     def images(self) -> int:
-        """Row images and statements."""
+        """The number of row images and statements."""
         return sum(one.images for one in self.staged)
 
     def stage(self) -> list[AppliedStatement]:
-        """Stage the changes; the statements among them, in their order.
+        """Stage the changes, and return the statements among them, in order.
 
         Raises
         ------
         ValueError
             A key is null or absent, or an update has no preimage.
+        ApplyStopped
+            An event cannot be read.
         """
         self.staged = self.jobs.stage(self.stager)
         if any(one.unreadable for one in self.staged):
@@ -84,7 +91,7 @@ class Changes:
             raise ValueError("an update without its preimage: read with images=both")
         moved = [pairs for one in self.staged for pairs in one.moved]
         if moved and self.stager.buckets > 1:
-            # Keys that a row moved between must meet in one bucket, all that hang together in the same.
+            # Keys between which a row moved, and all keys connected by such moves, must be in one bucket.
             again = replace(self.stager, labels=labels_of(moved))
             kept = self.staged
             self.staged = self.jobs.run(again.again, [[one] for one in kept])
@@ -106,9 +113,9 @@ class Changes:
         )
 
     def fold(self, sink: Callable[[Folded], _Result]) -> list[_Result]:
-        """Fold on the workers; `sink` takes there what became of some keys, and says what comes here.
+        """Fold on the workers, where `sink` takes the results of some keys; returns what the calls returned.
 
-        What is not worth a job is folded here.
+        What is too small for a job is folded in this process.
         """
         size = sum(sum(sizes) for one in self.staged for _, _, sizes in one.files)
         work, tasks = _Sinking(self._folding, sink), self._tasks()
@@ -155,11 +162,17 @@ def _task(buckets: Iterable[Sequence[tuple[str, list[int]]]]) -> FoldTask:
 
 
 def labels_of(moved: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """The hashes of keys in pairs, sorted, and for each one that all that hang together have.
+    """The sorted hashes of keys, and for each a label that is the same for all connected keys.
 
     Parameters
     ----------
     moved : sequence of ndarray, shape (n, 2), uint64
+        Pairs of hashes of keys between which a row moved.
+
+    Returns
+    -------
+    tuple of ndarray, shape (n_keys,), uint64
+        The hashes, and their labels: the smallest connected hash.
     """
     known, ends = np.unique(np.concatenate(moved), return_inverse=True)
     old, new = ends.reshape(-1, 2).T

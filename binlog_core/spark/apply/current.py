@@ -1,4 +1,4 @@
-"""Tables as the logs leave them, made of an export of their changes."""
+"""Tables as they are at the end of the logs, made from an export of their changes."""
 
 from __future__ import annotations
 
@@ -107,11 +107,11 @@ def write_current(
         raise BinlogError(f"there is no Parquet export: {error}", path=source) from error
     check_manifest(manifest, source)
     found = []
-    spelt = spelling_of(*(full_name(one["database"], one["table"]) for one in manifest["tables"]))
+    spelling = spelling_of(*(full_name(one["database"], one["table"]) for one in manifest["tables"]))
     for table in manifest["tables"]:
         name = full_name(table["database"], table["table"])
         directory = f"{target}/{table['directory']}"
-        statements = _concerning(manifest["statements"], name, spelt)
+        statements = _concerning(manifest["statements"], name, spelling)
         try:
             frame, changing = _images(spark, source, table, statements)
             if table["partial_rows"] or changing:
@@ -130,13 +130,13 @@ def write_current(
 
 
 def _concerning(
-    statements: Iterable[dict[str, Any]], table: str, spelt: Callable[[str], str]
+    statements: Iterable[dict[str, Any]], table: str, spelling: Callable[[str], str]
 ) -> list[dict[str, Any]]:
     def is_about(one: dict[str, Any]) -> bool:
         if one["database"] is not None:
-            return split_name(table)[0] == spelt(str(one["database"]))
+            return split_name(table)[0] == spelling(str(one["database"]))
         # What could not be read may be about any table.
-        return not one["tables"] or table in map(spelt, one["tables"])
+        return not one["tables"] or table in map(spelling, one["tables"])
 
     return [one for one in statements if is_about(one)]
 
@@ -144,7 +144,7 @@ def _concerning(
 def _images(
     spark: SparkSession, source: str, table: dict[str, Any], statements: list[dict[str, Any]]
 ) -> tuple[DataFrame, list[AppliedStatement]]:
-    """The row images that count, and the statements between them."""
+    """The row images after the last emptying of the table, and the statements between them."""
     from pyspark.sql import functions as F
 
     if not table["key"]:
@@ -177,13 +177,13 @@ def _last_images(frame: DataFrame, table: dict[str, Any]) -> DataFrame:
     row = F.struct(*(F.col(quoted(name)) for name in own)).alias("row")
     last = F.max_by(F.struct(_TYPE, row), F.struct(_VERSION, _ORDINAL)).alias("last")
     rows = frame.groupBy(*key).agg(last)
-    # An image from before an update that is the last of its key: the update moved the row to another key.
+    # If the last image of a key is a preimage, the update moved the row to another key.
     rows = rows.where(F.col(f"last.{_TYPE}").isin("insert", "update_postimage"))
     return rows.select("last.row.*")
 
 
 def _versions(table: dict[str, Any], cleared: int) -> list[dict[str, Any]]:
-    """The definitions of rows that may still be there, in order; one type for each column."""
+    """The definitions of rows that may still exist, in order; each column has one type in them."""
     used = {file["version"] for file in table["files"] if file["last_version"] >= cleared}
     versions = [version for version in table["versions"] if version["version"] in used]
     types: dict[str, str] = {}
@@ -196,7 +196,7 @@ def _versions(table: dict[str, Any], cleared: int) -> list[dict[str, Any]]:
 
 
 class _NewTable:
-    """What `apply_changes` makes of changes alone, written as a directory of Parquet files."""
+    """The target of changes without an earlier table: a directory of Parquet files."""
 
     has_rows = False
 

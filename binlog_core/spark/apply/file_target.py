@@ -30,10 +30,11 @@ class FileTarget:
     Parameters
     ----------
     table : FileTable
+        The table.
     place : Folder
         Its directory.
-    told : dict or None
-        What its commits say of themselves.
+    properties : dict or None
+        Further properties of its commits.
 
     Raises
     ------
@@ -41,8 +42,8 @@ class FileTarget:
         The table is partitioned, or has a feature that only Spark writes.
     """
 
-    def __init__(self, table: FileTable, place: Folder, *, told: dict[str, str] | None = None) -> None:
-        self._table, self.place, self._told = table, place, told
+    def __init__(self, table: FileTable, place: Folder, *, properties: dict[str, str] | None = None) -> None:
+        self._table, self.place, self._properties = table, place, properties
         if found := table.special:
             raise BinlogError(
                 f"the table has {', '.join(found)}, which only Spark writes here: use a SparkTarget",
@@ -51,20 +52,20 @@ class FileTarget:
 
     @property
     def columns(self) -> pa.Schema:
-        """Of the table as it is."""
+        """The current columns of the table."""
         return self._table.columns
 
     @property
     def has_rows(self) -> bool:
-        """There is something to lose."""
+        """Whether the table has rows."""
         return any(file.rows for file in self._table.files())
 
     def applied(self, app_id: str) -> int | None:
-        """The last batch that was applied."""
+        """The last batch that an application has applied; None if the table does not know of any."""
         return self._table.applied(app_id)
 
     def fits(self, check: Check, jobs: Jobs) -> bool:
-        """Whether a new type leaves the table's own values of a column alone."""
+        """Whether a new type does not change the values of a column in the table."""
         return all(jobs.run(Checker(self.place, check), self._table.files()))
 
     def merge(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
@@ -73,13 +74,14 @@ class FileTarget:
         Parameters
         ----------
         changes : Changes
+            The changes.
         schema : pyarrow.Schema
-            What the table is to have.
+            The columns that the table needs.
 
         Returns
         -------
         tuple of int
-            Keys that were written, and deleted.
+            How many keys were written, and how many deleted.
         """
         here, effects, jobs = self.columns, changes.effects, changes.jobs
         wanted = self._table.kept(import_pyarrow().schema([*_merged(here, schema)]))
@@ -112,9 +114,9 @@ class FileTarget:
     ) -> None:
         try:
             if anew:
-                self._table.replace(written, schema, app, self._told)
+                self._table.replace(written, schema, app, self._properties)
             else:
-                self._table.exchange(written, removed, schema, app, self._told)
+                self._table.exchange(written, removed, schema, app, self._properties)
         except (BinlogError, OSError):
             raise
         except Exception as error:  # of deltalake, pyiceberg and the stores below them

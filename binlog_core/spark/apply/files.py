@@ -1,4 +1,4 @@
-"""A Parquet file of a table: written, with the bounds of its columns, in the shape of a schema."""
+"""Parquet files of a table: written in the columns of a schema, with bounds of the columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MAX_STATISTIC = 64  # characters
 _SAMPLE = 1 << 13  # rows
-_FEW_BYTES = 1 << 18  # are written with pyarrow's own settings: to choose others costs a third of the time
+_FEW_BYTES = 1 << 18  # written with pyarrow's own settings: choosing others would take a third of the time
 
 
 class FileWriter:
@@ -27,7 +27,9 @@ class FileWriter:
     Parameters
     ----------
     place : Folder
+        The directory.
     schema : pyarrow.Schema
+        The file's schema.
     """
 
     def __init__(self, place: Folder, schema: pa.Schema) -> None:
@@ -62,7 +64,7 @@ class FileWriter:
         self._writer.write_table(rows)
 
     def finish(self) -> DataFile | None:
-        """Close it; None: there was nothing to write."""
+        """Close the file; None if there were no rows, and so no file."""
         if self._writer is None:
             return None
         self._writer.close()
@@ -74,7 +76,7 @@ class FileWriter:
 
 
 def parquet_writer(sink: Any, schema: pa.Schema, rows: pa.Table, *, delta: bool, **options: Any) -> Any:
-    """A writer of a table's files, with the settings that suit its first rows; `delta`: of a Delta table."""
+    """A writer of a table's file, with settings chosen by its first rows; `delta`: of a Delta table."""
     import pyarrow.parquet as pq
 
     common = {"store_schema": False, "store_decimal_as_integer": True, **options}
@@ -83,8 +85,8 @@ def parquet_writer(sink: Any, schema: pa.Schema, rows: pa.Table, *, delta: bool,
     types, repeating = import_pyarrow().types, _repeating(rows)
     encodings = {}
     if delta:
-        # Lengths apart from the texts: zstd takes two thirds of the time, for less. Readers of Iceberg before
-        # 1.11 do not know it.
+        # Lengths separate from the texts: zstd takes two thirds of the time, and the result is smaller.
+        # Iceberg's readers before 1.11 do not know this encoding.
         encodings = {
             one.name: "DELTA_LENGTH_BYTE_ARRAY"
             for one in schema
@@ -95,14 +97,14 @@ def parquet_writer(sink: Any, schema: pa.Schema, rows: pa.Table, *, delta: bool,
         schema,
         use_dictionary=repeating,
         column_encoding=encodings or None,
-        compression="zstd",  # half of snappy's size; at this level as quick
+        compression="zstd",  # half of snappy's size, and as fast at this level
         compression_level=1,
         **common,
     )
 
 
 def _repeating(rows: pa.Table) -> list[str]:
-    """The columns whose values come again: a dictionary of others costs a third more, and is given up."""
+    """The columns with repeated values: for others, trying a dictionary takes a third more time in vain."""
     import pyarrow.compute as pc
 
     types, out = import_pyarrow().types, []
@@ -129,16 +131,16 @@ def _statistics(metadata: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str
     for group in range(metadata.num_row_groups):
         for i in range(metadata.num_columns):
             column = metadata.row_group(group).column(i)
-            name, told = column.path_in_schema, column.statistics
-            if told is None or "." in name:  # of nested columns there is none
+            name, statistics = column.path_in_schema, column.statistics
+            if statistics is None or "." in name:  # nested columns have none
                 broken.add(name)
                 continue
-            if told.has_null_count:
-                nulls[name] = nulls.get(name, 0) + told.null_count
-            if told.has_min_max:
-                least[name] = min(least.get(name, told.min), told.min)
-                most[name] = max(most.get(name, told.max), told.max)
-            elif told.null_count != column.num_values:
+            if statistics.has_null_count:
+                nulls[name] = nulls.get(name, 0) + statistics.null_count
+            if statistics.has_min_max:
+                least[name] = min(least.get(name, statistics.min), statistics.min)
+                most[name] = max(most.get(name, statistics.max), statistics.max)
+            elif statistics.null_count != column.num_values:
                 broken.add(name)
     for bounds in (least, most):
         for name in broken.union(n for n, value in bounds.items() if not is_bound(value)):
@@ -165,14 +167,14 @@ def tables_of(place: Folder, names: Iterable[str]) -> Iterator[pa.Table]:
                 yield pa.table(batch)
 
 
-def respelt(names: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Names of columns in the spelling of others: a server does not distinguish them by case."""
+def spelled_like(names: Iterable[str], known: Sequence[str]) -> list[str]:
+    """Names of columns, spelled like known ones: a server does not distinguish them by case."""
     spelt = {name.lower(): name for name in known}
     return [name if name in known else spelt.get(name.lower(), name) for name in names]
 
 
 def shaped(rows: pa.Table, schema: pa.Schema, values: Mapping[str, Any] | None = None) -> pa.Table:
-    """Rows in the columns and types of a schema, each from where `Effects.values` says."""
+    """Rows in the columns and types of a schema; `values`: those that change, as in `Effects`."""
     pa = import_pyarrow()
     arrays = []
     for one in schema:

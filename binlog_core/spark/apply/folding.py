@@ -1,7 +1,7 @@
 """Changes of one table folded by key: whatever happened to a key in a batch becomes one row or one deletion.
 
-Where images are whole the last one of a key says all. Where they are not, or the target has more columns,
-each column is looked for by itself in the life of the row: from its insert, or from what the target has,
+If images are complete, the last one of a key is the result. Otherwise, or if the target has more columns,
+each column is searched separately in the life of the row: from its insert, or from the row in the target,
 through all keys that it moved to.
 """
 
@@ -33,12 +33,13 @@ class Folded:
     Parameters
     ----------
     columns : list of pyarrow.Array
-        A row for each key; where it is deleted, only the key's columns.
+        A row for each key; of a deleted row only the key's columns.
     deleted : ndarray, shape (n,), bool
+        Whether the key is deleted.
     lacks : ndarray, shape (n, columns), bool, or None
-        Columns that come from the target's row with the key `bases`; None: all are known.
+        Columns that have to be taken from the target's row with the key in `bases`; None: none.
     bases : list of pyarrow.Array
-        The columns of that key, where `lacks` is given.
+        The columns of that key, if `lacks` is given.
     """
 
     columns: list[Any]
@@ -53,11 +54,11 @@ def fold(images: RowImages, keys: Sequence[int], *, truncated: bool = False) -> 
     Parameters
     ----------
     images : RowImages
-        All that there are of their keys, and of those that they moved from; in any order.
+        All images of their keys, and of the keys that their rows moved from; in any order.
     keys : sequence of int
-        Places of the key's columns.
+        The indices of the key's columns.
     truncated : bool
-        The target has no rows.
+        Whether the target has no rows any more.
     """
     if images.lacks is not None:
         images = images.sorted()
@@ -67,7 +68,7 @@ def fold(images: RowImages, keys: Sequence[int], *, truncated: bool = False) -> 
     order = images.order()
     order = np.arange(len(codes)) if order is None else order
     last = np.zeros(count, np.int64)
-    last[codes[order]] = order  # where a place is given twice, the last value stays
+    last[codes[order]] = order  # for repeated indices, the last value is kept
     deleted = np.isin(images.op[last], (DELETE, GONE))
     if images.lacks is None:
         places = import_pyarrow().array(last)
@@ -116,7 +117,7 @@ def _lives(images: RowImages, codes: NDArray[np.int64]) -> tuple[NDArray[np.int6
     stay = np.empty(count, np.int64)  # of a row under one key
     stay[order] = np.cumsum(starts) - 1
     first = order[starts]
-    # A row that came was in the stay that ended with the image before.
+    # A row that came to a key was until then under the key of the image before.
     came = first[(op[first] == CAME) & (first > 0)]
     same = (images.version[came - 1] == images.version[came]) & (op[came - 1] == GONE)
     came = came[same & (images.ordinal[came - 1] + 1 == images.ordinal[came])]
@@ -136,7 +137,7 @@ class FoldTask:
     Parameters
     ----------
     files : tuple of (str, tuple of int)
-        Staged files, and which of their record batches.
+        The staged files, and the numbers of their record batches.
     """
 
     files: tuple[tuple[str, tuple[int, ...]], ...]
@@ -149,12 +150,13 @@ class Folding:
     Parameters
     ----------
     stager : Stager
+        Reads the staged images.
     altered : tuple of Altered
-        What is done to the images before them.
+        The ALTER TABLEs, which change the images before them.
     defaults : mapping of name to value
         Values for columns that inserts lack.
     since, until : (int, int) or None
-        RowImages between these places only.
+        Fold only row images between these places.
     added : tuple of pyarrow.Field
         Columns that the images lack, after the others.
     """
@@ -168,16 +170,16 @@ class Folding:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows."""
+        """The schema of folded rows."""
         return import_pyarrow().schema([*self.stager.schema, *self.added])
 
     def fold(self, task: FoldTask) -> Folded | None:
-        """What became of the keys in some buckets; None: there is nothing.
+        """Fold the images in some buckets; None if there are none.
 
         Raises
         ------
         ApplyStopped
-            An insert lacks columns of unknown default.
+            An insert lacks a column whose default is not known.
         """
         pieces = [images for name, batches in task.files for images in self.stager.read(name, batches)]
         if not pieces:
@@ -210,7 +212,7 @@ class Folding:
         return replace(images, columns=[*images.columns, *nulls], lacks=lacks)
 
     def _inserted(self, images: RowImages) -> RowImages:
-        """The server's values for columns that an insert did not name; such an image may lack them."""
+        """Give inserts the server's values for columns that they did not name and their images lack."""
         if images.lacks is None:
             return images
         inserts = images.op == INSERT
@@ -245,7 +247,7 @@ class Folding:
         )
 
     def _after(self, altered: Altered, images: RowImages) -> RowImages:
-        """RowImages from before an ALTER TABLE in the form that they have after it."""
+        """The row images before an ALTER TABLE, changed as it changes rows."""
         end = _before(images, altered.place)
         if not end:
             return images
@@ -276,13 +278,13 @@ class Folding:
 
 @dataclass(frozen=True)
 class Living:
-    """How many rows there are, and the first of some checks that does not hold."""
+    """Counts the rows that exist, and finds the first of some checks that does not hold."""
 
     folding: Folding
     checks: tuple[Check, ...]
 
     def __call__(self, task: FoldTask) -> tuple[int, Check | None]:
-        """Of the rows in some buckets."""
+        """Count and check the rows in some buckets."""
         folded = self.folding.fold(task)
         if folded is None:
             return 0, None
@@ -298,12 +300,12 @@ class Living:
 
 
 def fits(check: Check, values: Any) -> bool:
-    """Whether a check holds of all values."""
+    """Whether a check holds for all values."""
     return all(value is None or check.fits(value) for value in values.unique().to_pylist())
 
 
 def _before(images: RowImages, place: Position) -> int:
-    """How many images come before a place; they are in order."""
+    """How many of some images, which are in order, come before a place."""
     start, end = (int(np.searchsorted(images.version, place[0], side)) for side in ("left", "right"))
     return start + int(np.searchsorted(images.ordinal[start:end], place[1]))
 
@@ -318,7 +320,7 @@ def _set(column: pa.Array, rows: NDArray[np.int64], value: Any) -> pa.Array:
 
 
 def joined(pieces: Sequence[RowImages]) -> RowImages:
-    """RowImages together."""
+    """Several `RowImages` as one."""
     if len(pieces) == 1:
         return pieces[0]
     pa = import_pyarrow()

@@ -30,13 +30,13 @@ class Folder:
     Parameters
     ----------
     root : str
-        Path or URL.
+        Its path or URL.
     options : dict or None
-        Storage options for its store.
+        Options for its store.
     delta : bool
-        They are those of deltalake, whose own file system is used then.
+        Whether these are options of deltalake, whose own file system is used then.
     attempt: str
-        Part of the data files' names, which says whose they are.
+        Part of the data files' names, by which an attempt finds its files.
     """
 
     root: str
@@ -46,7 +46,7 @@ class Folder:
 
     @property
     def file_prefix(self) -> str:
-        """Of the names of data files that are written here."""
+        """The beginning of the names of data files that are written here."""
         return f"part-{self.attempt}"
 
     def open(self) -> Any:
@@ -68,7 +68,7 @@ class Folder:
 
     @contextlib.contextmanager
     def workspace(self) -> Iterator[Folder]:
-        """A new directory in this one that is gone at the end; this one, too, if it is empty then."""
+        """A new directory in this one, deleted at the end; so is this one, if it is empty then."""
         inner = self.inner(f"_binlog_{uuid.uuid4().hex}")
         inner.make()
         try:
@@ -79,7 +79,7 @@ class Folder:
             self.unmake()
 
     def make(self) -> None:
-        """Make the directory, in a store that has some."""
+        """Make the directory, if the store has directories."""
         if not self._in_delta:
             filesystem, path = open_filesystem(self.root, self.options)
             filesystem.create_dir(path, recursive=True)
@@ -97,12 +97,12 @@ class Folder:
 
 @dataclass(frozen=True)
 class InMemory(Folder):
-    """A directory in this process's memory: for work that is done here."""
+    """A directory in memory, for work in this process."""
 
     files: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def open(self) -> Any:
-        """Itself: it has the functions that are needed of a file system."""
+        """This object, which has the functions of a file system that are needed."""
         return self
 
     def open_output_stream(self, name: str) -> Any:
@@ -111,26 +111,26 @@ class InMemory(Folder):
         return self.files[name]
 
     def open_input_file(self, name: str) -> Any:
-        """One that is written and closed."""
+        """A file that was written and closed."""
         return import_pyarrow().BufferReader(self.files[name].getvalue())
 
 
 class Jobs(Protocol):
-    """Who does the work, and where the changes are that it is about."""
+    """The changes, and who does the work with them."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the changes."""
+        """The schema of the changes."""
         ...
 
     def renamed(self, names: Mapping[str, str]) -> Jobs:
-        """The same with other names of some columns."""
+        """The same, with other names for some columns."""
         ...
 
     def stage(
         self, function: Callable[[Iterable[pa.RecordBatch]], _Result], *, together: bool = False
     ) -> list[_Result]:
-        """Call a function with the batches of each partition; `together`: a transaction in one, in order."""
+        """Call a function with the batches of each partition; `together`: no transaction is divided."""
         ...
 
     def run(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
@@ -170,7 +170,7 @@ class Here:
 
 @dataclass(frozen=True)
 class OnSpark:
-    """Workers of Spark, also of Connect; the changes are a DataFrame."""
+    """Spark's workers, in Spark Connect too; the changes are a DataFrame."""
 
     spark: SparkSession
     changes: DataFrame

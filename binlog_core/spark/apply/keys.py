@@ -1,4 +1,4 @@
-"""Keys of rows as arrays: their hashes, the same on every worker; which are equal; where they are."""
+"""Keys of rows as arrays: hashes that are the same on every worker, equal keys, and where keys are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def hashes(columns: Sequence[pa.Array]) -> NDArray[np.uint64]:
     Raises
     ------
     ValueError
-        A column is of a type that is not a key.
+        A column has a type that cannot be a key.
     """
     found: NDArray[np.uint64] | None = None
     for column in columns:
@@ -34,7 +34,7 @@ def hashes(columns: Sequence[pa.Array]) -> NDArray[np.uint64]:
 
 
 def unfit(kind: pa.DataType) -> ValueError:
-    """The error for a column of a type that is not a key."""
+    """The error for a column whose type cannot be a key."""
     return ValueError(f"a column of type {kind} cannot be a key: name other keys")
 
 
@@ -128,7 +128,7 @@ def places(columns: Sequence[pa.Array], wanted: Sequence[pa.Array]) -> NDArray[n
         at = np.minimum(np.searchsorted(both, codes), max(len(both) - 1, 0))
         codes = np.where(both[at] == codes, at, -1) if len(both) else np.full(len(codes), -1)
     assert codes is not None and known is not None
-    place_of = np.full(len(known) + 1, -1, np.int64)  # the last is for those that are not there
+    place_of = np.full(len(known) + 1, -1, np.int64)  # the last element is for keys that are not there
     place_of[known] = np.arange(len(known))
     return np.asarray(place_of[codes])
 

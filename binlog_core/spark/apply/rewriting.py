@@ -1,4 +1,4 @@
-"""A table of Parquet files: the files that have rows with some keys are rewritten without these."""
+"""A table of Parquet files: files that have rows with some keys are rewritten without these rows."""
 
 from __future__ import annotations
 
@@ -24,22 +24,24 @@ if TYPE_CHECKING:
 
 from .sinks import BASE, LACKS, Sunk
 
-_PROBED_ROWS = 1 << 21  # keys that are looked for at a time
-_LARGE_BYTES, _ONE = 8 << 20, threading.Lock()  # of such files, one at a time is in a process's memory
+_PROBED_ROWS = 1 << 21  # keys that are searched for at a time
+_LARGE_BYTES, _ONE = 8 << 20, threading.Lock()  # only one file this large at a time is in a process's memory
 
 
 @dataclass(frozen=True)
 class Replaced:
-    """What became of a file.
+    """The result of rewriting a file.
 
     Parameters
     ----------
     name : str
+        The file's name.
     touched : bool
-        It is to be removed.
+        Whether it is to be removed.
     new : tuple of DataFile
-        What has the rows that stay, and the rows that it completed.
+        The files with the rows that stay, and with the rows that they completed.
     completed : int
+        How many partial rows were completed from its rows.
     """
 
     name: str
@@ -55,14 +57,17 @@ class Rewriter:
     Parameters
     ----------
     place, workspace : Folder
+        The table's directory, and the one of the temporary files.
     schema : pyarrow.Schema
         The table's new schema.
     keys : tuple of str
+        The names of the key's columns.
     sunk : tuple of Sunk
+        The reports about the folded keys.
     values : mapping of name to From or a value
         Columns that change in all rows.
     every : bool
-        Files change even if they have none of the keys.
+        Whether files without any of the keys are rewritten too.
     """
 
     place: Folder
@@ -74,7 +79,7 @@ class Rewriter:
     every: bool = False
 
     def concerns(self, file: DataFile) -> bool:
-        """Whether a file may have any of the keys, as far as its bounds say."""
+        """Whether a file may have any of the keys, judged by its bounds."""
         return self.every or any(self._meets(file, one) for one in self.sunk)
 
     def _meets(self, file: DataFile, sunk: Sunk) -> bool:
@@ -87,7 +92,7 @@ class Rewriter:
         return True
 
     def __call__(self, file: DataFile) -> Replaced:
-        """Look for the keys in a file, and rewrite it if it has some."""
+        """Search a file for the keys, and rewrite it if it has any of them."""
         with _ONE if file.bytes > _LARGE_BYTES else contextlib.nullcontext():
             return self._replaced(file)
 
@@ -119,7 +124,7 @@ class Rewriter:
             return self._rewritten(file, parquet, gone, completing)
 
     def _places(self, wanted: pa.Table, own: pa.Table, *, base: bool = False) -> NDArray[np.int64]:
-        """For each wanted key its row in the file."""
+        """For each wanted key its row in the file; -1 if it has none."""
         names = [f"{BASE}{i}" for i in range(len(self.keys))] if base else self.keys
         have = [one_array(own[name]) for name in self.keys]
         keys = [one_array(wanted[name]).cast(h.type) for name, h in zip(names, have, strict=True)]
@@ -150,7 +155,7 @@ class Rewriter:
         return Replaced(file.name, True, () if new is None else (new,), completed)
 
     def _completed(self, partial: pa.Table, rows: pa.Table) -> pa.Table:
-        """Rows, with missing columns taken from the rows that they come from."""
+        """Partial rows, completed from the rows that they were before."""
         import pyarrow.compute as pc
 
         arrays = []
@@ -165,13 +170,13 @@ class Rewriter:
 
 @dataclass(frozen=True)
 class Checker:
-    """Whether a check holds of all values in a file."""
+    """Tests whether a check holds for all values in a file."""
 
     place: Folder
     check: Check
 
     def __call__(self, file: DataFile) -> bool:
-        """Look at them."""
+        """Test a file."""
         import pyarrow.parquet as pq
 
         with self.place.open().open_input_file(file.name) as source:
@@ -185,7 +190,7 @@ class Checker:
 
 
 def _gathered(tables: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Tables merged, up to so many rows."""
+    """Tables merged into larger ones, of a limited number of rows."""
     pa = import_pyarrow()
     waiting: list[Any] = []
     for table in tables:

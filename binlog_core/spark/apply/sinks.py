@@ -1,4 +1,4 @@
-"""Where workers put what became of keys: files of the table, or files for a MERGE of Spark's."""
+"""Where workers write folded changes: files of the table, or files for Spark's MERGE."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ class Sunk:
     Parameters
     ----------
     puts, deletes : int
+        How many keys are written, and how many deleted.
     data : DataFile or None
-        The rows that are whole.
+        The file with the complete rows.
     keys : str
-        File with all keys.
+        The name of the file with all keys.
     partial : (str, int) or None
-        File with the rows that lack columns, and how many they are.
+        The name of the file with rows that lack columns, and their number.
     least, most : dict of name to value
-        Bounds of the keys, and of those that partial rows come from.
+        The bounds of the keys, including those that partial rows had before.
     """
 
     puts: int
@@ -50,16 +51,18 @@ class Sunk:
 
 @dataclass(frozen=True)
 class FileSink:
-    """Writes what became of keys, for `Rewriter`; pickled to the workers.
+    """Writes folded changes for `Rewriter`; pickled to the workers.
 
     Parameters
     ----------
     folded, schema : pyarrow.Schema
-        Schemas of the folded images and of the table.
+        The schemas of the folded images and of the table.
     keys : tuple of str
+        The names of the key's columns.
     place : Folder
-        The table's own place.
+        The table's directory.
     workspace : Folder
+        The directory for temporary files.
     """
 
     folded: pa.Schema
@@ -69,7 +72,7 @@ class FileSink:
     workspace: Folder
 
     def __call__(self, folded: Folded) -> Sunk:
-        """Write."""
+        """Write the results of some keys."""
         import pyarrow.compute as pc
 
         pa = import_pyarrow()
@@ -88,11 +91,11 @@ class FileSink:
             bases = pa.Table.from_arrays(folded.bases, names=[f"{BASE}{i}" for i in range(len(self.keys))])
             bases = bases.filter(flags)
             lacks = folded.lacks[lacking]
-            told = [pa.array(lacks[:, j]) for j in range(lacks.shape[1])]
+            columns = [pa.array(lacks[:, j]) for j in range(lacks.shape[1])]
             both = shaped(rows.filter(flags), self.schema)
             for column, name in zip(bases.columns, bases.column_names, strict=True):
                 both = both.append_column(name, column)
-            for name, column in zip(self.folded.names, told, strict=True):
+            for name, column in zip(self.folded.names, columns, strict=True):
                 both = both.append_column(f"{LACKS}_{name}", column)
             partial = _spilled(both, self.workspace, "partial"), len(lacks)
             bounded.append(bases.rename_columns(list(self.keys)))
@@ -109,14 +112,16 @@ class FileSink:
 
 @dataclass(frozen=True, slots=True)
 class MergeFile:
-    """A file of what became of keys.
+    """A worker's report about a file of folded changes.
 
     Parameters
     ----------
     name : str
+        The file's name.
     puts, deletes : int
+        How many keys are written, and how many deleted.
     partial : int
-        Rows that lack columns.
+        How many rows lack columns.
     """
 
     name: str
@@ -126,7 +131,7 @@ class MergeFile:
 
 
 def merge_schema(schema: pa.Schema, keys: Iterable[pa.Field]) -> pa.Schema:
-    """The columns of the files of `MergeSink`: the table's, and the action."""
+    """The columns of the files of `MergeSink`: the table's, and what to do with the row."""
     pa = import_pyarrow()
     names = pa.list_(pa.field("element", pa.string()))
     bases = [pa.field(f"{BASE}{i}", one.type) for i, one in enumerate(keys)]
@@ -135,14 +140,16 @@ def merge_schema(schema: pa.Schema, keys: Iterable[pa.Field]) -> pa.Schema:
 
 @dataclass(frozen=True)
 class MergeSink:
-    """Writes what became of keys for a MERGE of Spark's; pickled to the workers.
+    """Writes folded changes for Spark's MERGE; pickled to the workers.
 
     Parameters
     ----------
     folded, schema : pyarrow.Schema
-        Schemas of the folded images and of the table.
+        The schemas of the folded images and of the table.
     keys : tuple of str
+        The names of the key's columns.
     workspace : Folder
+        The directory for temporary files.
     """
 
     folded: pa.Schema
@@ -151,7 +158,7 @@ class MergeSink:
     workspace: Folder
 
     def __call__(self, folded: Folded) -> MergeFile:
-        """Write."""
+        """Write the results of some keys."""
         import pyarrow.compute as pc
 
         pa = import_pyarrow()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_NOTE = '{"app_id"'  # how what we say in a commit begins
+_NOTE = '{"app_id"'  # the beginning of what is recorded in a commit
 _SOURCE = "__binlog_changes_"
 _THERE = "__there"
 _NO_BASE = (
@@ -95,17 +95,17 @@ class SparkTarget:
         if not self._exists:
             return None
         if self._using == "delta":
-            told = self._spark.sql(f"DESCRIBE HISTORY {self._table}").select("userMetadata").collect()
+            texts = self._spark.sql(f"DESCRIBE HISTORY {self._table}").select("userMetadata").collect()
         elif self._using == "iceberg":
             kept = f"SELECT summary['binlog-applied'] FROM {self._table}.snapshots"
-            told = self._spark.sql(kept).collect()
+            texts = self._spark.sql(kept).collect()
         else:
             raise ValueError(f"app_id and batch_id: {self._using} cannot record them in a commit")
-        notes = [json.loads(text) for (text,) in told if text is not None and text.startswith(_NOTE)]
+        notes = [json.loads(text) for (text,) in texts if text is not None and text.startswith(_NOTE)]
         return max((int(one["batch_id"]) for one in notes if one["app_id"] == app_id), default=None)
 
     def fits(self, check: Check, jobs: Jobs) -> bool:
-        """Whether a new type leaves the table's own values of a column alone; Spark reads them."""
+        """Whether a new type does not change the values of a column in the table; Spark reads them."""
 
         def look(batches: Iterable[pa.RecordBatch]) -> bool:
             return all(fits(check, batch.column(0)) for batch in batches)
@@ -117,7 +117,7 @@ class SparkTarget:
         self._fit_columns(schema)
         if not isinstance(changes.jobs, Here):
             return self._merge(changes, self.columns, changes.stager.place)
-        with self.place.workspace() as place:  # Spark is to read the files
+        with self.place.workspace() as place:  # Spark reads the files, so they cannot be in memory
             return self._merge(changes, self.columns, place)
 
     def _merge(self, changes: Changes, own: pa.Schema, workspace: Folder) -> tuple[int, int]:
@@ -152,13 +152,13 @@ class SparkTarget:
                 self._spark.sql("\n".join(statement))
         finally:
             self._spark.catalog.dropTempView(view)
-            self._given.catalog.refreshTable(self._table)  # a catalog may keep what it has read
+            self._given.catalog.refreshTable(self._table)  # a catalog may cache what it has read
         return puts, deletes
 
     def _source(
         self, sunk: Sequence[MergeFile], workspace: Folder, changes: Changes, own: pa.Schema
     ) -> DataFrame:
-        """The folded changes; rows that lack columns have them from the table's rows."""
+        """The folded changes; columns that rows lack are taken from the table's rows."""
         from pyspark.sql import functions as F
 
         fields = merge_schema(own, [own.field(name) for name in changes.keys])
@@ -198,7 +198,7 @@ class SparkTarget:
         return F.expr(self._expression(value, own.field(name).type))
 
     def _fit_columns(self, schema: pa.Schema) -> None:
-        """Make the table, add its columns, widen its types."""
+        """Create the table, or add columns and widen types."""
         types = {field.name: field.dataType.simpleString() for field in spark_schema(schema)}
         if not self._exists:
             columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in types.items())
@@ -216,15 +216,15 @@ class SparkTarget:
 
     @contextmanager
     def _noted(self, app: tuple[str, int] | None) -> Iterator[None]:
-        """The commit made inside says which batch it is."""
+        """Have the commit that is made inside record its application and batch."""
         conf = {}
         if app is not None:
-            told = json.dumps({"app_id": app[0], "batch_id": app[1]})
+            note = json.dumps({"app_id": app[0], "batch_id": app[1]})
             conf = {
-                f"{_DELTA_CONF}.commitInfo.userMetadata": told,
+                f"{_DELTA_CONF}.commitInfo.userMetadata": note,
                 f"{_DELTA_CONF}.write.txnAppId": app[0],
                 f"{_DELTA_CONF}.write.txnVersion": str(app[1]),
-                _ICEBERG_CONF: told,
+                _ICEBERG_CONF: note,
             }
         for name, value in conf.items():
             self._spark.conf.set(name, value)

@@ -1,7 +1,7 @@
 """The first step of an apply, on the workers: row images into files, in buckets by a hash of their keys.
 
-An update whose key stays becomes one image here. One whose key changes becomes two, GONE and CAME, which may
-go to different buckets. An image takes what it lacks from the one before the update.
+An update that keeps its key becomes one image here. One that changes it becomes two, GONE and CAME, which may
+go to different buckets. A postimage takes the columns that it lacks from its preimage.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ class AppliedStatement(NamedTuple):
     Parameters
     ----------
     version, ordinal : int
-        Its place.
+        Its place among the changes.
     kind, sql : str
+        What it does, see `TableStatement`, and its text.
     """
 
     version: int
@@ -59,18 +60,19 @@ class Staged:
     Parameters
     ----------
     images : int
-        Row images and statements that it was given.
+        The number of row images and statements that it was given.
     files : list of (str, list of int, list of int)
-        Name of each file, and of each of its record batches the bucket and the bytes.
+        The name of each file, and for each of its record batches the bucket and the bytes.
     statements : list of AppliedStatement
+        The statements among the changes.
     unreadable : bool
-        There was an event that cannot be read.
+        Whether there was an event that cannot be read.
     torn : bool
-        There is half an update.
+        Whether one of an update's two images was missing.
     partial : bool
-        There are images that lack columns.
+        Whether there are images that lack columns.
     moved : list of ndarray, shape (n, 2), uint64
-        Hashes of old and new key of partial images whose key changed.
+        Hashes of the old and the new key, for partial images whose key changed.
     """
 
     images: int = 0
@@ -89,11 +91,13 @@ class RowImages:
     Parameters
     ----------
     columns : list of pyarrow.Array
+        The values, one array for each column.
     version, ordinal : ndarray, shape (n,), int64
+        Their places among the changes.
     op : ndarray, shape (n,), uint8
         INSERT, PUT, DELETE, GONE or CAME.
     lacks : ndarray, shape (n, columns), bool, or None
-        Columns that an image does not have; None: all are whole.
+        Columns that an image does not have; None: all images are complete.
     """
 
     columns: list[Any]
@@ -106,21 +110,21 @@ class RowImages:
         return len(self.op)
 
     def take(self, rows: NDArray[np.int64]) -> RowImages:
-        """Some of them."""
+        """Some of the images, by their indices."""
         places = import_pyarrow().array(rows)
         lacks = None if self.lacks is None else self.lacks[rows]
         columns = [column.take(places) for column in self.columns]
         return RowImages(columns, self.version[rows], self.ordinal[rows], self.op[rows], lacks)
 
     def order(self) -> NDArray[np.int64] | None:
-        """Their places in the order of the changes; None: they are in order."""
+        """The indices that sort them into the order of the changes; None if they are in order."""
         later = self.version[1:] > self.version[:-1]
         if (later | ((self.version[1:] == self.version[:-1]) & (self.ordinal[1:] > self.ordinal[:-1]))).all():
             return None
         return np.lexsort((self.ordinal, self.version))
 
     def sorted(self) -> RowImages:
-        """In the order of the changes."""
+        """The images in the order of the changes."""
         order = self.order()
         return self if order is None else self.take(order)
 
@@ -136,11 +140,13 @@ class Stager:
     schema : pyarrow.Schema
         The table's columns: those of the changes, then `extra` more that none of them has.
     keys : tuple of int
-        Places of the key's columns in `schema`.
+        The indices of the key's columns in `schema`.
     extra : int
+        How many columns of `schema` no change has.
     buckets : int
+        How many buckets there are.
     labels : (ndarray, ndarray) or None
-        Sorted hashes of keys, and the hashes that choose their buckets instead.
+        Sorted hashes of keys, and the labels that determine their buckets instead.
     """
 
     place: Folder
@@ -151,7 +157,7 @@ class Stager:
     labels: tuple[NDArray[np.uint64], NDArray[np.uint64]] | None = field(default=None, repr=False)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Staged:
-        """Stage the changes of a partition, which come in their order.
+        """Stage the changes of a partition, which are in order.
 
         Raises
         ------
@@ -189,7 +195,7 @@ class Stager:
     def _stage(self, chunk: pa.Table, writer: _Writer) -> None:
         staged = writer.staged
         staged.images += chunk.num_rows
-        types, version, ordinal = self._told(chunk, staged)
+        types, version, ordinal = self._places(chunk, staged)
         before = np.flatnonzero(types == 1)
         after = np.minimum(before + 1, len(types) - 1)
         paired = (types[after] == 2) & (version[after] == version[before])
@@ -208,7 +214,7 @@ class Stager:
                 names = ", ".join(self.schema.names[j] for j in self.keys)
                 raise ValueError(f"the key {names} is null or not in a row image: name other keys")
         moves = self._moves(columns, before)
-        op = np.array([INSERT, 0, PUT, DELETE, 0], np.uint8)[types]  # the last is of what is not an image
+        op = np.array([INSERT, 0, PUT, DELETE, 0], np.uint8)[types]  # the last is for what is not an image
         op[before[moves]], op[before[moves] + 1] = GONE, CAME
         images = RowImages(columns, version, ordinal, op, lacks)
         if lacks is not None and moves.any():
@@ -223,10 +229,10 @@ class Stager:
             images = replace(images, lacks=None)
         writer.write(images.take(np.flatnonzero(kept)) if not kept.all() else images)
 
-    def _told(
+    def _places(
         self, chunk: pa.Table, staged: Staged
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Number of each image's type (-1: of a statement), version and ordinal."""
+        """For each row the number of its type (-1: not an image), version and ordinal; notes statements."""
         import pyarrow.compute as pc
 
         pa = import_pyarrow()
@@ -263,7 +269,7 @@ class Stager:
         return columns
 
     def _lacks(self, chunk: pa.Table, types: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-        """Which columns an image does not have."""
+        """The columns that each image lacks; None if all are complete."""
         import pyarrow.compute as pc
 
         pa = import_pyarrow()
@@ -282,7 +288,7 @@ class Stager:
         return lacks
 
     def _moves(self, columns: list[pa.Array], before: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """For each update, whether it changes the key."""
+        """Whether each update changes the key."""
         import pyarrow.compute as pc
 
         pa = import_pyarrow()
@@ -295,7 +301,7 @@ class Stager:
         return moves
 
     def _last_of_keys(self, images: RowImages, types: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """The last image of each key here, which is enough if images are complete."""
+        """Mark the last image of each key, which is enough if images are complete."""
         kept = np.ones(len(images), np.bool_)
         if (types < 0).any() or images.order() is not None:  # between statements each image may count
             return kept
@@ -308,7 +314,7 @@ class Stager:
         began[codes[op == INSERT]] = rows[op == INSERT]
         came[codes[op > PUT]] = rows[op > PUT]
         inserted = last[(images.op[last] == PUT) & (began > came)]
-        images.op[inserted] = INSERT  # what it lacks when columns are added is not in the target
+        images.op[inserted] = INSERT  # columns that an ALTER adds to it are not in the target
         kept[:] = False
         kept[last] = True
         return kept
@@ -317,7 +323,7 @@ class Stager:
 def _completed(
     columns: list[pa.Array], lacks: NDArray[np.bool_], before: NDArray[np.int64]
 ) -> list[pa.Array]:
-    """A postimage, completed with columns that only the preimage has."""
+    """The columns, where postimages got what they lack from their preimages."""
     pa = import_pyarrow()
     found = []
     for j, column in enumerate(columns):
@@ -354,7 +360,7 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 class _Writer:
-    """Writes the file of one task, made with its first images."""
+    """Writes the file of one task, which the first images create."""
 
     def __init__(self, stager: Stager) -> None:
         self.staged = Staged()

@@ -1,4 +1,4 @@
-"""Effects of statements among changes on the rows before them, decided by the driver before folding."""
+"""The effects of statements on the rows before them, determined by the driver before changes are folded."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ Position = tuple[int, int]  # version and ordinal
 
 
 class ApplyStopped(BinlogError):
-    """A logged statement changes the table in a way that cannot be applied; nothing of the batch was."""
+    """A logged statement changes the table in a way that cannot be applied, so the batch was not applied."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How statements are taken.
+    """How statements are handled.
 
     Parameters
     ----------
     keys : tuple of str
-        Columns that distinguish rows.
+        The names of the key's columns.
     on_alter : "apply", "ignore" or "stop"
+        As for `apply_changes`.
     on_drop : "stop" or "empty"
+        As for `apply_changes`.
     types : mapping of name to pyarrow.DataType
-        The table's columns, as far as batch and target know them.
+        The columns of the table, in the batch and the target.
     target_has_rows : callable
-        Whether there is something to lose; called at a DROP alone, for it takes a look at the table.
+        Whether the target has rows; called only at a DROP, since it reads the table's state.
     """
 
     keys: tuple[str, ...]
@@ -52,7 +54,7 @@ class Altered(NamedTuple):
     Parameters
     ----------
     place : (int, int)
-        Where it stands among the changes.
+        Its place among the changes.
     values : dict of name to From or a value
         See `Alteration`.
     defaults : dict of name to value
@@ -66,19 +68,20 @@ class Altered(NamedTuple):
 
 @dataclass(frozen=True)
 class Effects:
-    """What some statements do, in all.
+    """The effects of some statements together.
 
     Parameters
     ----------
     cleared : (int, int) or None
-        The last that emptied the table: what comes before is gone, in the target too.
+        The place of the last one that emptied the table: earlier rows are gone, in the target too.
     altered : tuple of Altered
+        The effects of each ALTER TABLE on images before it.
     values : dict of name to From or a value
         Columns that change in the target's rows; a `From` names the source column.
     types : dict of name to pyarrow.DataType
-        Types of columns that were added or have another type.
+        The types of columns that were added or got another type.
     checks : tuple of Check
-        Checks of the target's own columns; they hold where all values stay as they are.
+        Checks of the target's columns, which hold if none of the values would change.
     """
 
     cleared: Position | None = None
@@ -88,11 +91,11 @@ class Effects:
     checks: tuple[Check, ...] = ()
 
     def clear(self, place: Position) -> Effects:
-        """No earlier rows are left."""
+        """The effects with a statement that empties the table."""
         return replace(self, cleared=place, values={}, checks=())
 
     def alter(self, place: Position, change: Alteration) -> Effects:
-        """The existing rows change their columns."""
+        """The effects with a statement that changes columns of existing rows."""
         values = dict(self.values)
         for name, value in change.values.items():
             source = value.column if isinstance(value, From) else None
@@ -186,4 +189,4 @@ def _words(sql: str) -> list[str]:
     try:
         return [token.text.upper() for token in next(tokenize_statements(sql), ())]
     except SchemaError:
-        return []  # such a statement is unknown, and stops
+        return []  # it is an unknown statement, which stops the apply

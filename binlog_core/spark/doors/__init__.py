@@ -1,1 +1,1 @@
-"""The ways into Spark: the data source with its streams, DataFrames, the export."""
+"""Spark's interfaces: the data source with its streams, DataFrames, the export."""

@@ -1,4 +1,4 @@
-"""From a part of a log to record batches of a DataFrame's schema: what every door into Spark calls."""
+"""From a part of a log to record batches of a DataFrame's schema, for every interface of Spark."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 def infer_schema(paths: Iterable[str], options: SourceOptions) -> pa.Schema:
-    """The schema of a DataFrame that the user gave none for.
+    """The schema of a DataFrame for which the user gave none.
 
     Raises
     ------
     BinlogError
-        There are no such logs, or none has the table; see `find_definitions`.
+        The logs do not exist, or none has the table; see `find_definitions`.
     """
     pa = import_pyarrow()
     paths = list(paths)
@@ -72,12 +72,12 @@ def infer_schema(paths: Iterable[str], options: SourceOptions) -> pa.Schema:
 
 
 def check_types(schema: pa.Schema, options: SourceOptions) -> None:
-    """Refuse a schema of the user's in which a column of ours has another type.
+    """Refuse a schema given by the user in which a change column has another type.
 
     Raises
     ------
     SchemaError
-        It does, or without option table it has a column that is not ours.
+        A change column has another type, or without option table there is another column.
     """
     if options.table is None:
         types = {field.name: field.type for field in all_tables_schema(documents=options.documents)}
@@ -96,22 +96,25 @@ def check_types(schema: pa.Schema, options: SourceOptions) -> None:
 def check_columns(
     schema: pa.Schema, paths: Iterable[str], options: SourceOptions, *, growing: bool = False
 ) -> None:
-    """Refuse a schema of the user's with columns that the logs do not have.
+    """Refuse a schema given by the user with columns that the logs do not have.
 
     Parameters
     ----------
     schema : pyarrow.Schema
+        The schema.
     paths : iterable of str
+        The logs.
     options : SourceOptions
+        The options of the source.
     growing : bool
-        Rows of the table may be still to come: nothing is refused where there are none.
+        Whether rows of the table may still come: then nothing is refused if there are none yet.
 
     Raises
     ------
     SchemaError
-        A column that no definition has.
+        No definition has a column of the schema.
     ConditionError
-        ``where`` is about such a column, or a value that is not of its type.
+        ``where`` names such a column, or has a value that does not fit its column.
     """
     paths = list(paths)
     if options.table is not None and options.where is not None:
@@ -134,7 +137,7 @@ def check_columns(
 
 
 def _check_condition(found: Found, paths: Iterable[str], options: SourceOptions) -> None:
-    """Refuse a condition that fits no definition of the table: parts without one would not notice."""
+    """Refuse a condition that fits no definition of the table: a worker knows only those in its part."""
     if options.where is None:
         return
     misfit: ConditionError | None = None
@@ -163,11 +166,13 @@ class ChangeReader:
     Parameters
     ----------
     options : SourceOptions
+        The options of the source.
     reading : ReadOptions
+        How splits are read.
     schema : pyarrow.Schema
-        Schema of the DataFrame.
+        The schema of the DataFrame.
     projected : bool
-        The user gave it.
+        Whether the user gave the schema.
     """
 
     options: SourceOptions
@@ -177,7 +182,7 @@ class ChangeReader:
 
     @classmethod
     def of(cls, options: SourceOptions, schema: pa.Schema, *, projected: bool) -> ChangeReader:
-        """Determine what to decode for a schema."""
+        """The reader for a schema, which decodes only what this needs."""
         columns = None
         names = {name.lower() for name in schema.names}
         if options.table is not None and projected and RESCUED not in names:
@@ -192,10 +197,10 @@ class ChangeReader:
         return cls(options, reading, schema, projected)
 
     def pushed(self, predicates: Iterable[Predicate]) -> ChangeReader:
-        """One that may leave out rows for which some predicates do not hold."""
+        """The reader that may leave out rows for which some predicates do not hold."""
         options, found = self.options, tuple(predicates)
-        # A condition is of whole changes, and could hold for the other image; statements are numbered with
-        # all rows; what is not text in the log is here.
+        # A condition is about whole changes, and may hold for the other image of an update; statements are
+        # numbered together with all rows; and bytes that are not valid text are replaced only here.
         if not found or options.table is None or options.where is not None or options.ddl != "ignore":
             return self
         if options.text_errors == "replace":
@@ -203,7 +208,7 @@ class ChangeReader:
         return replace(self, reading=replace(self.reading, pushed=PushedFilters(found)))
 
     def wanted(self, parts: list[Part]) -> list[Part]:
-        """Without the splits in which, by the indexes beside the logs, nothing has to be read."""
+        """The parts without those of which the indexes beside the logs show that nothing matches."""
         reading = self.reading
         if reading.statements or not reading.index or not selection_of(reading, Split("")).narrows:
             return parts
@@ -230,7 +235,7 @@ class ChangeReader:
         reading = self.reading
         if part.definitions is not None:
             reading = replace(reading, schema=part.definitions)
-        indexed = reading.index and part.definitions is None  # which is another one at each place
+        indexed = reading.index and part.definitions is None  # with it, definitions depend on the place
         reader = SplitRows(part.split, reading, exact=part.exact, prepared=part.prepared, indexed=indexed)
         try:
             with warnings.catch_warnings():

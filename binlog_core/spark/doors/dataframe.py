@@ -11,7 +11,7 @@ from ...errors import SchemaError
 from ...splits import DEFAULT_SPLIT_SIZE, plan_splits
 from ..options import SourceKeywords, SourceOptions
 from ..plan.parts import Part, plan_parts
-from ..rows.fit import SPECIAL, own_names
+from ..rows.fit import SPECIAL, places_by_name
 from ..rows.types import arrow_schema, import_pyarrow, spark_schema
 from ..workers import runner
 from .changes import ChangeReader, check_columns, check_types, infer_schema
@@ -94,7 +94,7 @@ def _reading(
 
 def _projected(schema: pa.Schema, columns: Sequence[str], table: str | None) -> pa.Schema:
     pa = import_pyarrow()
-    places = own_names(schema.names)
+    places = places_by_name(schema.names)
     wanted = []
     for name in columns:
         place = places.get(name, places.get(name.lower()))

@@ -41,7 +41,7 @@ class BinlogDataSource(DataSource):
         return "binlog"
 
     def schema(self) -> StructType:
-        """The schema, where the user gives none.
+        """The schema, if the user gives none.
 
         Raises
         ------
@@ -51,7 +51,7 @@ class BinlogDataSource(DataSource):
         paths = paths_of(self.options)
         bring_up_to_date(self._parsed, paths)
         schema = spark_schema(infer_schema(paths, self._parsed))
-        self._inferred = True  # goes with the source, which Spark pickles, to reader()
+        self._inferred = True  # Spark pickles the source with it, and then calls reader()
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -69,7 +69,7 @@ class BinlogDataSource(DataSource):
         Raises
         ------
         BinlogError
-            Spark is older than 4.2, which does not say to a source where its stream is.
+            Spark is older than 4.2, and does not tell a source where its stream is.
         """
         try:
             from .streaming import BinlogStreamReader
@@ -90,7 +90,9 @@ class BinlogReader(DataSourceReader):
     Parameters
     ----------
     changes : ChangeReader
+        Reads the parts.
     paths : list of str
+        The logs.
     """
 
     def __init__(self, changes: ChangeReader, paths: list[str]) -> None:
@@ -98,11 +100,11 @@ class BinlogReader(DataSourceReader):
         self._paths = paths
 
     def partitions(self) -> list[InputPartition]:
-        """One for each part."""
+        """One partition for each part."""
         return [LogPartition(part) for part in self._parts()]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of a part; None, which Spark makes of no partition, has none."""
+        """The rows of a part; no rows for None, which Spark passes if there are no partitions."""
         if isinstance(partition, LogPartition):
             yield from self._changes.read(partition.part)
 
@@ -119,7 +121,7 @@ class PruningReader(BinlogReader):
 
     # Spark refuses a reader that has this method while spark.sql.python.filterPushdown.enabled is false.
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
-        """Note bounds and conditions; give all filters back."""
+        """Note bounds and conditions, and return all filters, so that Spark applies them too."""
         found = []
         for one in filters:
             if getattr(one, "attribute", None) == ("_commit_version",):

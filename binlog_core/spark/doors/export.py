@@ -146,8 +146,8 @@ def export_logs(
         splits, exact = resuming.begin(splits)
         done = resuming.done(splits)
         if not splits:
-            told = resuming.measure(plan_splits(logs, storage_options=options.storage_options))
-            return ExportResult(place, told.id, [], [], time.perf_counter() - began, state=told)
+            known = resuming.measure(plan_splits(logs, storage_options=options.storage_options))
+            return ExportResult(place, known.id, [], [], time.perf_counter() - began, state=known)
         run = resuming.state.run_id
         if format == "parquet":
             place = f"{place.rstrip('/')}/{resuming.state.run_name}"

@@ -27,7 +27,7 @@ _OPPOSITES = {"=": "<>", "in": "not in"}
 
 
 def pushed_predicate(one: Filter, options: SourceOptions) -> Predicate | None:
-    """A filter's condition on a row; None if it cannot be known without its DataFrame.
+    """A filter's condition on a row; None if the loop cannot test it.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def pushed_predicate(one: Filter, options: SourceOptions) -> Predicate | None:
     if op is None or len(attribute) != 1 or None in values or not values:
         return None
     if negated:
-        if kind == "EqualNullSafe" or op not in _OPPOSITES:  # whose negation is true for NULL, too
+        if kind == "EqualNullSafe" or op not in _OPPOSITES:  # their negation is true for NULL too
             return None
         op = _OPPOSITES[op]
     (name,) = attribute

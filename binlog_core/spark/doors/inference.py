@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ...events import QueryEvent
 
-_NAMES_TOLD = 10
+_MOST_NAMES = 10
 _GROUPS_LOOKED_AT = 256
 
 
@@ -39,9 +39,9 @@ class Found:
     Parameters
     ----------
     definitions : list of Table
-        Distinct, in the order of the logs.
+        The distinct definitions, in the order of the logs.
     partial : bool
-        One of the first row images lacks columns.
+        Whether one of the first row images lacks columns.
     """
 
     definitions: list[Table]
@@ -49,17 +49,17 @@ class Found:
 
     @property
     def primary_key(self) -> tuple[str, ...] | None:
-        """That of the last definition that has one."""
-        told = [table.primary_key for table in self.definitions if table.primary_key]
-        return told[-1] if told else None
+        """The primary key in the last definition that has one."""
+        keys = [table.primary_key for table in self.definitions if table.primary_key]
+        return keys[-1] if keys else None
 
     def fields(self) -> list[pa.Field]:
-        """Names and types of all definitions; a type is the widest.
+        """The columns of all definitions, each with its widest type.
 
         Raises
         ------
         SchemaError
-            A column has types that do not go together.
+            A column has types of which none holds the values of the others.
         """
         pa = import_pyarrow()
         types: dict[str, Any] = {}
@@ -81,7 +81,7 @@ class Found:
 
 
 class _Watched(Selection):
-    """A selection that notes which tables there are."""
+    """A selection that notes the names of all tables."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -93,7 +93,7 @@ class _Watched(Selection):
 
 
 class _Watcher(Definitions):
-    """Notes the definitions that rows come under."""
+    """Notes the definitions that rows have."""
 
     def __init__(self, inner: Definitions | None) -> None:
         self.inner = inner
@@ -131,16 +131,18 @@ def find_definitions(
     Parameters
     ----------
     paths : iterable of str
+        The logs.
     options : SourceOptions
+        The options of the source.
     every : bool
-        All of them, which means reading all logs; otherwise the first.
+        Find all definitions, which means reading all logs; otherwise only the first one.
     required : bool
-        That no log has rows of the table is an error.
+        Raise an error if no log has rows of the table.
 
     Raises
     ------
     SchemaError
-        No log has rows of the table; their columns have no names; they cannot be decoded.
+        No log has rows of the table, their columns have no names, or they cannot be decoded.
     """
     logs, first = _logs_of(paths, options)
     search = _Search(options, every=every)
@@ -149,8 +151,8 @@ def find_definitions(
             break
     if required and not search.watcher.seen:
         names = sorted(search.others)
-        known = f"; they have rows of {', '.join(names[:_NAMES_TOLD])}" if names else ""
-        more = " and others" if len(names) > _NAMES_TOLD else ""
+        known = f"; they have rows of {', '.join(names[:_MOST_NAMES])}" if names else ""
+        more = " and others" if len(names) > _MOST_NAMES else ""
         raise SchemaError(
             f"no rows of this table in {len(logs) - first} logs{known}{more}", table=options.table
         )
@@ -164,7 +166,7 @@ def _logs_of(paths: Iterable[str], options: SourceOptions) -> tuple[list[Split],
         return logs, 0
     try:
         return logs, index_of(logs, options.start_offset[0])
-    except BinlogError:  # purged: who begins there says so, and the checkpoint of a stream may be further
+    except BinlogError:  # purged: reading from it reports that, and a stream's checkpoint may be further on
         return logs, 0
 
 
@@ -186,7 +188,7 @@ class _Search:
         self._partial = False
 
     def read(self, log: Split, *, rows: bool = True) -> bool:
-        """Whether enough was seen; without `rows` only the statements of a log are followed."""
+        """Read a log, or only its statements without `rows`; True if no further log is needed."""
         if not rows and not self._options.follows:
             return False
         groups = self._rows_of(log, self._reading.tables if rows else ())
@@ -217,9 +219,9 @@ class _Search:
         return Found(self.watcher.seen if self._every else self.watcher.seen[:1], self._partial)
 
     def _rows_of(self, log: Split, tables: tuple[str, ...] | None) -> Iterator[tuple[bool, bool]]:
-        """For each group of rows whether an image is partial, and whether there is one that could be."""
+        """For each group, whether a row image is partial, and whether it has images that could be."""
         options = self._options
-        selection = _Watched(tables=tables, columns={"*": ()})  # no value is looked at
+        selection = _Watched(tables=tables, columns={"*": ()})  # no value is decoded
         file = options.access.file(log.path)
         with file.open() as source, closing(Indexes()) as indexes:
             decoder = LogDecoder(

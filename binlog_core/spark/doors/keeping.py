@@ -1,7 +1,7 @@
 """``option("server", …)``: the driver keeps the archive that a query reads, as `binlog_core.archive` does.
 
-What is copied is on disk before anybody reads it, so whatever ends the query or this process, the next one
-continues where the archive stands.
+Logs are read only after they were copied to disk: whatever ends the query or this process, the next one
+continues where the archive ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...archive.files import locked
 from ...errors import ArchiveError, BinlogError
 from ..options import SourceOptions
 
-_PATIENCE = 20.0  # seconds for the process of the query before, which may be about to end
+_PATIENCE = 20.0  # seconds to wait for the process of an earlier query, which may be about to end
 _PAUSE = 0.2
 _ENDING = 30.0
 
@@ -37,7 +37,7 @@ class ArchiveKeeper:
     Raises
     ------
     ValueError
-        It is not one directory.
+        The paths are not one directory or URL.
     """
 
     def __init__(self, options: SourceOptions, paths: Sequence[str]) -> None:
@@ -61,13 +61,13 @@ class ArchiveKeeper:
         Raises
         ------
         BinlogError
-            As of `binlog_core.archive.archive`.
+            As for `binlog_core.archive.archive`.
         """
         self._wait_for_another()
         archive(self._server, self._folder, until="now", stop=self._stop, **self._settings)
 
     def begin(self) -> None:
-        """See that there is something to read."""
+        """Make sure that there is something to read: copy the logs if there is no archive yet."""
         try:
             resolve(self._folder, storage_options=self._settings["storage_options"])
         except BinlogError:  # nothing is there yet
@@ -79,7 +79,7 @@ class ArchiveKeeper:
         Raises
         ------
         BinlogError
-            The thread has ended, with this error.
+            The error with which the thread has ended.
         """
         if self._failed is not None:
             raise self._failed
@@ -120,7 +120,7 @@ def bring_up_to_date(options: SourceOptions, paths: Sequence[str]) -> None:
     Raises
     ------
     BinlogError, ValueError
-        As of `ArchiveKeeper`.
+        As for `ArchiveKeeper`.
     """
     if options.server is not None:
         ArchiveKeeper(options, paths).up_to_now()

@@ -1,4 +1,4 @@
-"""What Spark hands to one task of the data source."""
+"""The partitions that Spark hands to the tasks of the data source."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """An export that continues where the last one stopped: a file records what it has done and is doing.
 
-A run is planned up to the last transaction boundary there is, the plan is written down, then the run, then
-that it is done. A run that was killed is done again with the same plan under the same name, and an output
-takes a run of one name once.
+A run is planned up to the last transaction boundary in the logs. The plan is saved, then the run is written,
+and then it is saved as done. A run that was killed is repeated with the same plan under the same name, and an
+output takes a run of one name only once.
 """
 
 from __future__ import annotations
@@ -38,23 +38,24 @@ class Resuming:
     Parameters
     ----------
     path : str
-        Path or URL.
+        The path or URL of the file.
     output : str
+        The directory or URL of the export.
     access : Access
-        How the logs are read.
+        How the logs are opened.
     storage_options : dict or None
-        Of `path`.
+        Options for the store of `path`.
 
     Raises
     ------
     BinlogError
-        The file is of another output, or not one that this wrote.
+        The file belongs to another output, or was not written by an export.
     """
 
     def __init__(
         self, path: str, output: str, access: Access, storage_options: dict[str, Any] | None = None
     ) -> None:
-        self._told = path
+        self._name = path
         self._filesystem, self._path = open_filesystem(path, storage_options if is_url(path) else None)
         self._access = access
         self.state = self._load() or ExportState(output)
@@ -69,26 +70,26 @@ class Resuming:
         try:
             if self._filesystem.get_file_info(self._path).type is FileType.NotFound:
                 return None
-            told = load_json(self._filesystem, self._path)
-            if told.pop("format") != _FORMAT:
+            found = load_json(self._filesystem, self._path)
+            if found.pop("format") != _FORMAT:
                 raise ValueError("another format")
-            return ExportState(**told)
+            return ExportState(**found)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise BinlogError(f"not a state of an export: {error}", path=self._told) from error
+            raise BinlogError(f"not a state of an export: {error}", path=self._name) from error
 
     def _save(self) -> None:
-        """Write the file; it is the old or the new one whenever this is killed."""
+        """Write the file; if this is killed, it is either the old or the new one."""
         self.state.updated = time.time()
         data = json.dumps({"format": _FORMAT, **asdict(self.state)}, indent=1).encode()
         try:
-            if is_url(self._told):  # an object appears whole
+            if is_url(self._name):  # an object appears whole
                 with self._filesystem.open_output_stream(self._path) as sink:
                     sink.write(data)
                 return
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
             put(Files(), self._path, data)
         except OSError as error:
-            raise BinlogError(f"the state cannot be written: {error}", path=self._told) from error
+            raise BinlogError(f"the state cannot be written: {error}", path=self._name) from error
 
     def begin(self, splits: Sequence[Split]) -> tuple[list[Split], frozenset[int]]:
         """The splits of the next run, and which of them are read between exact positions.
@@ -96,7 +97,7 @@ class Resuming:
         Parameters
         ----------
         splits : sequence of Split
-            The splits of all logs there are now.
+            The splits of all present logs.
 
         Raises
         ------
@@ -135,7 +136,7 @@ class Resuming:
             if end is not None and start >= end:
                 continue
             taken = replace(split, start=start, end=end, index=len(found))
-            if begins and start == state.position:  # a transaction begins there, or nothing does
+            if begins and start == state.position:  # if anything begins there, it is a transaction
                 taken = replace(taken, anchor=start, trusted=True)
             if not taken.whole and split.whole and not self._splittable(split):
                 exact.add(taken.index)
@@ -143,7 +144,7 @@ class Resuming:
         return found, frozenset(exact)
 
     def done(self, splits: Sequence[Split]) -> list[SplitResult]:
-        """What earlier runs read of the log in which a run's splits begin."""
+        """The result of earlier runs for the log in which a run's splits begin."""
         if not splits or splits[0].start <= FIRST_EVENT:
             return []
         before = replace(splits[0], start=0, end=splits[0].start, anchor=None, trusted=False)
@@ -154,7 +155,7 @@ class Resuming:
             return source.splittable
 
     def _end(self, logs: list[Split], first: int) -> tuple[int, int, str | None]:
-        """The last boundary there is."""
+        """The last transaction boundary in the logs: log, position and GTIDs."""
         for i in range(len(logs) - 1, first - 1, -1):
             start = self.state.position if i == first else 0
             with self._access.file(logs[i].path).open() as source:
@@ -172,7 +173,7 @@ class Resuming:
         return first, self.state.position, self.state.gtids
 
     def finish(self, tables: Sequence[TableResult], splits: Sequence[WrittenSplit]) -> None:
-        """Note that the run is done."""
+        """Save that the run is done."""
         state = self.state
         for table in tables:
             known = state.rows.setdefault(full_name(table.database, table.table), {})
@@ -203,7 +204,7 @@ class Resuming:
 
 
 def gtids_behind(there: str | None, done: str | None) -> int | None:
-    """How many transactions are not yet exported; None if the logs do not show it."""
+    """How many transactions are not yet exported; None if the logs have no GTIDs."""
     if there is None:
         return None
     more: Any = parse_gtid_set(there)

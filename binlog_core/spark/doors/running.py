@@ -1,4 +1,4 @@
-"""The jobs of an export: splits written, again where seams do not fit, and how far that is."""
+"""The jobs of an export: they write splits, repeat those whose seams do not fit, and report progress."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Progress:
 
 
 def counter(session: SparkSession) -> Accumulator[tuple[int, int, int]] | None:
-    """Sums of (splits, bytes of the logs, rows) that workers add to; None in Spark Connect."""
+    """Sums (splits, bytes of logs, rows) that the workers add to; None in Spark Connect, which has none."""
     if not hasattr(session, "sparkContext"):
         return None
     from pyspark import AccumulatorParam
@@ -70,7 +70,7 @@ def run_splits(
     progress: Callable[[Progress], None] | None,
     done: list[SplitResult],
 ) -> tuple[list[WrittenSplit], int]:
-    """The results of all splits, and how many were read again; `done`: earlier results."""
+    """Write splits; their results, and how many were read again. `done`: results of earlier runs."""
     if not hasattr(session, "sparkContext"):
         return _run_connected(session, writer, splits, progress, done)
     context = session.sparkContext
@@ -95,7 +95,7 @@ def run_splits(
             watcher.join()
         for name, value in users.items():
             context.setLocalProperty(name, value)  # type: ignore[arg-type]
-    return _told_all(found, progress), reread
+    return _results(found, progress), reread
 
 
 def _run_connected(
@@ -113,13 +113,13 @@ def _run_connected(
         splits,
         done,
     )
-    return _told_all(found, progress), reread
+    return _results(found, progress), reread
 
 
 def _rounds(
     write: Callable[[list[Split]], list[WrittenSplit]], splits: list[Split], done: list[SplitResult]
 ) -> tuple[dict[int, WrittenSplit], int]:
-    """Write splits, and again those whose seams do not fit, until all do; and how many that were."""
+    """Write splits, and repeat those whose seams do not fit until all do; how many were repeated."""
     found: dict[int, WrittenSplit] = {}
     reread, todo = 0, splits
     while todo:
@@ -129,7 +129,7 @@ def _rounds(
     return found, reread
 
 
-def _told_all(
+def _results(
     found: dict[int, WrittenSplit], progress: Callable[[Progress], None] | None
 ) -> list[WrittenSplit]:
     results = [found[i] for i in sorted(found)]
@@ -140,16 +140,16 @@ def _told_all(
 
 
 def _watch(done: Any, total: int, progress: Callable[[Progress], None], stop: threading.Event) -> None:
-    told = 0
+    shown = 0
     while not stop.wait(_POLL_SECONDS):
         splits, log_bytes, rows = done.value
-        if splits > told:  # attempts that Spark made in vain may be counted
-            told = splits
+        if splits > shown:  # failed attempts of Spark may be counted too
+            shown = splits
             progress(Progress(min(splits, total), total, log_bytes, rows))
 
 
 def spark_failure(error: Exception) -> BinlogError:
-    """What made a job fail, in a line."""
+    """The error of a failed job, with the reason in one line."""
     _, found, trace = str(error).rpartition("Traceback (most recent call last):")
     lines = trace.splitlines()
     if found:  # of a worker; the line that is not indented says what happened

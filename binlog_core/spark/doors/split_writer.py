@@ -17,7 +17,7 @@ from ...splits import (
     trust_split,
 )
 from ..lake.destination import note_failure, open_filesystem
-from ..lake.results import ToldStatement, WrittenSplit
+from ..lake.results import ReportedStatement, WrittenSplit
 from ..lake.writer import PartWriter, WriteLimits
 from ..plan.statements import kind_of, read_statement
 from ..rows.read_options import ReadOptions
@@ -36,26 +36,29 @@ class SplitWriter:
     Parameters
     ----------
     staging : str
-        Path or URL of the directory to write into.
+        The path or URL of the directory to write into.
     options : ReadOptions
+        How splits are read.
     compression : str
+        Parquet's codec.
     limits : WriteLimits
+        Limits on files and memory.
     prefix : str
-        Beginning of the files' names.
+        The beginning of the files' names.
     nested : bool
-        Each table has a directory of its own.
+        Whether each table has a directory.
     storage_options : dict or None
-        Of `staging`.
+        Options for the store of `staging`.
     logs : mapping of str to int
-        Numbers of the logs by path.
+        The numbers of the logs by path.
     done : Accumulator or None
-        Called for each written split with (splits, bytes of the log, rows).
+        Gets (splits, bytes of the log, rows) added for each written split.
     exact : bool
-        Splits begin and end at transaction boundaries.
+        Whether all splits begin and end at transaction boundaries.
     exact_splits : frozenset of int
-        Numbers of those that do, where others may not.
+        The indices of splits that do if not all do.
     parts : type of PartWriter
-        Class of the writer.
+        The class of the writer.
     """
 
     staging: str
@@ -80,13 +83,19 @@ class SplitWriter:
             yield result
 
     def write(self, split: Split, attempt: str) -> WrittenSplit:
-        """Write one split; on failure nothing but a note of the error stays.
+        """Write one split; if it fails, only a note of the error is left.
 
         Parameters
         ----------
         split : Split
+            The split.
         attempt : str
-            Goes into the files' names, so that attempts cannot write over each other.
+            Part of the files' names, so that attempts cannot overwrite each other's files.
+
+        Raises
+        ------
+        BinlogError
+            Reading the log or writing the files failed.
         """
         filesystem, directory = open_filesystem(self.staging, self.storage_options)
         try:
@@ -106,7 +115,7 @@ class SplitWriter:
             raise
 
     def _if_deceived(self, split: Split, error: BinlogError) -> Split | None:
-        """The split with its true anchor, if it began at another: an error then says nothing of the log."""
+        """The split with its true anchor, if it began at another: the error then is not the log's."""
         if error.offset is None or split.trusted or split.start == 0:
             return None
         access = self.options.access
@@ -132,7 +141,7 @@ class SplitWriter:
         )
         exact = self.exact or split.index in self.exact_splits
         reader = SplitRows(split, self.options, exact=exact)
-        statements: list[ToldStatement] = []
+        statements: list[ReportedStatement] = []
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", BinlogWarning)  # counted, and reported once by the driver
@@ -141,7 +150,7 @@ class SplitWriter:
                         with self._writing():
                             writer.write(piece)
                     else:
-                        statements += _told(piece, split)
+                        statements += _reported(piece, split)
             with self._writing():
                 files = writer.finish()
         except BaseException:
@@ -168,32 +177,32 @@ class SplitWriter:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """A disk that is full is the output's fault, not the log's."""
+        """Name the output in errors of writing, such as a full disk, instead of the log."""
         try:
             yield
         except OSError as error:
             raise BinlogError(f"the output cannot be written: {error}", path=self.staging) from error
 
 
-def _told(statement: LoggedStatement, split: Split) -> Iterator[ToldStatement]:
+def _reported(statement: LoggedStatement, split: Split) -> Iterator[ReportedStatement]:
     found = read_statement(statement.sql, statement.database, statement.sql_mode)
     if found is None:
         return
     kind = kind_of(statement, found.tables[0]) or found.kind if found.tables else found.kind
-    yield ToldStatement(
+    yield ReportedStatement(
         split.version_base + statement.transaction,
         statement.ordinal,
         kind,
         found.tables,
         found.database,
-        # That a table could be created says that it was not there.
+        # If a table could be created, it did not exist.
         kind in ("drop", "truncate") or (kind == "create" and (found.replaces or not found.if_not_exists)),
         statement.sql,
     )
 
 
 def attempt_name() -> str:
-    """Tells the attempts of a task apart."""
+    """A name that is different for each attempt of a task."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -1,7 +1,7 @@
 """``spark.readStream.format("binlog")``: a directory of logs, the last of which its server still writes.
 
-An offset is a log and a transaction boundary in it, so a micro-batch holds whole transactions, and the same
-range always holds the same rows: that makes a restart exact.
+An offset is a log and a transaction boundary in it. So a micro-batch has whole transactions, and the same
+range always has the same rows: that makes restarts exact.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LogPlace = tuple[int, int]  # number of the log in the listing, position in it
 
 
 class _Followed(NamedTuple):
-    """Facts about a range between two offsets, and the state at its end."""
+    """What is needed to read a range between two offsets, and the state at its end."""
 
     timeline: Timeline | None
     xa: XaHistory | None
@@ -62,16 +62,17 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows logs that grow and are rotated.
 
     What a range of the logs means depends on what came before it: with ``schema=ddl`` the definitions of the
-    tables, with ``xa=committed`` the transactions that are prepared. Both are kept in the offsets, so that a
-    restart needs no log before its checkpoint, and is not misled if one is gone.
+    tables, with ``xa=committed`` the prepared transactions. Both are kept in the offsets, so that a restart
+    needs no log before its checkpoint, and does not go wrong if one is gone.
 
     Parameters
     ----------
     changes : ChangeReader
+        Reads the parts.
     paths : list of str
-        Listed for each micro-batch.
+        The logs; directories are listed for each micro-batch.
     run : Run
-        Where logs are walked over. Spark plans a stream in a process of its own, which has no session.
+        What reads through logs. Spark plans a stream in a separate process, which has no session.
     """
 
     def __init__(self, changes: ChangeReader, paths: list[str], run: Run = run_here) -> None:
@@ -88,12 +89,12 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ------------------------------------------------------------ offsets
 
     def initialOffset(self) -> Offset:
-        """The first log's beginning, or ``startOffset``; Spark asks where there is no checkpoint.
+        """The first log's beginning, or ``startOffset``; Spark asks for it if there is no checkpoint.
 
         Raises
         ------
         BinlogError
-            The log of ``startOffset`` is not there; the given schema has columns that no definition has.
+            The log of ``startOffset`` does not exist, or the given schema has columns that no definition has.
         """
         options = self._changes.options
         if (keeper := self._kept_archive()) is not None:
@@ -112,8 +113,9 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Parameters
         ----------
         start : dict
+            The offset where the micro-batch begins.
         limit : ReadLimit
-            The number of bytes is respected, except for the transaction that goes beyond it.
+            A limit in bytes applies, except that the transaction that exceeds it is read to its end.
         """
         if self._until is None and (keeper := self._kept_archive()) is not None:
             keeper.keep()
@@ -129,7 +131,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._target is not None:
             found = min(found, self._target)
         self._known = start
-        if found <= begin:  # also where a restart begins after what this query would end at
+        if found <= begin:  # also if a restart begins after the place where this query would end
             return start
         self._known = offset_of(logs, found, self._follow(logs, start, found).kept)
         return self._known
@@ -140,7 +142,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxBytes(most) if most is not None else ReadAllAvailable()
 
     def reportLatestOffset(self) -> Offset | None:
-        """The last boundary there is; the lag is its distance from the end of the batch."""
+        """The last boundary in the logs; Spark shows its distance from the batch's end as the lag."""
         if self._known is None:
             return None
         logs = self._logs()
@@ -158,7 +160,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ------------------------------------------------------------ reading
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """The parts between two offsets; the same ones whenever they are asked for."""
+        """The parts between two offsets, the same ones at each call."""
         logs = self._logs()
         (first, begin), (last, stop) = place_of(logs, start), place_of(logs, end)
         tasks = [
@@ -201,7 +203,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             kept[_DEFINITIONS] = to_text(tracker)
         if options.xa == "committed":
             since = logs[begin[0]].version_base + begin[1]
-            if start is None:  # of what was committed before the stream begins nothing is read
+            if start is None:  # what was committed before the stream begins is not read
                 since = logs[end[0]].version_base + end[1]
             xa = XaHistory(options.access, since)
             if start is not None:
@@ -223,7 +225,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing: the logs are not ours to delete."""
 
     def stop(self) -> None:
-        """The archive is kept no longer."""
+        """Stop keeping the archive."""
         if self._keeper is not None:
             self._keeper.stop()
 
@@ -257,7 +259,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The boundary after this many bytes."""
         i, position = found = begin
         while True:
-            # A log that another follows in a listing made before is complete.
+            # A log is complete if the listing, which was made before, has another after it.
             with self._options.access.file(logs[i].path).open() as source:
                 _check_size(logs[i], source, position)
                 least = max(position, FIRST_EVENT) + most
@@ -274,7 +276,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 @dataclass(frozen=True)
 class _Dividing:
-    """What of a log is to be read in parts; `end` None: up to its last boundary."""
+    """A range of a log to be divided into parts; `end` None: up to its last boundary."""
 
     log: Split
     start: int
@@ -294,7 +296,7 @@ class _Dividing:
 
 
 def _end_of(log: Split, start: int, options: SourceOptions, most: int | None = None) -> int:
-    """The last boundary from one on; an incomplete last transaction after a crash was never committed."""
+    """The last boundary at or after one; a transaction that a crash left incomplete was never committed."""
     with options.access.file(log.path).open() as source:
         _check_size(log, source, start)
         return last_boundary(source, start, None if most is None else max(most, start))
@@ -310,7 +312,7 @@ def _check_size(log: Split, source: Source, position: int) -> None:
 
 
 def offset_of(logs: list[Split], place: LogPlace, kept: dict[str, Any]) -> Offset:
-    """A place as Spark keeps it, with the state there."""
+    """The offset of a place, as Spark keeps it, with the state there."""
     return {"file": name_within(logs[place[0]].path), "position": place[1], **kept}
 
 

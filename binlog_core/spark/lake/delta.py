@@ -1,4 +1,4 @@
-"""A Delta table through deltalake: no JVM. All that is asked of one, and all that is committed to it."""
+"""A Delta table through deltalake, without a JVM: its state, and all commits to it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 
 class DeltaLakeTable:
-    """A Delta table, which may not be there yet; seen as it is when it is opened, and after own commits.
+    """A Delta table, which may not exist yet; seen as it was when opened, or after its own last commit.
 
     Parameters
     ----------
     uri : str
+        The path or URL of its directory.
     options : dict or None
         Storage options for deltalake: see `_sources.deltas.delta_options`.
 
@@ -51,7 +52,7 @@ class DeltaLakeTable:
 
     @cached_property
     def _delta(self) -> Any:
-        """None: it is not there."""
+        """The opened table; None if it does not exist."""
         return self._opened()
 
     @cached_property
@@ -59,7 +60,7 @@ class DeltaLakeTable:
         return {}
 
     def _committed(self) -> None:
-        """Forget its state, which is from before an own commit: it is opened again when needed."""
+        """Forget the state before a commit: the table is opened again when it is needed."""
         for name in ("_delta", "_applied", "columns"):
             self.__dict__.pop(name, None)
 
@@ -129,8 +130,8 @@ class DeltaLakeTable:
 
     def last_commit(self) -> dict[str, Any]:
         """See `FileTable`."""
-        told: list[dict[str, Any]] = [] if self._delta is None else self._delta.history(1)
-        return told[0] if told else {}
+        commits: list[dict[str, Any]] = [] if self._delta is None else self._delta.history(1)
+        return commits[0] if commits else {}
 
     def reopened(self) -> DeltaLakeTable:
         """See `FileTable`."""
@@ -158,7 +159,7 @@ class DeltaLakeTable:
         removed: Sequence[DataFile],
         columns: pa.Schema,
         app: App | None,
-        told: dict[str, str] | None = None,
+        properties: dict[str, str] | None = None,
         *,
         changes: bool = True,
         alone: bool = True,
@@ -168,22 +169,25 @@ class DeltaLakeTable:
         Parameters
         ----------
         added, removed : sequence of DataFile
+            The files.
         columns : pyarrow.Schema
+            The columns that the table needs.
         app : (str, int) or None
-        told : dict or None
-            What else the commit says.
+            The application and its batch, which the commit records.
+        properties : dict or None
+            Further properties of the commit.
         changes : bool
-            False: it has the same rows as before.
+            False if the table has the same rows as before.
         alone : bool
-            Refuse to commit where another writer has since the table was opened.
+            Whether to fail if another writer has committed since the table was opened.
 
         Raises
         ------
         BinlogError
-            Another writer has.
+            Another writer has committed.
         """
         if self._delta is None:
-            return self.replace(added, columns, app, told)
+            return self.replace(added, columns, app, properties)
         from deltalake.transaction import RemoveAction
 
         before = self.version
@@ -193,16 +197,16 @@ class DeltaLakeTable:
         now = int(time.time() * 1000)
         actions = _added(added, now, changes=changes)
         actions += [RemoveAction(f.name, changes, now, size=f.bytes, partition_values={}) for f in removed]
-        return self._commit(actions, "append", self._delta.schema(), app, told, alone=alone)
+        return self._commit(actions, "append", self._delta.schema(), app, properties, alone=alone)
 
     def replace(
         self,
         files: Sequence[DataFile],
         columns: pa.Schema,
         app: App | None,
-        told: dict[str, str] | None = None,
+        properties: dict[str, str] | None = None,
     ) -> None:
-        """Create the table again, with only these files; `told`: further properties of the commit.
+        """Create the table again, with only these files; parameters as for `exchange`.
 
         Raises
         ------
@@ -219,7 +223,7 @@ class DeltaLakeTable:
                 schema,
                 actions,
                 storage_options=self._options,
-                commit_properties=_properties(app, told),
+                commit_properties=_properties(app, properties),
             )
             return self._committed()
         before = self.version
@@ -228,7 +232,7 @@ class DeltaLakeTable:
                 TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True
             )
             self._check_alone(before)
-        return self._commit(actions, "overwrite", schema, app, told, alone=True)
+        return self._commit(actions, "overwrite", schema, app, properties, alone=True)
 
     def add_columns(self, columns: pa.Schema) -> None:
         """Add missing columns; names are compared without case."""
@@ -254,7 +258,7 @@ class DeltaLakeTable:
         mode: str,
         schema: Any,
         app: App | None,
-        told: dict[str, str] | None = None,
+        properties: dict[str, str] | None = None,
         *,
         alone: bool,
     ) -> None:
@@ -262,9 +266,9 @@ class DeltaLakeTable:
 
         # deltalake commits after others where it sees no conflict, and in a compaction it sees none: the
         # compacted file would stay beside those that replace its rows.
-        properties = _properties(app, told, max_commit_retries=0 if alone else None)
+        committed = _properties(app, properties, max_commit_retries=0 if alone else None)
         try:
-            self._delta.create_write_transaction(actions, mode, schema, commit_properties=properties)
+            self._delta.create_write_transaction(actions, mode, schema, commit_properties=committed)
         except CommitFailedError as error:
             if alone:
                 raise self._conflict(str(error)) from error
@@ -298,7 +302,7 @@ def delta_filesystem(root: str, options: Mapping[str, str] | None) -> Any:
 
 
 class _Sink:
-    """A file of deltalake, whose own `write` takes bytes alone: Arrow's IPC writes its buffers."""
+    """A file of deltalake, whose own `write` takes only bytes, not the buffers that Arrow's IPC writes."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -316,11 +320,13 @@ def _added(files: Sequence[DataFile], now: int, *, changes: bool = True) -> list
     return [AddAction(one.name, one.bytes, {}, now, changes, _statistics(one)) for one in files]
 
 
-def _properties(app: App | None, told: dict[str, str] | None, max_commit_retries: int | None = None) -> Any:
+def _properties(
+    app: App | None, properties: dict[str, str] | None, max_commit_retries: int | None = None
+) -> Any:
     from deltalake import CommitProperties, Transaction
 
     return CommitProperties(
-        custom_metadata=told,
+        custom_metadata=properties,
         app_transactions=None if app is None else [Transaction(*app)],
         max_commit_retries=max_commit_retries,
     )
@@ -343,6 +349,6 @@ def _plain(value: Any) -> Any:
 
 
 def _without_zone(schema: pa.Schema) -> bool:
-    """Whether a column is a TIMESTAMP_NTZ, which is a feature of the table."""
+    """Whether a column is a TIMESTAMP_NTZ, for which a table needs a feature."""
     types = import_pyarrow().types
     return any(types.is_timestamp(one.type) and one.type.tz is None for one in schema)

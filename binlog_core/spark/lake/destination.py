@@ -51,7 +51,7 @@ def directory_name(database: str, table: str) -> str:
 
 def _encode(name: str) -> str:
     if not name:
-        return "~0"  # nothing would hide the directory, and two would be the output itself
+        return "~0"  # an empty part would hide the directory, and two would name a parent directory
     signs = [
         chr(byte) if byte in _PLAIN else f"~{byte:02X}" for byte in name.encode("utf-8", "surrogatepass")
     ]
@@ -64,7 +64,7 @@ def open_filesystem(path: str, options: dict[str, Any] | None = None) -> tuple[A
     Raises
     ------
     BinlogError
-        pyarrow knows no such file system or option, or it cannot be reached.
+        pyarrow does not have the file system or option, or the store cannot be reached.
     MissingExtraError
         pyarrow is not installed.
     """
@@ -87,11 +87,12 @@ def open_filesystem(path: str, options: dict[str, Any] | None = None) -> tuple[A
 
 
 def write_whole(filesystem: Any, path: str, data: bytes) -> None:
-    """Write a small file: all of it, or the one that was there stays.
+    """Write a small file completely, or leave the earlier one in place.
 
     Raises
     ------
     OSError
+        It cannot be written.
     """
     written = f"{path}.new" if renames(filesystem) else path
     with filesystem.open_output_stream(written) as sink:
@@ -101,7 +102,7 @@ def write_whole(filesystem: Any, path: str, data: bytes) -> None:
 
 
 def renames(filesystem: Any) -> bool:
-    """Whether files and directories can be renamed atomically; elsewhere, whole objects appear."""
+    """Whether files and directories can be renamed atomically; in other stores, objects appear complete."""
     return filesystem.type_name in ("local", "hdfs")
 
 
@@ -111,18 +112,20 @@ class Destination(ABC):
     Parameters
     ----------
     output : str
-        Path or URL of a directory.
+        The path or URL of a directory.
     run_id : str
+        The name of the run.
     storage_options : dict or None
+        Options for the store of the output.
 
     Attributes
     ----------
     staging : str
         Where workers write.
     nested : bool
-        Each table in a directory of its own there.
+        Whether each table has a directory there.
     prefix : str
-        Beginning of the files' names.
+        The beginning of the files' names.
     """
 
     staging: str
@@ -136,18 +139,18 @@ class Destination(ABC):
 
     @abstractmethod
     def committed(self) -> list[TableResult] | None:
-        """What this run has committed before; None: nothing, or not all."""
+        """What this run has committed before; None if it did not commit everything."""
 
     @abstractmethod
     def begin(self) -> None:
         """Create the directories that workers write into."""
 
-    def keep_private(self) -> None:  # noqa: B027  (a lake's rights are its owner's business)
+    def keep_private(self) -> None:  # noqa: B027  (a lake's owner decides about its permissions)
         """Note that rows come from encrypted logs: directories made here are readable only by the owner."""
 
     @abstractmethod
     def commit(self, splits: list[WrittenSplit]) -> list[TableResult]:
-        """Make the files that the results name, and no others, the output."""
+        """Make the files in the results, and no others, the output."""
 
     @abstractmethod
     def abort(self) -> None:
@@ -173,7 +176,7 @@ class Destination(ABC):
                 return None
             note = load_json(self.filesystem, notes[-1])
             kind = getattr(errors, note.pop("kind"))
-            if not issubclass(kind, BinlogError):  # another writer into the output may name anything
+            if not issubclass(kind, BinlogError):  # whoever can write to the output can put any name here
                 return None
             error: BinlogError = kind(note.pop("message"), **note)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -205,7 +208,7 @@ class Destination(ABC):
 
 
 def by_table(splits: Iterable[WrittenSplit]) -> list[tuple[str, str, list[FileStatistics]]]:
-    """Database, table and files in the order of the logs, of each table."""
+    """The tables, each with database, name and files in the order of the logs."""
     tables: dict[tuple[str, str], list[FileStatistics]] = {}
     for split in splits:
         for file in sorted(split.files, key=lambda f: (f.first_position, f.name)):
@@ -214,7 +217,7 @@ def by_table(splits: Iterable[WrittenSplit]) -> list[tuple[str, str, list[FileSt
 
 
 def result_of(database: str, table: str, directory: str, files: list[FileStatistics]) -> TableResult:
-    """What some files hold of a table."""
+    """The result for a table that is in some files."""
     rows: dict[str, int] = {}
     for file in files:
         for op, count in file.rows.items():
@@ -275,7 +278,7 @@ def describe_statements(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
 
 def describe_definitions(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
     """A manifest's entries about definitions of tables, each with the first and last version of its rows."""
-    told: list[dict[str, Any]] = []
+    definitions: list[dict[str, Any]] = []
     for database, table, files in by_table(splits):
         last: Table | None = None
         for file in sorted(files, key=lambda one: one.first_version):
@@ -283,10 +286,11 @@ def describe_definitions(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]
                 continue
             if file.definition != last:
                 last = file.definition
-                told.append({"database": database, "table": table, "first_version": file.first_version})
-                told[-1] |= {"last_version": 0, **describe(last)}
-            told[-1]["last_version"] = max(told[-1]["last_version"], file.last_version)
-    return told
+                names = {"database": database, "table": table}
+                definitions.append({**names, "first_version": file.first_version})
+                definitions[-1] |= {"last_version": 0, **describe(last)}
+            definitions[-1]["last_version"] = max(definitions[-1]["last_version"], file.last_version)
+    return definitions
 
 
 def note_failure(filesystem: Any, directory: str, name: str, error: BinlogError) -> None:

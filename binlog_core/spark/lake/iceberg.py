@@ -1,4 +1,4 @@
-"""A table of an Iceberg catalog through pyiceberg: no JVM. All that is asked of one, and committed to it."""
+"""A table of an Iceberg catalog through pyiceberg, without a JVM: its state, and all commits to it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _APP, _BATCH = "binlog_core.app_id", "binlog_core.batch_id"
-_APPLIED = "binlog_core.applied"  # of the table: apps with their last batches, however few snapshots it keeps
+_APPLIED = "binlog_core.applied"  # of the table: apps and their last batches, even if it keeps few snapshots
 _MOST_APPS = 32  # each run of an export is one
 _SOURCE = "binlog_core.table"
 _EPOCH = dt.date(1970, 1, 1)
 _TRIES = 5  # of an append, when others commit at the same time
 _READING_THREADS = 16  # of Parquet footers
-_STORE = {  # the words of deltalake in those of pyiceberg
+_STORE = {  # names of deltalake, and those of pyiceberg for them
     "AWS_ACCESS_KEY_ID": "s3.access-key-id",
     "AWS_SECRET_ACCESS_KEY": "s3.secret-access-key",
     "AWS_SESSION_TOKEN": "s3.session-token",
@@ -45,18 +45,19 @@ _MOST_MANIFESTS = "16"  # of a table that we create, before they are merged
 
 
 class IcebergLakeTable:
-    """A table of a catalog, which may not be there yet; seen as it is when opened, and after own commits.
+    """A table of a catalog, which may not exist yet; seen as when opened, or after its own last commit.
 
     Parameters
     ----------
     catalog : pyiceberg.catalog.Catalog
+        The catalog.
     identifier : tuple of str
         Namespace and name.
     location : str or None
-        Path or URL of its directory; a table of this name that lies elsewhere is another one. None: wherever
-        the catalog has it.
+        The path or URL of its directory; a table of this name in another directory is another table. None:
+        wherever the catalog has it.
     source : str or None
-        What a table that this makes has the rows of.
+        The table in the logs whose rows it has, recorded when it is created.
 
     Raises
     ------
@@ -157,7 +158,7 @@ class IcebergLakeTable:
     def last_commit(self) -> dict[str, Any]:
         """See `FileTable`."""
         snapshot = None if self._table is None else self._table.current_snapshot()
-        return {} if snapshot is None else {**_told_by(snapshot), "timestamp": snapshot.timestamp_ms}
+        return {} if snapshot is None else {**_properties_of(snapshot), "timestamp": snapshot.timestamp_ms}
 
     def reopened(self) -> IcebergLakeTable:
         """See `FileTable`."""
@@ -181,7 +182,7 @@ class IcebergLakeTable:
         ]
 
     def _tasks(self) -> dict[str, Any]:
-        """How pyiceberg reads each file, by its path in the table's directory."""
+        """Pyiceberg's task for each file, by the file's path in the table's directory."""
         if self._planned is None:
             tasks = () if self._table is None else self._table.scan().plan_files()
             self._planned = {task.file.file_path.removeprefix(f"{self.uri}/"): task for task in tasks}
@@ -191,7 +192,7 @@ class IcebergLakeTable:
         return name if "://" in name or name.startswith("/") else f"{self.uri}/{name}"
 
     def _bounds(self, kept: Mapping[int, bytes] | None) -> Iterator[tuple[str, Any]]:
-        """Those of columns that files are chosen by."""
+        """The bounds of columns of the types by which files are selected."""
         from pyiceberg.types import DateType, IntegerType, LongType, StringType
 
         for one in self._table.schema().fields:
@@ -229,22 +230,22 @@ class IcebergLakeTable:
         removed: Sequence[DataFile],
         columns: pa.Schema,
         app: App | None,
-        told: dict[str, str] | None = None,
+        properties: dict[str, str] | None = None,
         *,
         changes: bool = True,
     ) -> None:
         """See `FileTable`."""
-        self._commit(added, removed, columns, app, told)
+        self._commit(added, removed, columns, app, properties)
 
     def replace(
         self,
         files: Sequence[DataFile],
         columns: pa.Schema,
         app: App | None,
-        told: dict[str, str] | None = None,
+        properties: dict[str, str] | None = None,
     ) -> None:
         """See `FileTable`."""
-        self._commit(files, self.files(), columns, app, told, exact=True)
+        self._commit(files, self.files(), columns, app, properties, exact=True)
 
     def add_columns(self, columns: pa.Schema) -> None:
         """See `FileTable`."""
@@ -262,7 +263,7 @@ class IcebergLakeTable:
         removed: Sequence[DataFile],
         columns: pa.Schema,
         app: App | None,
-        told: dict[str, str] | None,
+        properties: dict[str, str] | None,
         *,
         exact: bool = False,
         alone: bool = True,
@@ -270,21 +271,22 @@ class IcebergLakeTable:
         """One commit, of one snapshot, with the schema that its files need."""
         from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationException
 
-        told = {**({_APP: app[0], _BATCH: str(app[1])} if app is not None else {}), **(told or {})}
+        recorded = {_APP: app[0], _BATCH: str(app[1])} if app is not None else {}
+        recorded |= properties or {}
         tasks = self._tasks()
         try:
             transaction = self._created(columns) if self._table is None else self._table.transaction()
             if self._table is not None:
                 self._fit(transaction, columns, exact=exact)
-            if transaction.table_metadata.name_mapping() is None:  # our files have no ids of columns
+            if transaction.table_metadata.name_mapping() is None:  # our files have no column ids
                 names = transaction.table_metadata.schema().name_mapping
                 transaction.set_properties({"schema.name-mapping.default": names.model_dump_json()})
-            if app is not None:  # the last, not the highest: a new copy may begin before what the other had
+            if app is not None:  # the last, not the highest: a new copy may begin before the old one's end
                 others = [one for one in self._applied().items() if one[0] != app[0]]
                 applied = dict([*others[1 - _MOST_APPS :], app])
                 transaction.set_properties({_APPLIED: json.dumps(applied)})
-            update = transaction.update_snapshot(snapshot_properties=told)
-            # An overwrite compares what others have committed in the meantime with what it was made from.
+            update = transaction.update_snapshot(snapshot_properties=recorded)
+            # An overwrite fails if others have committed since it was begun.
             with update.overwrite() if alone else update.merge_append() as snapshot:
                 for data_file in self._described(transaction, added):
                     snapshot.append_data_file(data_file)
@@ -293,7 +295,7 @@ class IcebergLakeTable:
             metadata = transaction.table_metadata
             most = int(metadata.properties.get(_MERGED, 100))
             if len(metadata.current_snapshot().manifests(self._io(transaction))) > most:
-                with transaction.update_snapshot(snapshot_properties=told).merge_append():
+                with transaction.update_snapshot(snapshot_properties=recorded).merge_append():
                     pass
             try:
                 # Once: after another's commit of the same batch pyiceberg would append it a second time.
@@ -301,7 +303,7 @@ class IcebergLakeTable:
                 transaction.commit_transaction()
             except (CommitFailedException, TableAlreadyExistsError, ValidationException):
                 raise
-            except Exception as error:  # a line that is cut, too: the commit may be made yet
+            except Exception as error:  # also a lost connection: the commit may still be made
                 raise CommitInDoubtError(
                     f"the catalog does not say whether the commit was made: {type(error).__name__}: {error}",
                     path=self.uri,
@@ -315,7 +317,7 @@ class IcebergLakeTable:
         self._table, self._planned = self._catalog.load_table(self._identifier), None
 
     def _created(self, columns: pa.Schema) -> Any:
-        """A transaction that makes the table."""
+        """A transaction that creates the table."""
         if self._catalog.table_exists(self._identifier):
             there = self._catalog.load_table(self._identifier).location()
             raise BinlogError(
@@ -330,11 +332,11 @@ class IcebergLakeTable:
         )
 
     def _fit(self, transaction: Any, columns: pa.Schema, *, exact: bool) -> None:
-        """Add columns and widen types; `exact`: have these columns alone, in their order."""
+        """Add columns and widen types; `exact`: have only these columns, in their order."""
         columns = self.kept(columns)
         gone = [one for one in self.columns.names if one not in columns.names] + self._retyped(columns)
         if exact and gone:
-            with transaction.update_schema() as update:  # another type is another column of the same name
+            with transaction.update_schema() as update:  # a column with another type is another column
                 for name in gone:
                     update.delete_column(name)
         with transaction.update_schema() as update:
@@ -345,7 +347,7 @@ class IcebergLakeTable:
                     update.move_after(name, before)
 
     def _described(self, transaction: Any, files: Sequence[DataFile]) -> list[Any]:
-        """Files as pyiceberg knows them, by their footers."""
+        """Pyiceberg's descriptions of files, made from their footers."""
         from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
         io, metadata = self._io(transaction), transaction.table_metadata
@@ -354,11 +356,11 @@ class IcebergLakeTable:
             return list(threads.map(lambda path: parquet_file_to_data_file(io, metadata, path), paths))
 
     def _io(self, transaction: Any) -> Any:
-        # Private to pyiceberg 0.12: of a table that is being made only the transaction knows it.
+        # Private in pyiceberg 0.12: for a table that is being created, only the transaction has it.
         return transaction._table.io
 
 
-def _told_by(snapshot: Any) -> dict[str, str]:
+def _properties_of(snapshot: Any) -> dict[str, str]:
     return dict(snapshot.summary.additional_properties) if snapshot.summary else {}
 
 
@@ -370,15 +372,16 @@ def load_iceberg_catalog(
     Parameters
     ----------
     catalog : mapping, str or None
+        Its properties or name; None is the catalog "default".
     storage_options : dict or None
-        Those of the tables' store, where the catalog's properties do not say.
+        Options for the tables' store, if the catalog's properties do not have them.
 
     Raises
     ------
     MissingExtraError
         pyiceberg is not installed.
     BinlogError
-        It cannot be opened.
+        The catalog cannot be opened.
     """
     try:
         from pyiceberg.catalog import load_catalog
@@ -389,15 +392,15 @@ def load_iceberg_catalog(
     properties: dict[str, str] = dict(catalog) if isinstance(catalog, Mapping) else {}
     name = properties.pop("name", "default") if isinstance(catalog, Mapping) else catalog
     store = delta_options(storage_options) or {}
-    told = {_STORE[word]: value for word, value in store.items() if word in _STORE}
+    of_store = {_STORE[word]: value for word, value in store.items() if word in _STORE}
     try:
-        return load_catalog(name, **{**told, **properties})
+        return load_catalog(name, **{**of_store, **properties})
     except Exception as error:
         raise BinlogError(f"the catalog cannot be opened: {type(error).__name__}: {error}") from error
 
 
 def without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a catalog that may be kept: only names that are known not to be secrets."""
+    """The properties of a catalog that may be stored: only names that are known not to be secret."""
     return {name: value for name, value in properties.items() if name in _PLAIN and not _has_secret(value)}
 
 
@@ -412,13 +415,13 @@ def _has_secret(value: str) -> bool:
 
 
 def kept_type(kind: pa.DataType) -> pa.DataType:
-    """The Iceberg type for one of ours: it does not have integers of 8 and 16 bits."""
+    """The Iceberg type for an Arrow type: Iceberg does not have integers of 8 and 16 bits."""
     pa = import_pyarrow()
     return pa.int32() if kind in (pa.int8(), pa.int16()) else kind
 
 
 def promoted(here: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether Iceberg makes one type of the other in place: int to long, float to double, decimals longer."""
+    """Whether Iceberg can change a type in place: int to long, float to double, decimals to more digits."""
     types = import_pyarrow().types
     if types.is_decimal(here) and types.is_decimal(wanted):
         return bool(here.scale == wanted.scale and here.precision <= wanted.precision)

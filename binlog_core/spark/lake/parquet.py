@@ -1,9 +1,9 @@
 """An export into a directory, which appears completely, with a manifest, or not at all.
 
-Workers write into a staging directory beside the output. When all have come back, the driver moves the
-files that they named into the table directories, writes the manifest and renames the whole into place. What a
-failed attempt left is not named by anyone and goes with the staging directory. An object store, which has no
-rename of directories, moves each file; there the manifest, written last, says that the output is whole.
+Workers write into a staging directory beside the output. When all are done, the driver moves the files in
+their results into the table directories, writes the manifest and renames the complete output into place.
+Files of failed attempts are in no result and are deleted with the staging directory. An object store cannot
+rename directories, so each file is moved, and the manifest, written last, shows that the output is complete.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def check_manifest(manifest: Any, path: str) -> None:
     Raises
     ------
     BinlogError
-        It is not one that an export wrote.
+        The manifest was not written by an export.
     """
     try:
         for table in manifest["tables"]:
@@ -80,16 +80,18 @@ class ParquetDirectory(Destination):
     Parameters
     ----------
     output : str
-        Path or URL of a directory.
+        The path or URL of a directory.
     run_id : str
+        The name of the run.
     overwrite : bool
-        Replace what an earlier export left there.
+        Whether to replace an earlier export.
     storage_options : dict or None
+        Options for the store of the output.
 
     Raises
     ------
     BinlogError
-        There is something that is not ours to overwrite.
+        The output exists and is not to be overwritten, or is not an export.
     """
 
     def __init__(
@@ -117,7 +119,7 @@ class ParquetDirectory(Destination):
         return f"{self._staging}/written"
 
     def _check(self, overwrite: bool) -> bool:
-        """Whether there is something to replace."""
+        """Check the output; True if there is something to replace."""
         from pyarrow.fs import FileSelector, FileType
 
         with telling(self.output):
@@ -145,10 +147,10 @@ class ParquetDirectory(Destination):
         return True
 
     def committed(self) -> list[TableResult] | None:
-        """What this run has committed before; None: nothing."""
+        """What this run has committed before; None if it committed nothing."""
         if self._manifest is None:
             return None
-        with contextlib.suppress(OSError, BinlogError):  # it may have been killed while it tidied up
+        with contextlib.suppress(OSError, BinlogError):  # the run may have been killed while it cleaned up
             self._delete_remains()
         return [
             TableResult(
@@ -167,12 +169,12 @@ class ParquetDirectory(Destination):
         ]
 
     def begin(self) -> None:
-        """Make the staging directory; those that killed runs have left go.
+        """Make the staging directory, and delete those that killed runs have left.
 
         Raises
         ------
         BinlogError
-            It cannot be made, or another export writes to the output.
+            The directory cannot be made, or another export writes to the output.
         """
         try:
             self.filesystem.create_dir(f"{self._staging}/written", recursive=True)
@@ -186,18 +188,18 @@ class ParquetDirectory(Destination):
             raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
 
     def keep_private(self) -> None:
-        """See `Destination`; the directory goes from its staging place to its own with these rights."""
+        """See `Destination`; the directory keeps these permissions when it is renamed into place."""
         if self.filesystem.type_name == "local":
             for directory in (self._staging, f"{self._staging}/complete"):
                 os.chmod(directory, 0o700)
 
     def commit(self, splits: list[WrittenSplit]) -> list[TableResult]:
-        """Make the files that the results name, and no others, the output.
+        """Make the files in the results, and no others, the output.
 
         Returns
         -------
         list of TableResult
-            By database and table.
+            The results, by database and table.
         """
         target = f"{self._staging}/complete" if self._renames else self.path
         results, tables = [], []
@@ -281,7 +283,7 @@ class ParquetDirectory(Destination):
         parent, _, name = self.path.rpartition("/")
         try:
             found = self.filesystem.get_file_info(FileSelector(parent, allow_not_found=True))
-        except OSError:  # of a store that lists nothing but the output
+        except OSError:  # a store may list only the output
             return
         for info in found:
             own = info.base_name.startswith(f".{name}.") and info.base_name.endswith(_STAGING)
@@ -293,14 +295,17 @@ class ParquetDirectory(Destination):
                         os.close(lock)
 
     def _locked(self, path: str) -> int | None:
-        """A descriptor that keeps a directory of this machine for this run until it ends.
+        """Lock a local directory for this run until it ends.
 
-        -1: there are no locks; None: the directory is gone.
+        Returns
+        -------
+        int or None
+            The descriptor that holds the lock; -1 if there are no locks; None if the directory is gone.
 
         Raises
         ------
         BinlogError
-            Another run keeps it.
+            Another run holds the lock.
         """
         if self.filesystem.type_name != "local":
             return -1

@@ -72,7 +72,7 @@ class FileStatistics:
     definition: Table | None = None
 
 
-class ToldStatement(NamedTuple):
+class ReportedStatement(NamedTuple):
     """A statement in the logs that changes tables or their contents without rows.
 
     Parameters
@@ -80,14 +80,15 @@ class ToldStatement(NamedTuple):
     version, ordinal : int
         Its place among the rows' `_commit_version` and `_change_ordinal`.
     kind : str
-        create, alter, drop, rename, truncate; "unknown": it could not be read.
+        "create", "alter", "drop", "rename", "truncate"; "unknown" if it could not be read.
     tables : tuple of str
-        ``database.table`` of those concerned.
+        The tables that it names, as ``database.table``.
     database : str or None
-        The whole database is dropped.
+        The database that is dropped as a whole.
     clears : bool
-        The table has no rows right after it.
+        Whether the table has no rows right after it.
     sql : str
+        The text.
     """
 
     version: int
@@ -111,7 +112,7 @@ class WrittenSplit:
         The anchors between which it was read.
     files : tuple of FileStatistics
         The files that were written.
-    statements : tuple of ToldStatement
+    statements : tuple of ReportedStatement
         The statements in it that change tables without rows.
     counts : dict of str to int
         What was found missing or lost, or skipped: see ``binlog_core.Report``.
@@ -136,7 +137,7 @@ class WrittenSplit:
     split: Split
     seam: SplitResult
     files: tuple[FileStatistics, ...]
-    statements: tuple[ToldStatement, ...]
+    statements: tuple[ReportedStatement, ...]
     counts: dict[str, int]
     first: dict[str, Place]
     damaged: tuple[Place, ...]

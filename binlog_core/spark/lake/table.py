@@ -24,10 +24,13 @@ class DataFile:
     Parameters
     ----------
     name : str
+        Its path in the table's directory.
     rows, bytes : int
+        The number of its rows, and its size; rows are -1 if not known.
     least, most : dict of name to value
-        Bounds of the columns that have some.
+        The bounds of columns, as far as they are known.
     nulls : dict of name to int
+        The number of nulls in columns, as far as it is known.
     """
 
     name: str
@@ -47,20 +50,20 @@ class LakeTable(Protocol):
         ...
 
     def applied(self, app_id: str) -> int | None:
-        """The last batch that one has committed; None: none, as far back as the table knows."""
+        """The last batch that an application has committed; None: none, as far back as the table knows."""
         ...
 
 
 class GrowingTable(LakeTable, Protocol):
-    """One that files are appended to."""
+    """A table that files are appended to."""
 
     def append(self, files: Sequence[DataFile], columns: pa.Schema, app: App) -> None:
-        """Make the table of these columns, or add those that it lacks, and the files, in one commit."""
+        """Add files in one commit, which creates the table or adds columns that it lacks."""
         ...
 
 
 class FileTable(LakeTable, Protocol):
-    """A table whose files are added and removed by name, in one commit each; `told`: the commit's properties.
+    """A table whose files are added and removed by name; `properties` are further ones of a commit.
 
     It is seen as it was when opened, or after its own last commit. If another writer has committed in the
     meantime, a commit is an error, and nothing of it is in the table.
@@ -73,7 +76,7 @@ class FileTable(LakeTable, Protocol):
 
     @property
     def exists(self) -> bool:
-        """It is there."""
+        """Whether it exists."""
         ...
 
     @property
@@ -88,15 +91,15 @@ class FileTable(LakeTable, Protocol):
 
     @property
     def rows(self) -> int:
-        """How many it has."""
+        """The number of its rows."""
         ...
 
     def files(self) -> list[DataFile]:
-        """Its files with the bounds of their columns; rows are -1 where a file does not say."""
+        """Its files, with the bounds of their columns."""
         ...
 
     def last_commit(self) -> dict[str, Any]:
-        """The properties of the last commit, its `timestamp` in milliseconds; {}: there is none."""
+        """The properties of the last commit, with its `timestamp` in milliseconds; {} if there is none."""
         ...
 
     def reopened(self) -> FileTable:
@@ -104,11 +107,11 @@ class FileTable(LakeTable, Protocol):
         ...
 
     def kept(self, columns: pa.Schema) -> pa.Schema:
-        """Columns in the types that it has for them."""
+        """The columns in the types that the table's format has for them."""
         ...
 
     def takes(self, columns: pa.Schema) -> bool:
-        """Whether its columns get these types without its files being rewritten."""
+        """Whether its columns can get these types without a rewrite of its files."""
         ...
 
     def exchange(
@@ -117,11 +120,11 @@ class FileTable(LakeTable, Protocol):
         removed: Sequence[DataFile],
         columns: pa.Schema,
         app: App | None,
-        told: dict[str, str] | None = None,
+        properties: dict[str, str] | None = None,
         *,
         changes: bool = True,
     ) -> None:
-        """Add and remove files, and add columns that it lacks; `changes` False: it has the same rows."""
+        """Add and remove files, and add columns that it lacks; `changes` False: the rows stay the same."""
         ...
 
     def replace(
@@ -129,13 +132,13 @@ class FileTable(LakeTable, Protocol):
         files: Sequence[DataFile],
         columns: pa.Schema,
         app: App | None,
-        told: dict[str, str] | None = None,
+        properties: dict[str, str] | None = None,
     ) -> None:
-        """Create it again, of these files and columns alone."""
+        """Create it again, with only these files and columns."""
         ...
 
     def add_columns(self, columns: pa.Schema) -> None:
-        """Add those that it lacks."""
+        """Add the columns that it lacks."""
         ...
 
     def empty(self) -> None:
@@ -144,4 +147,4 @@ class FileTable(LakeTable, Protocol):
 
 
 class CommitInDoubtError(BinlogError):
-    """A commit may have been made or not: its files have to stay."""
+    """It is not known whether a commit was made, so its files have to stay."""

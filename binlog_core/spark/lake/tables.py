@@ -1,7 +1,7 @@
-"""An export into tables of a lake: Delta through deltalake, Iceberg through pyiceberg, neither needs a JVM.
+"""An export into tables of a lake, without a JVM: Delta through deltalake, Iceberg through pyiceberg.
 
 Workers write into the tables' directories, where files without a commit are ignored. The driver
-commits what came back, one commit for each table, and deletes the rest.
+commits the files in the results, one commit for each table, and deletes the rest.
 """
 
 from __future__ import annotations
@@ -48,9 +48,11 @@ class LakeTables(Destination):
     Parameters
     ----------
     output : str
-        Path or URL of the directory that holds the tables' data.
+        The path or URL of the directory that holds the tables' data.
     run_id : str
+        The name of the run.
     storage_options : dict or None
+        Options for the store of the output.
     """
 
     nested = True
@@ -69,7 +71,7 @@ class LakeTables(Destination):
         return self.path
 
     def committed(self) -> list[TableResult] | None:
-        """What this run has committed before; None: nothing, or not all."""
+        """What this run has committed before; None if it did not commit everything."""
         marker = self.read_json(self._marker)
         if marker is None:
             return None
@@ -86,12 +88,12 @@ class LakeTables(Destination):
             raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
 
     def commit(self, splits: list[WrittenSplit]) -> list[TableResult]:
-        """Append the files that the results name to their tables.
+        """Append the files in the results to their tables.
 
         Raises
         ------
         BinlogError
-            A table cannot be written. All others are.
+            A table cannot be written; all others are.
         """
         results: list[TableResult] = []
         failures: list[BinlogError] = []
@@ -125,7 +127,7 @@ class LakeTables(Destination):
     def _commit_table(self, database: str, table: str, files: list[FileStatistics]) -> Iterator[TableResult]:
         for place, group in self._by_definition(database, table, files):
             self._commit_group(database, table, place, group)
-            yield result_of(database, table, self._told(database, table, place), group)
+            yield result_of(database, table, self._result_name(database, table, place), group)
 
     def _commit_group(self, database: str, table: str, place: int, files: list[FileStatistics]) -> None:
         before = set(self._kept)
@@ -147,7 +149,7 @@ class LakeTables(Destination):
         return f"binlog_core:{self.run_id}", 1
 
     def abort(self) -> None:
-        """Delete files that this run wrote and no commit names."""
+        """Delete files that this run wrote and that are in no commit."""
         from pyarrow.fs import FileSelector
 
         with contextlib.suppress(OSError):
@@ -189,20 +191,20 @@ class LakeTables(Destination):
         yield from sorted(groups.items())
 
     def _both(self, have: pa.Field, one: pa.Field) -> pa.Field | None:
-        """A table's column that can hold both; None: there is none, or readers would not find one of them."""
+        """A column that can hold both; None: there is none, or readers would not find one of the two."""
         kind = self._widest(have.type, one.type) if have.name == one.name else None
         return None if kind is None else have.with_type(kind)
 
     def _kept_as(self, kind: pa.DataType) -> pa.DataType:
-        """The type that a table has for one of ours."""
+        """The type that the table's format has for an Arrow type."""
         return kind
 
     def _widest(self, have: pa.DataType, kind: pa.DataType) -> pa.DataType | None:
-        """The type of a table's column that is to hold both; None: there is none without a rewrite."""
+        """A type that holds both, and that the column can get without a rewrite; None if there is none."""
         return have if have == kind else None
 
     def _append(self, database: str, table: str, place: int, files: list[FileStatistics]) -> bool:
-        """Commit files; False: this run did before."""
+        """Commit files; False if this run has done so before."""
         into, app = self._table(database, table, place), self._app
         if into.applied(app[0]) is not None:
             return False
@@ -221,7 +223,7 @@ class LakeTables(Destination):
         return True
 
     def _columns(self, table: GrowingTable, files: list[FileStatistics]) -> pa.Schema:
-        """Names and types of the files' columns, with types as wide as the table's."""
+        """The columns of the files, with types as wide as the table's."""
         pa = import_pyarrow()
         names: dict[str, str] = {}
         types = {one.name.lower(): one.type for one in table.columns}
@@ -233,19 +235,19 @@ class LakeTables(Destination):
 
     @abstractmethod
     def _table(self, database: str, table: str, place: int) -> GrowingTable:
-        """The table of some definitions."""
+        """The table for some of the definitions."""
 
     @abstractmethod
     def _placed(self, file: FileStatistics, place: int) -> str:
-        """A file's name in its table, where it is from now on."""
+        """Move a file to its table if necessary; its name there."""
 
     @abstractmethod
-    def _told(self, database: str, table: str, place: int) -> str:
+    def _result_name(self, database: str, table: str, place: int) -> str:
         """The table's name in a result."""
 
 
 class DeltaTables(LakeTables):
-    """A Delta table each: ``OUTPUT/database.table``, ``….v2`` where a column changed its type or spelling."""
+    """Delta tables ``OUTPUT/database.table``, ``….v2`` after a column changed its type or spelling."""
 
     def __init__(self, output: str, run_id: str, *, storage_options: dict[str, Any] | None = None) -> None:
         import_deltalake()
@@ -254,12 +256,12 @@ class DeltaTables(LakeTables):
         super().__init__(output, run_id, storage_options=storage_options)
         self._options = delta_options(storage_options)
 
-    def _told(self, database: str, table: str, place: int) -> str:
+    def _result_name(self, database: str, table: str, place: int) -> str:
         name = directory_name(database, table) + (f".v{place}" if place > 1 else "")
         return f"{self.output.rstrip('/')}/{name}"
 
     def _table(self, database: str, table: str, place: int) -> GrowingTable:
-        return DeltaLakeTable(self._told(database, table, place), self._options)
+        return DeltaLakeTable(self._result_name(database, table, place), self._options)
 
     def _placed(self, file: FileStatistics, place: int) -> str:
         folder, _, name = file.name.rpartition("/")
@@ -272,7 +274,7 @@ class DeltaTables(LakeTables):
 
 
 class IcebergTables(LakeTables):
-    """Tables ``database.table`` of a catalog, ``table__v2`` where a column changed its type or spelling.
+    """Tables ``database.table`` of a catalog, ``table__v2`` after a column changed its type or spelling.
 
     Parameters
     ----------
@@ -294,7 +296,7 @@ class IcebergTables(LakeTables):
         self._catalog = load_iceberg_catalog(catalog, storage_options)
         super().__init__(output, run_id, storage_options=storage_options)
 
-    def _told(self, database: str, table: str, place: int) -> str:
+    def _result_name(self, database: str, table: str, place: int) -> str:
         return full_name(*_identifier(database, table, place))
 
     def _table(self, database: str, table: str, place: int) -> GrowingTable:

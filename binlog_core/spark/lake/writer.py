@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Database, table, its columns as the log has them, those that the file has, and the primary key.
 _Key = tuple[str, str, "tuple[Column, ...]", "pa.Schema", tuple[str, ...] | None]
 _MAX_VERSION = (1 << 63) - 1
-_BUFFER_LEN = 512  # bytes that a column of a small batch takes besides its values
+_BUFFER_LEN = 512  # bytes that a column of a batch takes in addition to its values
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +75,19 @@ class PartWriter:
     Parameters
     ----------
     filesystem : pyarrow.fs.FileSystem
+        The file system of `directory`.
     directory : str
         Where the files go; it exists.
     prefix : str
-        Beginning of the files' names; unique to the attempt.
+        The beginning of the files' names, unique to the attempt.
     split, log : int
-        Numbers for the statistics.
+        Their numbers, for the statistics.
     nested : bool
-        Each table has a directory of its own in `directory`.
+        Whether each table has a directory in `directory`.
     compression : str
+        Parquet's codec.
     limits : WriteLimits
+        Limits on files and memory.
     """
 
     def __init__(
@@ -108,7 +111,7 @@ class PartWriter:
         self._compression = compression
         self._limits = limits
         self._parts: dict[_Key, Part] = {}
-        self._open: dict[_Key, None] = {}  # whose files are open, least lately flushed first
+        self._open: dict[_Key, None] = {}  # parts whose files are open, the least recently flushed first
         self._waiting_bytes = 0
         self._names: list[str] = []
         self._done: list[FileStatistics] = []
@@ -126,7 +129,7 @@ class PartWriter:
             part = self._parts[key] = self._begin(key, chunk)
         part.ops += chunk.ops
         part.last_position = chunk.last_position
-        # With xa=committed versions are those of the commits: not in the order of the log.
+        # With xa=committed, versions are those of the commits, which are not in log order.
         versions = pc.min_max(batch["_commit_version"])
         part.first_version = min(part.first_version, versions["min"].as_py())
         part.last_version = max(part.last_version, versions["max"].as_py())
@@ -167,7 +170,7 @@ class PartWriter:
     def abort(self) -> None:
         """Close and delete the files, as far as they can be."""
         for part in self._parts.values():
-            if part.writer is not None:  # which would complain about a closed sink when it is collected
+            if part.writer is not None:  # an open writer complains about a closed sink when it is collected
                 quietly(part.writer.close)
             if part.sink is not None:
                 quietly(part.sink.close)
@@ -235,8 +238,8 @@ class PartWriter:
 
 
 def quietly(action: Any, *arguments: Any) -> None:
-    """Call it, whatever it raises."""
-    # What remains is in the staging directory, which is deleted as a whole.
+    """Call a function, and ignore errors of files and of Arrow."""
+    # What is left is in the staging directory, which is deleted as a whole.
     import pyarrow
 
     with contextlib.suppress(OSError, pyarrow.ArrowException):

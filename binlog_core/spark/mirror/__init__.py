@@ -1,4 +1,4 @@
-"""The tables of a server in a lake: copied, kept up to date, and held against the server.
+"""The tables of a server in a lake: copied, kept up to date, and compared with the server.
 
 Importing this needs neither pyspark nor deltalake nor pyiceberg.
 """
@@ -149,7 +149,7 @@ def mirror(
         state.history = history
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
         files = [status] if isinstance(status, str | os.PathLike) else status
-        passed = _Telling(place, [os.fspath(one) for one in files])
+        passed = _StatusFiles(place, [os.fspath(one) for one in files])
         with _working(
             place,
             state,
@@ -333,7 +333,7 @@ def _working(
         )
 
     session = spark if spark is not None else start_session(master)
-    told = partial(_tell, place, progress) if progress is not None else lambda state: None
+    stepped = partial(_show_progress, place, progress) if progress is not None else lambda state: None
     try:
         yield Mirroring(
             session,
@@ -342,7 +342,7 @@ def _working(
             address,
             archiving,
             stop,
-            told,
+            stepped,
             compact=compact,
             rate=rate,
             passed=passed,
@@ -352,8 +352,8 @@ def _working(
             session.stop()
 
 
-class _Telling:
-    """Writes the state of the tables into files, but not more often than it is needed."""
+class _StatusFiles:
+    """Writes the state of the tables into files, at most every 10 seconds."""
 
     def __init__(self, lake: Lake, paths: Sequence[str]) -> None:
         self._lake, self._paths, self._next = lake, paths, 0.0
@@ -364,16 +364,16 @@ class _Telling:
             self._next = time.monotonic() + _STATUS_INTERVAL
 
     def write(self, found: list[TableStatus]) -> None:
-        """Write what they are now."""
+        """Write a state into all files."""
         from ...archive.files import Files
         from ...archive.status import write_status
 
-        told = MirrorStatus(self._lake.uri, found)
+        status = MirrorStatus(self._lake.uri, found)
         for path in self._paths:
-            write_status(Files(), path, told)
+            write_status(Files(), path, status)
 
 
-def _tell(place: Lake, progress: Callable[[list[TableStatus]], None], state: MirrorState) -> None:
+def _show_progress(place: Lake, progress: Callable[[list[TableStatus]], None], state: MirrorState) -> None:
     progress(statuses(place, state, quick=True))
 
 

@@ -1,4 +1,4 @@
-"""From raw changes to a table: what of a round concerns it, in batches of one definition each."""
+"""From raw changes to a table: the part of a round about the table, in batches of one definition each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..apply.batch import apply_images
 from ..apply.file_target import FileTarget
 from ..apply.jobs import Folder, Here, Jobs
-from ..lake.results import FileStatistics, ToldStatement
+from ..lake.results import FileStatistics, ReportedStatement
 from ..lake.table import FileTable
 from ..rows.fit import STATEMENT
 from ..rows.types import import_pyarrow
@@ -20,7 +20,7 @@ from .state import Lake, TableState
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_APPLIED = ("alter", "truncate", "unknown")  # what else happens to a table makes a new copy, or its end
+_APPLIED = ("alter", "truncate", "unknown")  # other statements lead to a new copy, or end the table
 _VERSION, _ORDINAL = "_commit_version", "_change_ordinal"
 
 
@@ -30,18 +30,22 @@ class Batch(NamedTuple):
     Parameters
     ----------
     below : int
-        The place after the round: changes of lower versions are in it, unless an earlier round has them.
-    statements : list of ToldStatement
+        The place after the batch: it has changes of lower versions, except those of an earlier batch.
+    statements : list of ReportedStatement
+        Its statements.
     files : list of FileStatistics
+        The files with its row images.
     """
 
     below: int
-    statements: list[ToldStatement]
+    statements: list[ReportedStatement]
     files: list[FileStatistics]
 
 
-def batches(files: Sequence[FileStatistics], statements: Sequence[ToldStatement], end: int) -> list[Batch]:
-    """A table's changes of a round: one batch, or where its types change one up to each ALTER."""
+def batches(
+    files: Sequence[FileStatistics], statements: Sequence[ReportedStatement], end: int
+) -> list[Batch]:
+    """A table's changes in a round: one batch, or, if its types change, one up to each ALTER."""
     cuts = [end]
     if len({file.schema for file in files}) > 1:
         cuts = [*(one.version for one in statements if one.kind in ("alter", "unknown")), end]
@@ -64,9 +68,9 @@ def apply_round(
     decoded: Decoded,
     app_id: str,
     end: int,
-    told: dict[str, str],
+    properties: dict[str, str],
 ) -> None:
-    """Bring a table up to the end of a round; `told`: the properties of the commit.
+    """Bring a table up to the end of a round; `properties`: those of the last commit.
 
     Raises
     ------
@@ -75,7 +79,7 @@ def apply_round(
     """
     statements = [one for one in decoded.about(state.full_name) if one.kind in _APPLIED]
     table, place = lake.opened(state), lake.folder(state)
-    # A commit that was made but not reported is in the table, however far this round goes.
+    # The table may have a commit that was made but not recorded in the mirror's state.
     since = max(state.place or 0, table.applied(app_id) or 0)
     for batch in batches(decoded.files.get(state.full_name, []), statements, end):
         if batch.below <= since:
@@ -84,12 +88,12 @@ def apply_round(
         since = batch.below
         if changes is None:
             continue
-        into = FileTarget(table, place, told=told if batch.below == end else None)
+        into = FileTarget(table, place, properties=properties if batch.below == end else None)
         apply_images(changes, into, tuple(keys), app=(app_id, batch.below))
 
 
 def _key_fields(table: FileTable, keys: Sequence[str]) -> list[Any]:
-    """The key's columns as the table has them: a batch of statements alone has no rows that show them."""
+    """The key's columns as the table has them, for a batch that has only statements."""
     pa, schema = import_pyarrow(), table.columns
     return [pa.field(name, schema.field(name).type) for name in keys]
 
@@ -97,7 +101,7 @@ def _key_fields(table: FileTable, keys: Sequence[str]) -> list[Any]:
 def _changes(
     session: SparkSession, lake: Lake, folder: str, batch: Batch, since: int, keys: Sequence[Any]
 ) -> Jobs | None:
-    """The rows and statements of a batch: on the driver where they are few, else with the workers."""
+    """The rows and statements of a batch, on the driver if they are few, otherwise with the workers."""
     pa, place = import_pyarrow(), Folder(folder, lake.storage_options)
     names = [file.name for file in batch.files]
     many = sum(file.bytes for file in batch.files) > ON_DRIVER
@@ -105,8 +109,11 @@ def _changes(
     schemas = [file.schema for file in batch.files] or [pa.schema(keys)]
     types = {"_change_type": pa.string(), _VERSION: pa.int64(), _ORDINAL: pa.int64(), STATEMENT: pa.string()}
     schema = pa.unify_schemas([*schemas, pa.schema(types)], promote_options="permissive")
-    told = [one for one in batch.statements if one.version >= since]
-    rows = [dict(zip(types, (one.kind, one.version, one.ordinal, one.sql), strict=True)) for one in told]
+    rows = [
+        dict(zip(types, (one.kind, one.version, one.ordinal, one.sql), strict=True))
+        for one in batch.statements
+        if one.version >= since
+    ]
     statements = pa.Table.from_pylist(rows, schema)
     if many:
         return OnRaw(session, place, tuple(names), schema, since, batch.below, statements)

@@ -1,4 +1,4 @@
-"""A part of the logs, decoded once for all tables: the raw changes of each, in files of the mirror's own."""
+"""A part of the logs, decoded once for all tables: the raw changes of each, in the mirror's own files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ...splits import FILE_NUMBER_SHIFT, Split
 from ..doors.changes import ChangeReader
 from ..doors.split_writer import SplitWriter, attempt_name
 from ..doors.streaming import BinlogStreamReader, LogPlace, offset_of, place_of
-from ..lake.results import FileStatistics, ToldStatement, WrittenSplit
+from ..lake.results import FileStatistics, ReportedStatement, WrittenSplit
 from ..options import SourceOptions
 from ..plan.definitions import from_text, to_text
 from ..plan.parts import Part
@@ -46,17 +46,18 @@ _DEFINITIONS, _PREPARED = "definitions", "prepared"
 
 
 class LogPlan(BinlogStreamReader):
-    """The archive as places and offsets; an offset has all that a reader from its place on must know.
+    """The archive as places and offsets; an offset has everything that a reader from its place on needs.
 
     Parameters
     ----------
     archive : str
+        The archive's directory or URL.
     tables : sequence of str
-        Names of those that are followed.
+        The names of the tables to read.
     storage_options : dict or None
-        Storage options for the archive.
+        Options for the archive's store.
     run : Run
-        Where its logs are walked over.
+        What reads through its logs.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class LogPlan(BinlogStreamReader):
         return self._logs()
 
     def server(self) -> dict[str, Any]:
-        """The one whose logs the archive ends with: its address, UUID and server id."""
+        """The server whose logs the archive ends with: its address, UUID and server id."""
         (archive,) = self._paths
         place = place_at(archive, self.access.storage_options)
         timeline = timeline_among(place, [f"{archive.rstrip('/')}/{NAME}"])
@@ -92,12 +93,12 @@ class LogPlan(BinlogStreamReader):
         return timeline.last.server
 
     def version(self, offset: Offset) -> int:
-        """An offset's place as one number, which orders all places."""
+        """An offset's place as one number, which orders places as in the logs."""
         i, position = place_of(self._logs(), offset)
         return self._logs()[i].version_base + position
 
     def lacking(self, offset: Offset) -> str | None:
-        """The name of a log that a reader from an offset on needs, and that is no longer there."""
+        """The name of a log that a reader from an offset on needs and that no longer exists; or None."""
         here = {unpacked(name_within(log.path)) for log in self._logs()}
         needed = [offset["file"], *(one[0] for one in offset.get(_PREPARED, ()))]
         return next((name for name in needed if unpacked(name) not in here), None)
@@ -111,7 +112,7 @@ class LogPlan(BinlogStreamReader):
     def begin(
         self, place: LogPlace, definitions: Iterable[TableSchema], charsets: dict[str, str | None]
     ) -> Offset:
-        """The offset of a place where these are the definitions."""
+        """The offset of a place at which these are the definitions."""
         logs = self._logs()
         i, position = place
         xa = XaHistory(self.access, logs[i].version_base + position)
@@ -121,18 +122,19 @@ class LogPlan(BinlogStreamReader):
         return self._with_gtids(offset_of(logs, place, kept), None)
 
     def behind(self, start: Offset, most: int | None, last: int | None) -> Offset:
-        """The offset of the next boundary: after this many bytes, but not after a place.
+        """The offset of a later boundary: after some bytes, but not after a place.
 
         Parameters
         ----------
         start : dict
+            The offset to begin at.
         most : int or None
-            Bytes.
+            The bytes; None: up to the end of the archive.
         last : int or None
-            A version.
+            The version of the place; None: no place.
         """
         with warnings.catch_warnings():
-            # Statements that cannot be followed do not matter for other tables; for ours they are an error.
+            # A statement that cannot be followed is an error later, if it is about a table of the mirror.
             warnings.simplefilter("ignore", BinlogWarning)
             try:
                 return self._with_gtids(self._behind(start, most, last), start)
@@ -145,7 +147,7 @@ class LogPlan(BinlogStreamReader):
                 ) from None
 
     def _with_gtids(self, offset: Offset, start: Offset | None) -> Offset:
-        """An offset with the GTIDs up to it, as far as the logs say; `start`: one before it."""
+        """An offset with the GTIDs up to it, if the logs have them; `start`: an earlier offset."""
         logs = self._logs()
         i, position = place_of(logs, offset)
         known = None
@@ -175,7 +177,7 @@ class LogPlan(BinlogStreamReader):
 
 
 def walking(session: SparkSession) -> Run:
-    """`Run` by the workers if there are enough logs to be worth a job."""
+    """A `Run` that uses the workers if there are enough logs to be worth a job."""
 
     def run(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
         if len(tasks) < _JOB_LOGS:
@@ -186,12 +188,12 @@ def walking(session: SparkSession) -> Run:
 
 
 def definitions_at(offset: Offset) -> DdlTracker:
-    """The tables at an offset."""
+    """The definitions at an offset."""
     return from_text(offset[_DEFINITIONS])
 
 
 def merged(offset: Offset, other: Offset, tables: Iterable[tuple[str, str]]) -> Offset:
-    """Two offsets of one place, the second with these tables."""
+    """Two offsets of the same place as one; the definitions of these tables are taken from the second."""
     mine, theirs = from_text(offset[_DEFINITIONS]), from_text(other[_DEFINITIONS])
     names = set(tables)
     definitions = [one for one in mine if (one.database, one.name) not in names]
@@ -202,7 +204,7 @@ def merged(offset: Offset, other: Offset, tables: Iterable[tuple[str, str]]) -> 
 
 @dataclass(frozen=True)
 class _PartWriter:
-    """The function for `call_tasks`: an error that the log or a table is to blame for is a result."""
+    """The function for `call_tasks`: errors of the log or a table are results."""
 
     writer: SplitWriter = field(repr=False)
 
@@ -224,21 +226,21 @@ class Decoded:
     Parameters
     ----------
     folder : str
-        URI of the files.
+        The URI of the files' directory.
     files : dict of str to list of FileStatistics
-        By ``database.table``.
-    statements : tuple of ToldStatement
+        The files by ``database.table``.
+    statements : tuple of ReportedStatement
         The statements, in order.
     by_case : bool
-        The server distinguishes names of tables by case.
+        Whether the server distinguishes names of tables by case.
     """
 
     folder: str
     files: dict[str, list[FileStatistics]]
-    statements: tuple[ToldStatement, ...]
+    statements: tuple[ReportedStatement, ...]
     by_case: bool = False
 
-    def about(self, table: str) -> list[ToldStatement]:
+    def about(self, table: str) -> list[ReportedStatement]:
         """Statements that concern a table."""
         spelt = str if self.by_case else str.lower
         database, table = spelt(split_name(table)[0]), spelt(table)
@@ -260,12 +262,12 @@ def decode(
     *,
     by_case: bool = False,
 ) -> Decoded:
-    """Decode what is between two offsets; `by_case`: see `Decoded`.
+    """Decode the logs between two offsets; `by_case`: see `Decoded`.
 
     Raises
     ------
     BinlogError
-        The log is damaged, or, with its name, a table cannot be decoded.
+        The log is damaged, or a table, which the error names, cannot be decoded.
     """
     folder = lake.own(CHANGES)
     lake.make(CHANGES)
@@ -280,7 +282,7 @@ def decode(
         storage_options=lake.storage_options,
     )
     files: dict[str, list[FileStatistics]] = {}
-    statements: set[ToldStatement] = set()
+    statements: set[ReportedStatement] = set()
     try:
         results = call_tasks(session, _PartWriter(writer), parts)
     except Exception as error:

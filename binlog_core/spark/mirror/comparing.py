@@ -1,4 +1,4 @@
-"""A table in the lake against the same table on its server, at one position of the server's log."""
+"""Compares tables in the lake with the server's, at one position in the server's log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import BinlogError, MirrorError, ServerError
 from ...server.connection import Connection
-from ..apply.files import respelt, shaped, tables_of
+from ..apply.files import shaped, spelled_like, tables_of
 from ..apply.jobs import Folder
 from ..rows.types import import_pyarrow, plain_type, spark_schema
 from .copies import plan_copy, selected
@@ -67,7 +67,7 @@ class Compared:
 def compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[Compared]:
     """Bring tables to one position, and compare them there with the server.
 
-    The workers read both sides. What comes here are counts, and keys of rows that differ.
+    The workers read both sides, and return counts, and keys of rows that differ.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[C
     for left in reversed(range(_TRIES)):
         try:
             return _compare(work, lake, tables)
-        except ServerError as error:  # a table has gone since it was looked for: the next look shows it
+        except ServerError as error:  # a table was dropped since they were listed: the next try knows
             if error.code not in GONE or not left:
                 raise
     raise AssertionError
@@ -99,8 +99,8 @@ def _compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[
             if one.stage == "following":
                 try:
                     viewed[one.full_name] = _planned(connection, lake, one, mariadb=work.mariadb)
-                except Exception as error:  # the table's own: of the catalog and the stores, too
-                    out.append(Compared(one.full_name, reason=_said(error)))
+                except Exception as error:  # of this table alone, also of its catalog and store
+                    out.append(Compared(one.full_name, reason=_message(error)))
     if not viewed:
         return out
     lake.remove(_FOLDER)
@@ -129,13 +129,13 @@ def _compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[
             try:
                 out.append(_compared(work.session, lake, one, viewed[name], folder, parts))
             except Exception as error:
-                out.append(Compared(name, reason=_said(error)))
+                out.append(Compared(name, reason=_message(error)))
     finally:
         lake.remove(_FOLDER)
     return sorted(out, key=lambda one: one.table)
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return error.message if isinstance(error, BinlogError) else f"{type(error).__name__}: {error}"
 
 
@@ -143,12 +143,12 @@ def _planned(connection: Connection, lake: Lake, state: TableState, *, mariadb: 
     copy = plan_copy(connection, state, {}, mariadb=mariadb)
     definition, selection = selected(state, copy, mariadb=mariadb)
     here = lake.opened(state).columns
-    names = respelt(selection.schema.names, here.names)
+    names = spelled_like(selection.schema.names, here.names)
     if lacking := [one for one in names if one not in here.names]:
         raise MirrorError(f"the lake lacks the columns {', '.join(lacking)}")
     # An ALTER may have left the lake's types wider than the server's, never narrower.
     schema = import_pyarrow().schema([(name, plain_type(here.field(name).type)) for name in names])
-    key = tuple(respelt(definition.row_key or names, names))
+    key = tuple(spelled_like(definition.row_key or names, names))
     return Viewed(state.full_name, selection, schema, key, copy.chunks)
 
 
@@ -161,7 +161,7 @@ def _compared(
         if one.error is not None:
             raise one.error
     table = lake.opened(state)
-    if found := table.special:  # its files alone do not tell its rows: deletion vectors, say
+    if found := table.special:  # its files alone do not show its rows: with deletion vectors, for example
         return Compared(state.full_name, reason=f"the table in the lake has {', '.join(found)}")
     now = [table.columns.field(one.name).type for one in viewed.schema if one.name in table.columns.names]
     if now != viewed.schema.types:
@@ -176,16 +176,18 @@ def _compared(
 def differing(
     session: SparkSession, viewed: Viewed, theirs: tuple[Folder, list[str]], ours: tuple[Folder, list[str]]
 ) -> tuple[int, list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
-    """How many keys have rows that are not the same on both sides; some that are missing, extra, changed.
+    """How many keys have rows that differ, and some of those that are missing, extra or changed.
 
     Parameters
     ----------
     session : SparkSession
+        The session.
     viewed : Viewed
+        The table.
     theirs : (Folder, list of str)
-        Files of the keys and numbers of the server's rows.
+        The files with keys and numbers of the server's rows.
     ours : (Folder, list of str)
-        Files of rows.
+        The files of the table in the lake.
     """
     from pyspark.sql import functions as F
 

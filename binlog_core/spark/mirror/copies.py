@@ -1,7 +1,7 @@
 """The first copy of a table: read by the workers in chunks of its key, and committed as one.
 
-Each chunk is one SELECT and one Parquet file, and is noted when the file is whole: what a run has read, the
-next one does not read again.
+Each chunk is one SELECT and one Parquet file, and is noted when the file is complete, so that the next run
+does not read it again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-_CHUNK_BYTES = 64 << 20  # of the server's own estimate
+_CHUNK_BYTES = 64 << 20  # by the server's estimate
 _LEAST_ROWS, _MOST_ROWS = 1000, 1 << 20
 _GROUP_BYTES = 16 << 20  # of a row group, as Arrow holds it
 _TRIES = 3  # of a chunk whose connection is lost
@@ -55,13 +55,13 @@ class Copy:
     Parameters
     ----------
     id : str
-        Part of its files' names.
+        A part of its files' names.
     definition : str
-        CREATE TABLE, as it was when the copy began.
+        The CREATE TABLE statement when the copy began.
     mark : dict
-        The safe mark: see `marks.Mark`.
+        The fields of its safe mark: see `marks.Mark`.
     chunks : tuple of str
-        Conditions in SQL, one for each chunk; "" has all rows.
+        The conditions of the chunks in SQL; "" has all rows.
     """
 
     id: str
@@ -72,7 +72,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class CopyChunk:
-    """What one worker reads at a time."""
+    """A chunk for a worker to read."""
 
     table: str
     folder: str
@@ -85,7 +85,7 @@ class CopyChunk:
 
 @dataclass(frozen=True)
 class Copied:
-    """What became of a chunk: a file, or an error."""
+    """The result for a chunk: a file, or an error."""
 
     table: str
     number: int
@@ -104,8 +104,9 @@ def plan_copy(connection: Connection, state: TableState, mark: dict[str, Any], *
     Raises
     ------
     SchemaError
-        It cannot be copied.
+        The table cannot be copied.
     ServerError
+        The server cannot be asked.
     """
     name = f"{quoted(state.database)}.{quoted(state.name)}"
     definition = str(connection.query(f"SHOW CREATE TABLE {name}", right="SELECT")[0][1])
@@ -151,7 +152,7 @@ def _conditions(connection: Connection, table: str, key: Sequence[Column], size:
 
 
 def _compared(names: Sequence[str], values: Sequence[str], strictly: str, last: str) -> str:
-    """A comparison of several columns that a server looks up in an index."""
+    """A comparison of several columns, in a form for which servers use an index."""
     if len(names) == 1:
         return f"{names[0]} {last} {values[0]}"
     rest = _compared(names[1:], values[1:], strictly, last)
@@ -186,13 +187,15 @@ class Copier:
     ----------
     address : Address
     password : str or None
-        Password of the server's user. It travels in the function, not in data or plan.
+        The password, which is sent with the function, not in data or a plan.
     lake : str
+        The lake's path or URL.
     storage_options : dict or None
+        Options for the lake's store.
     rate : float or None
-        Bytes that it receives in a second, at most.
+        The most bytes that it receives in a second.
     delta : bool
-        The lake's tables are Delta tables.
+        Whether the lake's tables are Delta tables.
     """
 
     address: Address
@@ -225,7 +228,9 @@ class Copier:
                         if connection is not None:
                             connection.close()  # rows may still be on their way
                         connection = None
-                        if not isinstance(error, BinlogError):  # of Arrow, say: it is this table's alone
+                        if not isinstance(
+                            error, BinlogError
+                        ):  # of Arrow, for example: only this table has it
                             error = BinlogError(f"it cannot be copied: {type(error).__name__}: {error}")
                         yield Copied(chunk.table, chunk.number, error=error.located(table=chunk.table))
                         break
@@ -247,7 +252,7 @@ class Copier:
             with (
                 ExitStack() as undone,
                 filesystem.open_output_stream(path) as sink,
-                ExitStack() as written,  # before its file, or it would complain when collected
+                ExitStack() as written,  # closed before its file: otherwise it complains when it is collected
             ):
                 undone.callback(_delete, filesystem, path)
                 for rows in _groups(_ahead(read, connection.close)):
@@ -278,32 +283,32 @@ def _delete(filesystem: Any, path: str) -> None:
 def batches_of(
     connection: Connection, sql: str, selection: SelectList, *, rate: float | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a SELECT, as the lake has them; `rate`: bytes that are received a second, at most."""
+    """The rows of a SELECT in the types of the lake; `rate`: the most bytes to receive in a second."""
     most = RECEIVED if rate is None else max(min(RECEIVED, int(rate * _PAUSE)), 1)
     next_at = time.monotonic()
     for rows in connection.stream(sql, most=most):
         size = rows.size
         yield selection.batch(rows)
-        if rate is not None:  # what is not taken from the line waits at the server
+        if rate is not None:  # rows that are not received wait at the server
             next_at += size / rate
             time.sleep(max(next_at - time.monotonic(), 0))
 
 
 def _ahead(batches: Iterator[pa.RecordBatch], give_up: Callable[[], None]) -> Iterator[pa.RecordBatch]:
-    """Read each item while the results of those before it are written; `give_up` ends a wait for the next."""
+    """Read each batch while the one before is written; `give_up` ends the wait for a batch."""
     with ThreadPoolExecutor(1) as pool:
         try:
             coming = pool.submit(next, batches, None)
             while (batch := coming.result()) is not None:
                 coming = pool.submit(next, batches, None)
                 yield batch
-        except BaseException:  # of what is made of them, too
+        except BaseException:  # also of the code that takes the batches
             give_up()
             raise
 
 
 def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Gathered into row groups."""
+    """Batches gathered into row groups."""
     pa, waiting, size = import_pyarrow(), [], 0
     for batch in batches:
         waiting.append(batch)
@@ -327,7 +332,7 @@ def run_copies(
     mariadb: bool,
     rate: float | None = None,
 ) -> dict[str, list[Copied] | BinlogError]:
-    """Read the missing chunks of some copies; returns the files of each table, or why it failed."""
+    """Read the missing chunks of some copies; the files of each table, or its error."""
     chunks: list[CopyChunk] = []
     found: dict[str, list[Copied]] = {}
     for name, (state, copy) in copies.items():
@@ -355,7 +360,7 @@ def run_copies(
 
 
 def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copied]:
-    """Chunks of an earlier run, by number, whose files exist: files without a commit may be removed."""
+    """The chunks of earlier runs whose files exist, by number: others may delete files without a commit."""
     from pyarrow.fs import FileSelector
 
     out: dict[int, Copied] = {}
@@ -366,7 +371,7 @@ def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copie
         number = info.base_name.removesuffix(".json")
         try:
             one = Copied(table, int(number), **load_json(lake.filesystem, info.path))
-        except (ValueError, TypeError, RecursionError):  # cut off by whatever ended that run
+        except (ValueError, TypeError, RecursionError):  # whatever ended that run cut it off
             continue
         if one.name in there:
             out[one.number] = one
@@ -384,22 +389,25 @@ def commit_copy(
     schema: pa.Schema,
     files: Sequence[Copied],
     app: tuple[str, int],
-    told: dict[str, str],
+    properties: dict[str, str],
 ) -> None:
     """Make the files of a copy the table, in one commit, in place of what was there.
 
     Parameters
     ----------
     table : FileTable
+        The table.
     schema : pyarrow.Schema
+        Its columns.
     files : sequence of Copied
+        The copy's chunks.
     app : (str, int)
         The mirror, and the place of the copy's mark.
-    told : dict
-        What else the commit says.
+    properties : dict
+        Further properties of the commit.
     """
     data = [DataFile(one.name, one.rows, one.bytes) for one in files if one.rows]
-    table.replace(data, schema, app, told)
+    table.replace(data, schema, app, properties)
 
 
 def remove_notes(lake: Lake, state: MirrorState) -> None:
@@ -414,10 +422,10 @@ def remove_notes(lake: Lake, state: MirrorState) -> None:
 
 
 def clean_up(lake: Lake, state: TableState, copy: Copy, kept: Collection[str] | None = None) -> None:
-    """Remove the files that a copy left, except some; None: except those of the table."""
+    """Remove the files of a copy, except for `kept`; None: except for those of the table."""
     from pyarrow.fs import FileSelector
 
-    # Not those that were read: a run killed after its commit copies again.
+    # Those of the table, not those of the notes: a run that was killed after its commit copies again.
     kept = {one.name for one in lake.opened(state).files()} if kept is None else kept
     folder = f"{lake.path}/{directory_name(state.database, state.name)}"
     for info in lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):

@@ -1,4 +1,4 @@
-"""A number for each row, equal for equal values, which is compared instead of the row."""
+"""A number for each row, equal for equal values, that is compared instead of the row."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ DIGEST = "_digest"
 
 
 def digested(batch: pa.RecordBatch, schema: pa.Schema, key: Sequence[str]) -> pa.RecordBatch:
-    """The key's columns of rows, and their numbers.
+    """The key's columns of rows, and the rows' numbers.
 
     Parameters
     ----------
     batch : pyarrow.RecordBatch
+        The rows.
     schema : pyarrow.Schema
-        The columns, in the types that they are compared in.
+        The columns, in the types in which they are compared.
     key : sequence of str
+        The names of the key's columns.
 
     Raises
     ------
     MirrorError
-        A value does not fit.
+        A value does not fit its column's type.
     """
     pa = import_pyarrow()
     try:
@@ -44,7 +46,7 @@ def digested(batch: pa.RecordBatch, schema: pa.Schema, key: Sequence[str]) -> pa
 
 
 def digest_schema(schema: pa.Schema, key: Sequence[str]) -> pa.Schema:
-    """The columns of what `digested` gives."""
+    """The schema of the result of `digested`."""
     pa = import_pyarrow()
     return pa.schema([*((name, schema.field(name).type) for name in key), (DIGEST, pa.int64())])
 

@@ -13,7 +13,7 @@ from ..._change_columns import INSERT, LAKE_COLUMNS, OPS
 from ..apply.attempts import attempt
 from ..apply.files import write_file
 from ..apply.jobs import Folder
-from ..lake.results import FileStatistics, ToldStatement
+from ..lake.results import FileStatistics, ReportedStatement
 from ..lake.table import FileTable
 from ..rows.fit import STATEMENT, special_fields, widened
 from ..rows.types import import_pyarrow
@@ -33,27 +33,30 @@ _TYPE, _VERSION, _TIME, _ORDINAL = LAKE_COLUMNS
 class History:
     """The histories of a mirror's tables.
 
-    Each commit says up to which place of the log its table has all, so that what comes again is passed over.
+    Each commit records up to which place in the log its table has everything, so that repeated changes are
+    skipped.
 
     Parameters
     ----------
     session : SparkSession
+        The session.
     lake : Lake
+        The lake.
     mirror : str
-        Its id.
+        The mirror's id.
     """
 
     def __init__(self, session: SparkSession, lake: Lake, mirror: str) -> None:
         self._session, self._lake, self._mirror = session, lake, mirror
 
     def begin(self, state: TableState) -> None:
-        """Take a table's present rows as the versions with which its history begins."""
+        """Begin a table's history with its present rows."""
         place = state.place
         assert place is not None
         current, special = self._lake.opened(state), special_fields()
         opened = cache(partial(self._lake.opened, state))
         done = opened(1).applied(self._mirror) or 0
-        # It may have been copied at this place before, if nothing was logged since.
+        # A copy may have been made at the same place before, if nothing was logged since.
         since = time.time_ns() // 1000 if done >= place else 0
         types = {_TYPE: OPS[INSERT], _VERSION: place - 1, _TIME: None, _ORDINAL: since + 1}
         schema = import_pyarrow().schema([*current.columns, *((name, special[name]) for name in types)])
@@ -61,20 +64,20 @@ class History:
         rows = Joiner(self._lake.folder(state), self._lake.folder(state, number), schemas[number], types)
         marker = [{_TYPE: _COPY, _VERSION: place - 1, _ORDINAL: since}]
         schemas.setdefault(1, opened(1).columns)
-        told = {_BEGAN: f"{place} {current.version if current.exists else ''}"}
+        properties = {_BEGAN: f"{place} {current.version if current.exists else ''}"}
         for one in sorted(schemas):
-            if opened(one).last_commit().get(_BEGAN) != told[_BEGAN]:
+            if opened(one).last_commit().get(_BEGAN) != properties[_BEGAN]:
                 files = current.files() if one == number else ()
                 rows = replace(rows, into=self._lake.folder(state, one), schema=schemas[one])
-                # A copy's mark may be before what is here already: that must not come a second time.
+                # A copy's mark may be before changes that are here already: they must not be added again.
                 end = max(place, opened(one).applied(self._mirror) or 0)
-                self._write(opened(one), rows, files, marker if one == 1 else (), end, told)
+                self._write(opened(one), rows, files, marker if one == 1 else (), end, properties)
 
     def append(
         self,
         state: TableState,
         files: Sequence[FileStatistics],
-        statements: Sequence[ToldStatement],
+        statements: Sequence[ReportedStatement],
         folder: str,
         end: int,
     ) -> None:
@@ -83,11 +86,15 @@ class History:
         Parameters
         ----------
         state : TableState
+            The table, at its place.
         files : sequence of FileStatistics
-        statements : sequence of ToldStatement
+            The files with its row images.
+        statements : sequence of ReportedStatement
+            The statements about it.
         folder : str
-            URI that the files' names begin in.
+            The URI of the files' directory.
         end : int
+            The other place.
         """
         opened = cache(partial(self._lake.opened, state))
         numbers, schemas = _placed(opened, [file.schema for file in files])
@@ -98,7 +105,7 @@ class History:
             since = max(state.place or 0, done or 0)
             if since >= end:
                 continue
-            told = [
+            rows_of_statements = [
                 {_TYPE: one.kind, _VERSION: one.version, _ORDINAL: one.ordinal, STATEMENT: one.sql}
                 for one in (statements if number == 1 else ())
                 if since <= one.version < end
@@ -111,7 +118,7 @@ class History:
                 read=pieces,
             )
             own = [file for file, one in zip(files, numbers, strict=True) if one == number]
-            self._write(opened(number), rows, own, told, end, None)
+            self._write(opened(number), rows, own, rows_of_statements, end, None)
 
     def tables(self, state: TableState) -> Iterator[tuple[FileTable, Folder]]:
         """The tables of a table's history."""
@@ -126,11 +133,11 @@ class History:
         table: FileTable,
         rows: Joiner,
         files: Sequence[Sized],
-        told_rows: Sequence[Mapping[str, Any]],
+        more: Sequence[Mapping[str, Any]],
         end: int,
-        told: dict[str, str] | None,
+        properties: dict[str, str] | None,
     ) -> None:
-        """Write files' rows and others in one commit."""
+        """Write the rows of files, and more rows, in one commit."""
         pa = import_pyarrow()
         special = special_fields()
         names = [
@@ -140,24 +147,24 @@ class History:
         with attempt(table, rows.into) as place:
             rows = replace(rows, into=place, schema=table.kept(columns))
             written = join(self._session, rows, files)
-            if told_rows:
-                one = write_file(pa.Table.from_pylist(told_rows, rows.schema), place, rows.schema)
+            if more:
+                one = write_file(pa.Table.from_pylist(more, rows.schema), place, rows.schema)
                 written += [one] if one is not None else []
             if not written:
                 return
             app = (self._mirror, end)
             if table.takes(rows.schema):
-                table.exchange(written, (), rows.schema, app, told)
+                table.exchange(written, (), rows.schema, app, properties)
             else:  # a type became wider
                 again = Joiner(place, place, rows.schema)
                 written += join(self._session, again, table.files())
-                table.replace(written, rows.schema, app, told)
+                table.replace(written, rows.schema, app, properties)
 
 
 def _placed(
     opened: Callable[[int], FileTable], schemas: Iterable[pa.Schema]
 ) -> tuple[list[int], dict[int, pa.Schema]]:
-    """The number of the table that each goes to, the first that can hold it, and what those then have."""
+    """For each schema the number of the first table that can hold it, and the tables' columns then."""
     numbers: list[int] = []
     tables: dict[int, pa.Schema] = {}
     for schema in schemas:
@@ -172,7 +179,7 @@ def _placed(
 
 
 def _united(have: pa.Schema, more: pa.Schema) -> pa.Schema | None:
-    """Columns of both, compared without case, in types that hold both; None if there is no such type."""
+    """The columns of both, compared without case, in types that hold both; None if there are none."""
     pa = import_pyarrow()
     found = {one.name.lower(): one for one in have}
     for one in more:

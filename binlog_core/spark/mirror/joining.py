@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..apply.attempts import attempt
-from ..apply.files import FileWriter, respelt, shaped, tables_of
+from ..apply.files import FileWriter, shaped, spelled_like, tables_of
 from ..apply.jobs import Folder
 from ..lake.table import DataFile, FileTable
 from ..rows.types import import_pyarrow
@@ -47,13 +47,15 @@ class Joiner:
     Parameters
     ----------
     source, into : Folder
+        The directories of the files and of the new one.
     schema : pyarrow.Schema
+        The new file's schema.
     values : mapping of name to value
         Values for columns that the files do not have.
     since : int or None
-        Changes of versions before it are left out.
+        Changes of lower versions are left out.
     read : callable
-        Reads files.
+        Reads files: takes a directory and names, and gives tables.
     """
 
     source: Folder
@@ -64,7 +66,7 @@ class Joiner:
     read: Callable[[Folder, Iterable[str]], Iterator[pa.Table]] = tables_of
 
     def __call__(self, names: Sequence[str]) -> DataFile | None:
-        """Write them; None if there are no rows."""
+        """Write the rows of some files; None if there are none."""
         pa = import_pyarrow()
         waiting: list[Any] = []
         size = 0
@@ -82,12 +84,12 @@ class Joiner:
     def _wanted(self, rows: pa.Table) -> pa.Table:
         import pyarrow.compute as pc
 
-        rows = rows.rename_columns(respelt(rows.column_names, self.schema.names))
+        rows = rows.rename_columns(spelled_like(rows.column_names, self.schema.names))
         return rows if self.since is None else rows.filter(pc.field(_VERSION) >= self.since)
 
 
 def join(session: SparkSession, joiner: Joiner, files: Iterable[Sized]) -> list[DataFile]:
-    """The files that have the rows of all: written by the workers, or here where they are few."""
+    """Merge files into larger ones, on the workers, or here if the files are small."""
     groups: list[list[str]] = [[]]
     size = total = 0
     for one in files:
@@ -102,10 +104,9 @@ def join(session: SparkSession, joiner: Joiner, files: Iterable[Sized]) -> list[
 
 
 def compact(session: SparkSession, table: FileTable, folder: Folder) -> int:
-    """Put a table's small files together, where it has many; their number.
+    """Merge a table's small files if it has many; how many were merged.
 
-    One commit exchanges them and says that no row has changed. Whatever ends this before leaves the table as
-    it was.
+    One commit exchanges them and records that no row has changed. Until then the table stays the same.
     """
     small = [file for file in table.files() if file.bytes < _SMALL_BYTES]
     if len(small) < _MOST_SMALL or table.special:

@@ -1,4 +1,4 @@
-"""Changes missing in a server's log: refuses settings that lose changes, and warns about cascades."""
+"""Changes that are missing in a server's log: refuses settings that lose them, and warns of cascades."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_settings(connection: Connection) -> None:
 
 
 def _replicates(connection: Connection) -> bool:
-    """Whether the server applies transactions of another one, as far as the user may know."""
+    """Whether the server replicates from another one, if the user may ask for it."""
     # MariaDB, and MySQL before 5.7, show it to every user; there the other query needs a separate privilege.
     running = connection.query("SHOW GLOBAL STATUS LIKE 'Slave%running'")
     if running:
@@ -82,7 +82,7 @@ def check_filters(connection: Connection, databases: Iterable[str]) -> None:
 
 
 def warn_of_cascades(connection: Connection, facts: Facts, wants: Callable[[str], bool]) -> None:
-    """Warn of tables that a foreign key changes without a word in the log."""
+    """Warn of tables that a foreign key changes without logging the changes."""
     if (
         not facts.mariadb
         and facts.number >= (9, 6)

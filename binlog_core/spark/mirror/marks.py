@@ -1,7 +1,7 @@
 """Safe marks: places in a server's log whose transactions every later SELECT sees.
 
-A server shows a transaction in its log before it shows it to others, so that the position it tells at a
-moment is not such a place, except for a consistent snapshot of MariaDB or while no one can commit.
+A server logs a transaction before other sessions see it. So its current position is not a safe mark, except
+in a consistent snapshot of MariaDB or while nobody can commit.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Mark:
     Parameters
     ----------
     server : str
-        The server, see `identity`: another one may lack what this one had, or use the same names of logs.
+        The server, see `identity`: another one may lack transactions, or have logs of the same names.
     gtids : str or None
-        MySQL with GTIDs: what it has executed.
+        On MySQL with GTIDs, the executed GTIDs.
     file, offset : str and int, or None
-        Else.
+        On other servers, the log and the position.
     """
 
     server: str
@@ -43,17 +43,17 @@ class Mark:
 
 
 def identity(uuid: str | None, server_id: int) -> str:
-    """Who a server is: its UUID, or MariaDB's server id."""
+    """The identity of a server: its UUID, or MariaDB's server id."""
     return uuid or str(server_id)
 
 
 def connected(address: Address, server: str) -> Connection:
-    """A connection to a server that was met before.
+    """A connection to the same server as before.
 
     Raises
     ------
     MirrorError
-        Another one answers.
+        Another server answers.
     """
     connection = Connection(address)
     try:
@@ -66,12 +66,12 @@ def connected(address: Address, server: str) -> Connection:
 
 
 def check_server(server: str, here: str) -> None:
-    """Check that a server is still the one whose tables were read: they fit only its own log.
+    """Check that a server is the one whose tables were read: they fit only its own log.
 
     Raises
     ------
     MirrorError
-        It is of another one.
+        It is another server.
     """
     if here != server:
         raise MirrorError(
@@ -81,12 +81,12 @@ def check_server(server: str, here: str) -> None:
 
 
 def take_mark(connection: Connection, facts: Facts) -> Mark:
-    """A safe mark.
+    """A safe mark, taken now.
 
     Raises
     ------
     PrivilegeError
-        MySQL without GTIDs: it takes RELOAD.
+        MySQL without GTIDs needs RELOAD.
     """
     server = identity(facts.uuid, facts.server_id)
     if not facts.mariadb and facts.gtids:
@@ -116,22 +116,21 @@ def position_mark(connection: Connection, server: str) -> Mark:
     if status is None:
         raise PrivilegeError(
             "reading the server's position needs the privilege REPLICATION CLIENT: GRANT REPLICATION CLIENT"
-            " ON *.* TO the"
-            " user",
+            " ON *.* TO the user",
             path=connection.name,
         )
     return Mark(server, file=status.file, offset=status.offset)
 
 
 def place_of(mark: Mark, logs: list[Split], access: Access) -> tuple[int, int]:
-    """Where a mark is in an archive: the log's number in the list, and a transaction boundary in it.
+    """Where a mark is in an archive: the index of its log, and a transaction boundary in it.
 
     Every SELECT after the mark sees what is before it.
 
     Raises
     ------
     MirrorError
-        The archive does not hold it.
+        The archive does not contain it.
     """
     if mark.gtids is not None:
         return _place_of_gtids(GtidSet.parse(mark.gtids), logs, access)

@@ -1,4 +1,4 @@
-"""The work of a mirror: copies new tables, replays the log table by table, tracks each table's position."""
+"""The work of a mirror: copies new tables, replays the log, and keeps track of each table's position."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ROUND_BYTES = 256 << 20  # of the logs, decoded at a time
-_AT_ONCE, _FEW_BYTES = 8, 1 << 20  # tables whose changes are applied at the same time; of each
+_AT_ONCE, _FEW_BYTES = 8, 1 << 20  # tables with at most so many bytes, applied at the same time
 _MOST_FAILURES = 3  # in a row, before a table is parked
-_MOST_LOOKS = 20  # at one that is missing or changes: MySQL 5.7 lists tables whose files are gone
-_AGAIN = 300.0  # seconds after which what could not be read or written is tried again
+_MOST_LOOKS = 20  # at a table that is missing or changes: MySQL 5.7 lists tables whose files are gone
+_AGAIN = 300.0  # seconds after which tables that could not be read or written are tried again
 _PAUSE = 1.0  # seconds between two looks at a server that writes nothing
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
 GONE = frozenset((1146, 1049))  # no such table, no such database
-CHANGED = frozenset((1054, 1412))  # no such column, the definition changed: since the copy began
+CHANGED = frozenset((1054, 1412))  # no such column, the definition changed
 _CASE = "lower_case_table_names"
 _COPY = "binlog_core.copy"  # in a commit
 
@@ -52,21 +52,25 @@ class Mirroring:
     Parameters
     ----------
     session : SparkSession
+        The session whose workers read and write.
     lake : Lake
+        The lake.
     state : MirrorState
+        The mirror's state, which is saved after each step.
     address : Address
-        Address of the server, with the password.
+        The address of the server, with the password.
     archiving : callable
-        Brings the archive up to where the server stands.
+        Brings the archive up to the server's position.
     stop : threading.Event
-    told : callable of MirrorState
+        Ends the mirror when set.
+    stepped : callable of MirrorState
         Called after each step.
     compact : float or None
         Seconds after which a table's small files are merged.
     rate : float or None
-        Bytes a second that copies read at most.
+        The most bytes that copies read in a second.
     passed : callable of MirrorState
-        Called when all is done that there was.
+        Called when everything that was there is done.
     """
 
     def __init__(
@@ -77,7 +81,7 @@ class Mirroring:
         address: Address,
         archiving: Callable[[], None],
         stop: threading.Event,
-        told: Callable[[MirrorState], None] = lambda state: None,
+        stepped: Callable[[MirrorState], None] = lambda state: None,
         *,
         compact: float | None = None,
         rate: float | None = None,
@@ -91,13 +95,13 @@ class Mirroring:
         self.address = address
         self._archiving = archiving
         self._again_at = 0.0
-        self.server = ""  # the one whose logs the archive ends with: see `marks.identity`
+        self.server = ""  # the identity of the server whose logs the archive ends with: see `marks.identity`
         self._stop = stop
-        self._told = told
+        self._stepped = stepped
         self._history = History(session, lake, state.id) if state.history else None
         self.mariadb = False
         self.old = False  # MySQL before 5.7
-        # To be removed: at first, what a run that was killed left.
+        # Cleanups to do: at first those of a run that was killed.
         self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state), self._remove_changes]
         self._missed: Counter[str] = Counter()  # how often a table was gone or changed when it was copied
         self._by_case = False  # the server distinguishes names of tables by case
@@ -124,7 +128,7 @@ class Mirroring:
             copying = [one for one in self.state.tables.values() if one.stage == "copying"]
             if not copying or self._stop.is_set():
                 return
-            # Without a key each change makes a new copy: who changes a table all the time would keep us here.
+            # A table without a key is copied after each change; if it always changes, this would not end.
             if end is not None and all(one.keyless and (one.place or 0) >= end for one in copying):
                 return
             end = end or self.plan(()).end()
@@ -132,7 +136,7 @@ class Mirroring:
             self.archive()
 
     def follow(self) -> None:
-        """Continue until stopped; wait for a lost server, at most `Address.reconnect` seconds."""
+        """Continue until stopped; wait up to `Address.reconnect` seconds for a server that is lost."""
         lost_at: float | None = None
         while not self._stop.is_set():
             try:
@@ -146,10 +150,10 @@ class Mirroring:
 
     def _save(self) -> None:
         self._lake.save(self.state)
-        self._told(self.state)
+        self._stepped(self.state)
 
     def plan(self, tables: Iterable[TableState]) -> LogPlan:
-        """The archive, for some tables."""
+        """The archive, for reading some tables."""
         names = [one.full_name for one in tables]
         return LogPlan(self.state.archive, names, self._lake.storage_options, walking(self.session))
 
@@ -175,7 +179,7 @@ class Mirroring:
             warn_of_cascades(connection, connection.facts(), self.state.wants)
 
     def _look(self) -> None:
-        """Tables that are new, or there again."""
+        """Find tables that are new, or exist again, and those that were dropped before their copy."""
         self._tidy()
         with Connection(self.address) as connection:
             here = {
@@ -204,7 +208,7 @@ class Mirroring:
         self._save()
 
     def _end(self, state: TableState) -> None:
-        """The server dropped a table: in the lake it is empty, and its history stays."""
+        """The server dropped a table: empty it in the lake; its history stays."""
         try:
             if state.copy is not None:
                 clean_up(self._lake, state, Copy(**state.copy))
@@ -238,10 +242,10 @@ class Mirroring:
             self.session, self._lake, self.address, copies, mariadb=self.mariadb, rate=self._rate
         )
         if self._stop.is_set():
-            return  # nor does the archive get what follows the marks; the chunks that are read stay
+            return  # the archive stops too; the chunks that were read are kept for the next run
         self.archive()
         for name, (_, copy) in copies.items():
-            try:  # what of its log is not in the archive was in no other server's
+            try:  # the archive cannot get the rest of its log from another server
                 check_server(copy.mark["server"], self.server)
             except MirrorError as error:
                 found[name] = error
@@ -259,17 +263,17 @@ class Mirroring:
             self._save()
 
     def _give_up(self, state: TableState, copy: Copy, error: BinlogError) -> None:
-        """Begin a failed copy again."""
+        """Remove a failed copy, so that it begins again."""
         try:
             clean_up(self._lake, state, copy)
         except Exception as other:  # of the format's library, the catalog and the stores below them
-            self._failed(state, _outage(other))  # it comes here again
+            self._failed(state, _outage(other))  # the next round tries it again
             return
         state.copy = None
         self._failed(state, error)
 
     def _failed(self, state: TableState, error: BinlogError) -> None:
-        """A copy failed; of a table that went or changed, the next look at the server knows more."""
+        """Count a failed copy; if the table was dropped or changed, the next look at the server shows it."""
         if isinstance(error, ServerError) and error.code in GONE | CHANGED:
             self._missed[state.full_name] += 1
             if self._missed[state.full_name] == _MOST_LOOKS:
@@ -283,9 +287,9 @@ class Mirroring:
     def _begins(
         self, plan: LogPlan, copies: list[tuple[TableState, Copy]]
     ) -> dict[Mark, Offset | BinlogError]:
-        """Where the log continues after each mark, with the definitions of what was copied there.
+        """Where the log continues after each mark, with the definitions of the tables copied there.
 
-        Or why it does not: a copy may have taken longer than the archive keeps its logs.
+        Or an error: a copy may have taken longer than the archive keeps its logs.
         """
         tables: dict[Mark, list[TableSchema]] = {}
         for state, copy in copies:
@@ -310,9 +314,9 @@ class Mirroring:
         try:
             table = self._lake.opened(state)
             if table.last_commit().get(_COPY) != copy.id:
-                told = {_COPY: copy.id, "binlog_core.mark": str(copy.mark.get("gtids") or copy.mark["file"])}
-                told |= _told_gtids(offset)
-                commit_copy(table, selection.schema, files, (self.state.id, place), told)
+                mark = str(copy.mark.get("gtids") or copy.mark["file"])
+                properties = {_COPY: copy.id, "binlog_core.mark": mark, **_gtids_property(offset)}
+                commit_copy(table, selection.schema, files, (self.state.id, place), properties)
             kept = {one.name for one in table.files()}
         except Exception as error:  # of the format's library, the catalog and the stores below them
             self._failed(state, _outage(error))
@@ -330,7 +334,7 @@ class Mirroring:
         self._tidy()
 
     def _tidy(self) -> None:
-        """Remove leftovers of copies; failures are tried again at the next round."""
+        """Do the cleanups; those that fail are tried again in the next round."""
         left, self._left = self._left, []
         for remove in left:
             try:
@@ -348,7 +352,7 @@ class Mirroring:
         return {str(name): charset for name, charset in rows}
 
     def _compact(self) -> None:
-        """Put small files together, of tables whose turn it is."""
+        """Merge the small files of tables whose turn it is."""
         for state in self.state.tables.values():
             due = self._compact_after is not None and time.time() - state.compacted >= self._compact_after
             if not due or state.stage != "following" or self._stop.is_set():
@@ -375,12 +379,12 @@ class Mirroring:
         Parameters
         ----------
         last : int or None
-            None: the archive's end, as it is now.
+            The version of the place; None: the archive's present end.
         asked : float
-            When the server was asked where it stands.
+            The time, in seconds since 1970 UTC, from which the archive has everything that was committed.
         """
         if self.state.round is not None and self.plan(()).lacking(self.state.round["start"]):
-            self.state.round = None  # what of it is in tables is passed over in the next
+            self.state.round = None  # tables skip what they have of it already
         if self.state.round is not None:
             self._round()
         while not self._stop.is_set():
@@ -391,7 +395,7 @@ class Mirroring:
             places = sorted({one.place for one in following if one.place is not None})
             group = [one for one in following if one.place == places[0]]
             start, plan = self.state.offsets[places[0]], self.plan(group)
-            if places[1:] and (log := plan.lacking(start)):  # of all tables, it is an error
+            if places[1:] and (log := plan.lacking(start)):  # if all tables need it, it is an error
                 for one in group:
                     reason = f"the archive no longer has the log {log}, from which the table must continue"
                     one.park(f"needs resync: {reason}", again=True)
@@ -401,7 +405,7 @@ class Mirroring:
             if last is None or places[0] < last:
                 ends = [*places[1:2], *([] if last is None else [last])]
                 stop = plan.behind(start, _ROUND_BYTES, min(ends, default=None))
-            if plan.version(stop) <= places[0]:  # no transaction comes before the end
+            if plan.version(stop) <= places[0]:  # there is no further transaction before the end
                 for one in following:
                     one.as_of = asked
                 self._save()
@@ -411,7 +415,7 @@ class Mirroring:
             self._round(plan)
 
     def _begin_histories(self) -> None:
-        """Begin those that are not there, or have a gap: with the rows that their tables have."""
+        """Begin histories that do not exist yet or have a gap, with the present rows of their tables."""
         for one in self.state.tables.values():
             if self._history is None or one.stage != "following" or one.keyless or one.history == one.place:
                 continue
@@ -420,14 +424,14 @@ class Mirroring:
                 self._save()
 
     def stands_at(self, state: TableState, place: int) -> bool:
-        """Whether a table has exactly the log up to a place."""
+        """Whether a table has everything in the log up to a place, and nothing after it."""
         if state.place is None or state.place >= place:
             return state.place == place
         plan = self.plan([state])
         return plan.version(plan.behind(self.state.offsets[state.place], None, place)) == state.place
 
     def _round(self, plan: LogPlan | None = None) -> None:
-        """Do what `state.round` says, for the first time or again; `plan`: of its tables, if there is one."""
+        """Apply the round in `state.round`, for the first time or again; `plan`: that of its tables."""
         work = self.state.round
         assert work is not None
         tables = [self.state.tables[name] for name in work["tables"] if name in self.state.tables]
@@ -451,7 +455,7 @@ class Mirroring:
     def _decoded(
         self, plan: LogPlan, tables: list[TableState], start: dict[str, Any], end: dict[str, Any]
     ) -> Decoded:
-        """The changes of some tables, those of the plan; one that cannot be decoded is parked."""
+        """The changes of the plan's tables; a table that cannot be decoded is parked or copied again."""
         wanted = tables
         while True:
             try:
@@ -462,7 +466,7 @@ class Mirroring:
                     raise
                 state.failures += 1
                 if isinstance(error, SchemaError) and state.failures < _MOST_FAILURES:
-                    # As after a swap with a table that was not followed: a copy knows its definition.
+                    # For example after a swap with a table that was not followed: a copy has its definition.
                     failures = state.failures
                     state.copy_anew()
                     state.failures = failures
@@ -474,8 +478,8 @@ class Mirroring:
     def _apply_each(
         self, tables: list[TableState], decoded: Decoded, work: Mapping[str, Any], version: int
     ) -> None:
-        """Bring tables up to date: those with few changes several at a time, as commits wait for storage."""
-        # Read once: they are of all tables.
+        """Bring tables up to date, several with few changes at a time, since commits wait for storage."""
+        # Read once, for all tables.
         definitions = definitions_at(work["start"]), definitions_at(work["end"])
 
         def apply(one: TableState) -> None:
@@ -487,10 +491,10 @@ class Mirroring:
             few[size <= _FEW_BYTES and self.state.format == "delta"].append(one)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for _ in pool.map(apply, few[True]):
-                self._told(self.state)
+                self._stepped(self.state)
         for one in few[False]:
             apply(one)
-            self._told(self.state)
+            self._stepped(self.state)
 
     def _apply(
         self,
@@ -523,11 +527,19 @@ class Mirroring:
             if not key:
                 state.park("the table has no primary key, and no UNIQUE key without NULLs")
                 return
-            told = _told_gtids(work["end"])
+            properties = _gtids_property(work["end"])
             if not self._tried(
                 state,
                 partial(
-                    apply_round, self.session, self._lake, state, key, decoded, self.state.id, version, told
+                    apply_round,
+                    self.session,
+                    self._lake,
+                    state,
+                    key,
+                    decoded,
+                    self.state.id,
+                    version,
+                    properties,
                 ),
             ):
                 return
@@ -536,7 +548,7 @@ class Mirroring:
             state.history = version
 
     def _tried(self, state: TableState, write: Callable[[], None]) -> bool:
-        """Write to a table; False: it failed, and the table is parked or tried again with the next round."""
+        """Write to a table; False if it failed: the table is parked, or tried again in the next round."""
         try:
             write()
         except (ApplyStopped, ValueError, SchemaError) as error:
@@ -555,17 +567,17 @@ def _without_case(key: tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 def _outage(error: Exception) -> BinlogError:
-    """What may be mended by itself."""
+    """An error that may go away by itself."""
     return BinlogError(f"{type(error).__name__}: {error}")
 
 
-def _told_gtids(offset: Offset) -> dict[str, str]:
-    """A commit's property about the transactions that the table then contains."""
+def _gtids_property(offset: Offset) -> dict[str, str]:
+    """The property of a commit with the GTIDs that the table then contains."""
     return {"binlog_core.gtids": offset[GTIDS]} if offset.get(GTIDS) else {}
 
 
 def _needs_copy(state: TableState, statements: Iterable[Any]) -> bool:
-    """Statements that make a table another one, or that its copy may have seen already."""
+    """Whether statements replace a table, or change one whose copy may have the change already."""
     for one in statements:
         if one.kind in ("drop", "rename") or (one.kind == "create" and one.clears):
             return True

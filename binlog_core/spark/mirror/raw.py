@@ -1,7 +1,7 @@
-"""Raw changes: those of all tables in one file for each split, pieces of Arrow one behind the other.
+"""Raw changes: one file for each split with the changes of all tables, as pieces in Arrow's IPC format.
 
-A piece has rows of one table in one schema. Its name tells the file, and where in it the piece lies. For a
-hundred changes of a table a Parquet file takes twenty times the CPU time, and a directory entry.
+A piece has rows of one table in one schema. Its name says which file it is in, and where. A Parquet file for
+a hundred changes of a table would take twenty times the CPU time, and a directory entry.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
-_PLAIN_BYTES = 256 << 10  # a piece up to here is not compressed, and on a disk of this machine none is
+_PLAIN_BYTES = 256 << 10  # smaller pieces are not compressed; on a local disk none is
 _VERSION = "_commit_version"
 
 
 class RawWriter(PartWriter):
     """Writes the rows of one split into one file; see `PartWriter`.
 
-    `FileStatistics` are those of a piece, and their `bytes` what its rows take in memory.
+    Its `FileStatistics` are about pieces; their `bytes` are what the rows take in memory.
     """
 
     _sink: Any = None
@@ -78,7 +78,7 @@ class RawWriter(PartWriter):
 
 
 def pieces(place: Folder, names: Iterable[str]) -> Iterator[pa.Table]:
-    """The rows of each of some pieces."""
+    """The rows of some pieces, piece by piece."""
     pa, filesystem = import_pyarrow(), place.open()
     for file, here in groupby((name.rsplit(":", 2) for name in names), lambda one: one[0]):
         with filesystem.open_input_file(file) as source:
@@ -88,22 +88,24 @@ def pieces(place: Folder, names: Iterable[str]) -> Iterator[pa.Table]:
 
 @dataclass(frozen=True)
 class OnRaw:
-    """Jobs of Spark's workers, over pieces that they read themselves: nothing goes through the JVM.
+    """`Jobs` of Spark's workers, which read pieces themselves: nothing goes through the JVM.
 
     Parameters
     ----------
     spark : SparkSession
+        The session.
     place : Folder
+        The directory of the files.
     names : tuple of str
-        Names of the pieces.
+        The names of the pieces.
     schema : pyarrow.Schema
-        Common schema of all pieces.
+        The common schema of all pieces.
     since, below : int
-        What is not of a version between these is left out.
+        Only changes of versions from `since` on and below `below` are read.
     statements : pyarrow.Table
-        Changes that are in no piece.
-    spelt : mapping of str to str
-        What columns of pieces are called instead.
+        Statements, which are in no piece.
+    spelling : mapping of str to str
+        Other names for columns of pieces.
     """
 
     spark: SparkSession
@@ -113,32 +115,32 @@ class OnRaw:
     since: int
     below: int
     statements: pa.Table
-    spelt: Mapping[str, str] = field(default_factory=dict)
+    spelling: Mapping[str, str] = field(default_factory=dict)
 
     def renamed(self, names: Mapping[str, str]) -> OnRaw:
         """See `Jobs`."""
         schema = import_pyarrow().schema(
             [one.with_name(names.get(one.name, one.name)) for one in self.schema]
         )
-        return replace(self, schema=schema, spelt=names)
+        return replace(self, schema=schema, spelling=names)
 
     def stage(
         self, function: Callable[[Iterable[pa.RecordBatch]], _Result], *, together: bool = False
     ) -> list[_Result]:
-        """See `Jobs`; a split, and so a transaction, is always in one task, in order."""
-        place, schema, since, below, spelt = self.place, self.schema, self.since, self.below, self.spelt
+        """See `Jobs`; a split, and so a transaction, is always in one task, and its changes in order."""
+        place, schema, since, below, spelling = self.place, self.schema, self.since, self.below, self.spelling
 
         def changes(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
             for rows in pieces(place, names):
-                known = rows.rename_columns([spelt.get(name, name) for name in rows.column_names])
+                known = rows.rename_columns([spelling.get(name, name) for name in rows.column_names])
                 yield from shaped(between(known, since, below), schema).to_batches()
 
         def read(names: Sequence[str]) -> _Result:
             return function(changes(names))
 
         splits = [list(here) for _, here in groupby(self.names, lambda name: name.rsplit(":", 2)[0])]
-        told = [function(self.statements.to_batches())] if self.statements.num_rows else []
-        return told + call_tasks(self.spark, read, splits)
+        found = [function(self.statements.to_batches())] if self.statements.num_rows else []
+        return found + call_tasks(self.spark, read, splits)
 
     def run(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
         """See `Jobs`."""
@@ -146,7 +148,7 @@ class OnRaw:
 
 
 def between(rows: pa.Table, since: int, below: int) -> pa.Table:
-    """The rows of versions from one on, below another."""
+    """The rows of versions from `since` on and below `below`."""
     import pyarrow.compute as pc
 
     versions = rows[_VERSION]

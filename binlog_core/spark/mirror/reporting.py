@@ -1,4 +1,4 @@
-"""A mirror's report about its tables."""
+"""The state of a mirror's tables, for people and programs."""
 
 from __future__ import annotations
 
@@ -82,14 +82,16 @@ _METRICS = {
 
 @dataclass(frozen=True)
 class MirrorStatus:
-    """How a mirror is.
+    """The state of a mirror.
 
     Parameters
     ----------
     lake : str
+        The lake's path or URL.
     tables : list of TableStatus
+        Its tables.
     updated : float
-        Seconds since 1970 UTC.
+        When this was found, in seconds since 1970 UTC.
     """
 
     lake: str
@@ -97,11 +99,11 @@ class MirrorStatus:
     updated: float = field(default_factory=time.time)
 
     def to_json(self) -> bytes:
-        """One JSON object, for programs."""
+        """The state as one JSON object, for programs."""
         return json.dumps(asdict(self), indent=1).encode() + b"\n"
 
     def to_prometheus(self) -> bytes:
-        """Metrics in Prometheus' text format."""
+        """The state as metrics in Prometheus' text format."""
         labels = [({"lake": self.lake, "table": one.table}, one) for one in self.tables]
         found = [
             Metric(
@@ -122,14 +124,16 @@ class MirrorStatus:
 
 
 class _ArchiveEnd:
-    """How much of an archive comes after places in it.
+    """Measures how much of an archive comes after places in it.
 
     Parameters
     ----------
     archive : str
+        The archive.
     places : dict of int to str or None
-        All that are asked for, with the GTIDs up to them: nothing before them is looked at.
+        The places, with the GTIDs up to them: nothing before the first of them is read.
     storage_options : dict or None
+        Options for the archive's store.
     """
 
     def __init__(
@@ -170,23 +174,25 @@ class _ArchiveEnd:
 
 
 def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[TableStatus]:
-    """Of all tables.
+    """The states of all tables.
 
     Parameters
     ----------
     lake : Lake
+        The lake.
     state : MirrorState
+        The mirror's state.
     quick : bool
-        Leave out what takes a look into the tables.
+        Leave out what has to be read from the tables and the archive.
     """
     now = time.time()
     out = []
     archive: _ArchiveEnd | None = None
-    # A dropped table is at the end of its log, wherever that continues.
+    # A dropped table has nothing more to read, wherever the log continues.
     there = {name: one.place for name, one in state.tables.items() if one.stage != "dropped"}
     places = {place: state.offsets.get(place, {}).get(GTIDS) for place in there.values() if place is not None}
     if places and not quick:
-        with contextlib.suppress(BinlogError):  # nothing is there yet, or it is on another machine
+        with contextlib.suppress(BinlogError):  # there is no archive yet, or it is on another machine
             archive = _ArchiveEnd(state.archive, places, lake.storage_options)
     for name, one in sorted(state.tables.items()):
         uri, reason = lake.table(one), one.reason

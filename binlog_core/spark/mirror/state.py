@@ -36,34 +36,36 @@ Offset = dict[str, Any]
 
 @dataclass
 class TableState:
-    """How far a table is.
+    """How far a table has come.
 
     Parameters
     ----------
     database, name : str
+        The names of the database and the table.
     stage : "copying", "following", "parked" or "dropped"
-        Its first copy is not whole; it is kept up to date; it stopped, for a reason; the server dropped it.
+        Its first copy is not complete; it is kept up to date; it stopped for a reason; the server dropped it.
     place : int or None
-        Up to where the log is in it (file number * 2**40 + offset): a key of `MirrorState.offsets`.
+        The place in the log up to which it has everything (file number * 2**40 + offset): a key of
+        `MirrorState.offsets`.
     exact_from : int
-        From this place on it is as it was on the server. Before, a statement that changes its columns makes a
-        new copy.
+        From this place on it is as it was on the server. Before it, a statement that changes its columns
+        leads to a new copy.
     reason : str or None
         Why it stopped.
     failures : int
         How often in a row it could not be written.
     copy : dict or None
-        The copy that is being made: see `copies.Copy`.
+        The fields of the copy that is being made: see `copies.Copy`.
     keyless : bool
-        It has no key: it is copied again when it has changed.
+        Whether it has no key, so that it is copied again after changes.
     as_of : float or None
-        Seconds since 1970: everything that the server had committed by then is in it.
+        It has everything that the server had committed by then, in seconds since 1970 UTC.
     history : int or None
-        Its history has all up to here; another place than the table's: it has a gap.
+        The place up to which its history has everything; if it is not `place`, the history has a gap.
     again : str or None
-        For a parked table: the stage in which it continues when it is tried again; otherwise None.
+        For a parked table, the stage in which it is tried again; None if it is not.
     compacted : float
-        Seconds since 1970: when its small files were last looked for.
+        When it was last checked for small files, in seconds since 1970 UTC.
     """
 
     database: str
@@ -86,43 +88,46 @@ class TableState:
         return full_name(self.database, self.name)
 
     def park(self, reason: str, *, again: bool = False) -> None:
-        """Stop this table while the others continue; `again`: the fault may go away."""
+        """Stop this table while the others continue; `again`: try it again later."""
         self.again = self.stage if again else None
         self.stage, self.reason = "parked", reason
 
     def try_again(self) -> None:
-        """Continue where it stopped, if that may help."""
+        """Continue a parked table if it is to be tried again."""
         if self.stage == "parked" and self.again is not None:
             self.stage, self.again, self.reason, self.failures = self.again, None, None, 0
 
     def copy_anew(self) -> None:
-        """It is copied from the beginning."""
+        """Have it copied from the beginning."""
         self.stage, self.copy, self.reason, self.failures = "copying", None, None, 0
 
 
 @dataclass
 class MirrorState:
-    """All that is kept between two runs.
+    """What is kept between two runs.
 
     Parameters
     ----------
     id : str
-        Names the mirror in the tables' commits.
+        The mirror's id in the tables' commits.
     server : str
-        Its address, with the user and without a password.
+        The server's address, with the user and without a password.
     patterns : tuple of str
-        Patterns of the tables' names.
+        The names and patterns of the tables.
     archive : str
+        The directory or URL of the archive of the server's logs.
     format : "delta" or "iceberg"
+        The format of the tables.
     catalog : dict of str to str
         Properties of Iceberg's catalog that are not secret.
     tables : dict of str to TableState
+        The tables, by ``database.table``.
     offsets : dict of int to dict
-        What is known about the logs at the tables' places: definitions, open XA transactions.
+        What is known about the logs at the tables' places: definitions, open XA transactions, GTIDs.
     round : dict or None
-        The part of the log that is being applied: it is repeated as it was, whatever came since.
+        The part of the log that is being applied. If it is interrupted, exactly this part is repeated.
     history : bool
-        All versions of rows are kept besides.
+        Whether all versions of rows are kept too.
     """
 
     id: str
@@ -141,12 +146,12 @@ class MirrorState:
         return is_wanted_name(table, self.patterns, None)
 
     def chosen(self, tables: tuple[str, ...]) -> list[TableState]:
-        """The tables of some names or patterns; all without any.
+        """The tables with some names or patterns; all if none is given.
 
         Raises
         ------
         MirrorError
-            None matches.
+            No table matches.
         """
         if not tables:
             return list(self.tables.values())
@@ -156,7 +161,7 @@ class MirrorState:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """The stored form; offsets that no table is at are left out."""
+        """The form that is stored; offsets of no table are left out."""
         used = {one.place for one in self.tables.values()}
         found = dict(vars(self))
         found["tables"] = {name: vars(one) for name, one in self.tables.items()}
@@ -165,7 +170,7 @@ class MirrorState:
 
     @classmethod
     def of_json(cls, found: dict[str, Any]) -> MirrorState:
-        """What `to_json` gave."""
+        """The state from the result of `to_json`."""
         version = found.pop("version")
         if version != _FORMAT:
             raise ValueError(f"version {version}")
@@ -182,6 +187,7 @@ class Lake:
     Parameters
     ----------
     uri : str
+        Its path or URL.
     storage_options : dict or None
         Credentials and endpoint of its store.
     """
@@ -193,12 +199,12 @@ class Lake:
         self._catalog: Any = None  # None: its tables are Delta tables
 
     def use(self, state: MirrorState, catalog: Mapping[str, str] | str | None = None) -> None:
-        """Have its tables in the format of a mirror; properties of the catalog are kept with its state.
+        """Use a mirror's format for the tables; properties of the catalog are kept in the mirror's state.
 
         Raises
         ------
         ValueError
-            There is a catalog, and the tables are Delta tables.
+            A catalog is given, and the tables are Delta tables.
         BinlogError
             The catalog cannot be opened.
         MissingExtraError
@@ -214,20 +220,20 @@ class Lake:
 
     @property
     def is_local(self) -> bool:
-        """It is a directory of this machine."""
+        """Whether it is a local directory."""
         return bool(self.filesystem.type_name == "local")
 
     @property
     def is_delta(self) -> bool:
-        """Its tables are Delta tables."""
+        """Whether its tables are Delta tables."""
         return self._catalog is None
 
     def own(self, name: str) -> str:
-        """URI of something of the mirror's own."""
+        """The URI of one of the mirror's own files or directories."""
         return f"{self.uri}/{MIRROR}/{name}"
 
     def table(self, state: TableState, history: int = 0) -> str:
-        """URI of a table, or, from 1 on, of those that its history is in."""
+        """The URI of a table, or with `history` from 1 on, of a table of its history."""
         name = directory_name(state.database, state.name)
         if history:
             name = f"{_HISTORY}/{name}" + (f".v{history}" if history > 1 else "")
@@ -235,7 +241,7 @@ class Lake:
         return f"{root}/{name}"
 
     def opened(self, state: TableState, history: int = 0) -> FileTable:
-        """A table in its present state."""
+        """A table, opened in its present state; `history` as for `table`."""
         uri = self.table(state, history)
         if self._catalog is None:
             return DeltaLakeTable(uri, delta_options(self.storage_options))
@@ -243,14 +249,14 @@ class Lake:
         return IcebergLakeTable(self._catalog, (state.database, name), uri)
 
     def folder(self, state: TableState, history: int = 0) -> Folder:
-        """A table's files."""
+        """The directory of a table's files; `history` as for `table`."""
         uri = self.table(state, history)
         if self.is_delta:
             return Folder(uri, delta_options(self.storage_options), delta=True)
         return Folder(uri, self.storage_options)
 
     def load(self) -> MirrorState | None:
-        """The mirror that is here; None: none is.
+        """The state of the mirror in this lake; None if there is none.
 
         Raises
         ------
@@ -273,7 +279,7 @@ class Lake:
         """Save a state atomically."""
         folder = f"{self.path}/{MIRROR}"
         found = state.to_json()
-        if state.archive == self.own(ARCHIVE):  # wherever the lake is moved
+        if state.archive == self.own(ARCHIVE):  # it stays valid if the lake is moved
             found["archive"] = None
         text = json.dumps(found).encode()  # with indent= it takes ten times as long
         with _writing(self.uri):
@@ -352,12 +358,12 @@ def new_state(server: str, patterns: tuple[str, ...], archive: str) -> MirrorSta
 
 
 def opened(lake: Lake, catalog: Mapping[str, str] | str | None = None) -> MirrorState:
-    """The mirror in a lake, which has its tables in the mirror's format from now on.
+    """The state of the mirror in a lake; from now on the lake uses the mirror's format.
 
     Raises
     ------
     MirrorError
-        There is none.
+        The lake has no mirror.
     """
     found = lake.load()
     if found is None:

@@ -1,8 +1,8 @@
 """A server's answers to SELECT, as the values that its log has for the same rows.
 
-Text comes as it is stored (``character_set_results=NULL``) and is decoded by the tables that decode the log;
-numbers that a server rounds on its way out are asked for in another way. So a row has the same values
-whether it was copied or replayed.
+Text comes as it is stored (``character_set_results=NULL``) and is decoded by the same tables as text in the
+log; numbers that a server would round in its answer are selected in another form. So a row has the same
+values whether it was copied or replayed.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ _TEMPORAL = {
 
 @dataclass(frozen=True)
 class SelectList:
-    """The columns of a table, as they are asked for and as they come into the lake.
+    """The columns of a table, as they are selected and as the lake has them.
 
     Parameters
     ----------
     table : Table
+        The table.
     expressions : tuple of str
-        SQL, one for each column.
+        The expressions to select, one for each column.
     """
 
     table: Table
@@ -57,12 +58,12 @@ class SelectList:
 
     @classmethod
     def of(cls, definition: TableSchema, *, mariadb: bool) -> SelectList:
-        """Of a table's definition.
+        """The columns of a table's definition.
 
         Raises
         ------
         SchemaError
-            A column has a type that only a log shows.
+            A column has a type whose layout only a log shows.
         """
         table = table_without_rows(definition, mariadb=mariadb)
         if table is None:
@@ -72,25 +73,25 @@ class SelectList:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the table in the lake."""
+        """The schema of the table in the lake."""
         pa = import_pyarrow()
         own = lake_schema(self.table.columns)
         return pa.schema([own.field(i) for i in range(len(self.table.columns))])
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
-        """Rows as the lake has them.
+        """Rows in the types of the lake.
 
         Raises
         ------
         DecodeError
-            A value is none of its column's type.
+            A value does not have its column's type.
         """
         pa = import_pyarrow()
         arrays = []
         for number, column in enumerate(self.table.columns):
             try:
                 arrays.append(_converted(rows, number, column))
-            except (ValueError, OverflowError, IndexError) as error:  # pyarrow's are such
+            except (ValueError, OverflowError, IndexError) as error:  # pyarrow's errors are ValueErrors
                 raise DecodeError(
                     f"the server's value is not a {column.kind.name}: {type(error).__name__}",
                     table=self.table.full_name,
@@ -100,10 +101,10 @@ class SelectList:
 
 
 def set_for_reading(connection: Connection) -> None:
-    """Set what a session must have before it SELECTs, whatever the server's defaults are.
+    """Give a session the settings for reading tables, whatever the server's defaults are.
 
-    Nothing is converted, cut, padded or given up on, nor read before it is committed: the log never has what
-    is rolled back.
+    Values are not converted, cut or padded, queries have no time limit, and rows are read only after they
+    were committed, since the log does not have what is rolled back.
     """
     connection.query(_SESSION)
     connection.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -117,7 +118,7 @@ def quoted(name: str) -> str:
 def _expression(column: Column, known: ColumnSchema) -> str:
     name = quoted(column.name)
     if column.kind in (Kind.FLOAT, Kind.DOUBLE):
-        return f"{name} * 1e0"  # as it is a FLOAT is sent with six digits
+        return f"{name} * 1e0"  # otherwise a FLOAT is sent with six digits
     if column.kind in _UNSIGNED:
         return f"CAST({name} AS UNSIGNED)"
     if known.zerofill:

@@ -1,7 +1,7 @@
-"""The rows of a server's tables at one position of its log, read by workers whose sessions see the same.
+"""The rows of a server's tables at one position in its log, read by workers whose sessions all see the same.
 
-One session locks the tables while all others open their views, so that all are of one moment: the tasks wait
-for each other there. Each reads its share of the tables' chunks, and writes a number for each row.
+One session locks the tables while all others open their snapshots, so that these are of the same moment; the
+tasks wait for each other there. Each reads its share of the tables' chunks, and writes a number for each row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LOCK_WAIT = 5  # seconds for each table: writers behind this lock wait as long
 _LOCK_TRIES = 10
 _PAUSE = 2.0  # seconds between them, in which others write
-_BUSY = frozenset((1205, 1213))  # the lock was not to be had in time, or by a deadlock
+_BUSY = frozenset((1205, 1213))  # the lock was not obtained in time, or because of a deadlock
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,11 @@ class Viewed:
         ``database.table``.
     selection : SelectList
     schema : pyarrow.Schema
-        Its columns, as the lake spells them, in the types that they are compared in.
+        Its columns, as the lake spells them, in the types in which they are compared.
     key : tuple of str
+        The names of the key's columns; all columns if there is no key.
     chunks : tuple of str
-        Conditions in SQL.
+        The conditions of the chunks in SQL.
     """
 
     table: str
@@ -57,7 +58,7 @@ class Viewed:
 
     @property
     def name(self) -> str:
-        """In SQL."""
+        """The table's name in SQL."""
         return f"{quoted(self.selection.table.database)}.{quoted(self.selection.table.name)}"
 
 
@@ -78,16 +79,19 @@ class Viewer:
     Parameters
     ----------
     address : Address
+        The server.
     password : str or None
+        The password, which an address does not keep when it is pickled.
     into : Folder
         Where the files with the rows' numbers go.
     tables : tuple of Viewed
+        The tables to read.
     server : str
-        The one to read.
+        The identity of the server to read: see `marks.identity`.
     sessions : int
-        That open a view.
+        How many sessions open a view.
     everything : bool
-        All tables are locked, not those alone: MySQL before 5.7 commits while tables are locked.
+        Whether to lock all tables of the server: MySQL before 5.7 commits while single tables are locked.
     """
 
     address: Address
@@ -99,7 +103,7 @@ class Viewer:
     everything: bool
 
     def __call__(self, numbers: Iterable[int]) -> Iterator[Mark | Seen | BinlogError]:
-        """Gives the position, from the first of them, and then the result of each chunk."""
+        """Yield the position, if this is the first session, and then the result of each chunk."""
         meet: Callable[[], Any] = int
         if self.sessions > 1:
             from pyspark import BarrierTaskContext
@@ -130,7 +134,7 @@ class Viewer:
     def _view(
         self, address: Address, opened: ExitStack, meet: Callable[[], Any], *, first: bool
     ) -> tuple[Connection, Mark | None]:
-        """Open a view while the tables are locked; whatever fails, the others are not left waiting."""
+        """Open a view while the tables are locked; if anything fails, the others are not left waiting."""
         met, mark = 0, None
         with ExitStack() as locked:
             try:
@@ -150,7 +154,7 @@ class Viewer:
                     meet()
 
     def _lock(self, locking: Connection) -> None:
-        """Lock the tables; where others have them, these go on for a moment before it tries again."""
+        """Lock the tables; if other sessions hold locks, try again after a pause in which they can go on."""
         locking.query(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT}")
         if self.everything:
             sql, right = "FLUSH TABLES WITH READ LOCK", "RELOAD"
@@ -186,7 +190,7 @@ class Viewer:
 
 
 def view(session: SparkSession, viewer: Viewer) -> tuple[Mark, list[Seen]]:
-    """Read the tables; at which position, and where the rows' numbers are.
+    """Read the tables; the position, and the files with the rows' numbers.
 
     Raises
     ------
@@ -209,7 +213,7 @@ def view(session: SparkSession, viewer: Viewer) -> tuple[Mark, list[Seen]]:
 
 
 def _slots(session: SparkSession) -> int:
-    """How many tasks certainly run at the same time."""
+    """How many tasks are certain to run at the same time."""
     context: Any = session.sparkContext
     if str(context.getConf().get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
         return 1  # Spark refuses stages whose tasks wait for each other

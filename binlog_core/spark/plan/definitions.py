@@ -1,8 +1,8 @@
 """``schema=ddl``: table definitions from the statements of the logs, for readers of any part of them.
 
 A log that does not name its columns (binlog_row_metadata=MINIMAL, the default of the servers) still has the
-CREATE and ALTER statements that do. The plan follows them through all logs; each part then carries what its
-tables are where it begins, and how that changes in it.
+CREATE and ALTER statements that do. The plan follows them through all logs; each part then carries the
+definitions of its tables where it begins, and how they change in it.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ def follow_definitions(
     wanted: Callable[[str], bool] = lambda name: True,
     run: Run = run_here,
 ) -> Timeline:
-    """Follow the statements of logs: read log by log, wherever `run` does that, and followed here.
+    """Follow the statements of logs: `run` reads them, log by log, and this process follows them.
 
     Parameters
     ----------
     logs : iterable of Split
-        Whole ones, in order.
+        Complete logs, in order.
     access : Access
+        How they are opened.
     tracker : DdlTracker
         The definitions where reading begins; afterwards those where it ends.
     start : int
@@ -59,6 +60,7 @@ def follow_definitions(
     wanted : callable of str
         Whether a table, by its ``database.table``, is part of the timeline.
     run : Run
+        What reads the logs.
 
     Returns
     -------
@@ -77,10 +79,10 @@ def follow_definitions(
     definitions, logs = Definitions.following(tracker), list(logs)
     known, last = len(tracker.timeline), len(logs) - 1
     tasks = [
-        _Hearing(log, access, (start or None) if i == 0 else None, end if i == last else None)
+        _StatementScan(log, access, (start or None) if i == 0 else None, end if i == last else None)
         for i, log in enumerate(logs)
     ]
-    for log, found in zip(logs, run(_Hearing.heard, tasks), strict=True):
+    for log, found in zip(logs, run(_StatementScan.statements, tasks), strict=True):
         report = Report()
         for event, mariadb, transaction in found:
             definitions.follow(event, report, mariadb=mariadb, path=log.path, transaction=transaction)
@@ -93,7 +95,7 @@ def follow_definitions(
 
 
 @dataclass(frozen=True)
-class _Hearing:
+class _StatementScan:
     """A log whose statements are read."""
 
     log: Split
@@ -101,9 +103,9 @@ class _Hearing:
     start: int | None
     end: int | None
 
-    def heard(self) -> list[_Heard]:
+    def statements(self) -> list[_FoundStatement]:
         """The statements that define tables."""
-        log, ears = self.log, _Ears()
+        log, collector = self.log, _StatementCollector()
         with self.access.file(log.path).open() as source:
             decoder = LogDecoder(
                 source,
@@ -114,27 +116,27 @@ class _Hearing:
                     repeated=parse_gtid_set(log.before) if log.before is not None else None,
                 ),
                 report=Report(),
-                definitions=ears,
+                definitions=collector,
                 verify_checksum=False,  # the reader of the rows verifies and finds the damage
                 skip_errors=True,
             )
             for _ in decoder.groups():
                 pass
-        return ears.found
+        return collector.found
 
 
-class _Heard(NamedTuple):
+class _FoundStatement(NamedTuple):
     event: QueryEvent
     mariadb: bool
     transaction: int
 
 
-class _Ears(Definitions):
-    """Takes the place of definitions that follow statements, and keeps the statements."""
+class _StatementCollector(Definitions):
+    """Stands in for definitions that follow statements, and keeps the statements."""
 
     def __init__(self) -> None:
         super().__init__({})
-        self.found: list[_Heard] = []
+        self.found: list[_FoundStatement] = []
 
     @property
     def follows(self) -> bool:
@@ -145,11 +147,11 @@ class _Ears(Definitions):
         self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int
     ) -> None:
         """Keep a statement."""
-        self.found.append(_Heard(event, mariadb, transaction))
+        self.found.append(_FoundStatement(event, mariadb, transaction))
 
 
 def tracker_of(start: SchemaSource | Schema | None, *, keep_timeline: bool = True) -> DdlTracker:
-    """Follows statements from the beginning of the first log on, where the tables are as `start` says."""
+    """A tracker for the beginning of the first log, where `start` has the definitions."""
     return DdlTracker(Schema.load(start) if start is not None else None, keep_timeline=keep_timeline)
 
 
@@ -157,7 +159,7 @@ def tracker_of(start: SchemaSource | Schema | None, *, keep_timeline: bool = Tru
 
 
 def to_text(tracker: DdlTracker) -> str:
-    """All that a tracker knows: JSON, compressed, in base64; the same text for the same definitions."""
+    """What a tracker knows as compressed JSON in base64; the same text for the same definitions."""
     tables = sorted(tracker, key=lambda table: (table.database, table.name))
     known = {
         "tables": [_plain(table) for table in tables],
@@ -172,7 +174,7 @@ def from_text(text: str) -> DdlTracker:
     Raises
     ------
     BinlogError
-        It is not such a text.
+        The text is not one of this version.
     """
     try:
         unpacking = zlib.decompressobj()

@@ -30,10 +30,11 @@ class Part:
     Parameters
     ----------
     split : Split
+        The part of a log.
     exact : bool
-        It begins and ends at transaction boundaries.
+        Whether it begins and ends at transaction boundaries.
     prepared : tuple of Prepared
-        XA transactions in it, and their outcome; for xa=committed.
+        XA transactions in it and their outcomes, for xa=committed.
     definitions : Timeline or None
         Definitions for schema=ddl.
     """
@@ -45,7 +46,7 @@ class Part:
 
     @property
     def versions(self) -> tuple[int, int]:
-        """Smallest `_commit_version` that it can have, and the one that all are below."""
+        """The smallest `_commit_version` that its rows can have, and the one that all are below."""
         split = self.split
         end = 1 << FILE_NUMBER_SHIFT if split.end is None else split.end
         least, below = split.version_base + split.start, split.version_base + end
@@ -54,12 +55,12 @@ class Part:
 
 
 def plan_logs(paths: Iterable[str], options: SourceOptions, *, divided: bool = False) -> list[Split]:
-    """Logs in order, complete or divided by size alone, numbered as `options` say, from its start offset on.
+    """Logs in order, whole or divided by size alone, numbered as `options` say, from their start offset on.
 
     Raises
     ------
     BinlogError
-        The log does not exist, or numbers do not fit.
+        A log does not exist, or its number does not fit.
     """
     size = options.split_size if divided else None
     splits = plan_splits(list(paths), size, storage_options=options.storage_options)
@@ -91,19 +92,19 @@ def whole_logs(splits: Iterable[Split]) -> list[Split]:
 def check_numbers(logs: Sequence[Split], consequence: str) -> None:
     """Check that no log is missing between others.
 
-    Between segments of an archive its timeline says what follows; the plan has read that.
+    Between segments of an archive, its timeline says what follows, and the plan has read it.
 
     Parameters
     ----------
     logs : sequence of Split
         One for each log, in order.
     consequence : str
-        For the error: what would lose changes.
+        What would lose changes, for the error.
 
     Raises
     ------
     BinlogError
-        One is.
+        A log is missing.
     """
     for log, following in pairwise(logs):
         one_segment = os.path.dirname(log.path) == os.path.dirname(following.path)
@@ -116,12 +117,12 @@ def check_numbers(logs: Sequence[Split], consequence: str) -> None:
 
 
 def index_of(splits: list[Split], file: str) -> int:
-    """Place of the log that an offset names, by its path or its name alone, compressed since then or not.
+    """The index of the log that an offset names by its path or name, even if it was compressed since.
 
     Raises
     ------
     BinlogError
-        It is not among them.
+        The log is not among them.
     """
     for i, split in enumerate(splits):
         if file == split.path or unpacked(file) == unpacked(name_within(split.path)):
@@ -130,12 +131,12 @@ def index_of(splits: list[Split], file: str) -> int:
 
 
 def plan_parts(paths: Iterable[str], options: SourceOptions, run: Run = run_here) -> list[Part]:
-    """The parts of a batch query; `run` does the walks over logs that options ask for.
+    """The parts of a batch query; `run` reads through logs where the options require it.
 
     Raises
     ------
     BinlogError
-        As `plan_logs`; a log that is to be divided is damaged.
+        As for `plan_logs`; also if a log that is to be divided is damaged.
     """
     paths = list(paths)
     parts = _divided(paths, options, run)

@@ -32,17 +32,17 @@ class TableStatement:
     Parameters
     ----------
     kind : str
-        create, alter, drop, rename, truncate; "unknown": it could not be read.
+        "create", "alter", "drop", "rename", "truncate"; "unknown" if it could not be read.
     tables : tuple of str
-        ``database.table`` of those concerned; of a rename also the new names.
+        The tables that it names, as ``database.table``; for a rename also the new names.
     database : str or None
-        The whole database is dropped.
+        The database that is dropped as a whole.
     replaces : bool
-        CREATE OR REPLACE.
+        Whether it is CREATE OR REPLACE.
     retypes : bool
-        ALTER with a part that gives a column another type.
+        Whether it is an ALTER that may give a column another type.
     if_not_exists : bool
-        CREATE, which may have done nothing.
+        Whether it is a CREATE that may have done nothing.
     """
 
     kind: Kind
@@ -53,20 +53,20 @@ class TableStatement:
     if_not_exists: bool = False
 
     def concerns(self, table: str) -> bool:
-        """Whether a table is among them."""
-        spelt = spelling_of(table)
+        """Whether the statement may affect a table."""
+        spelling = spelling_of(table)
         if self.kind == "unknown":
             return True
         if self.database is not None:
-            return split_name(table)[0] == spelt(self.database)
-        return table in map(spelt, self.tables)
+            return split_name(table)[0] == spelling(self.database)
+        return table in map(spelling, self.tables)
 
 
 def spelling_of(*tables: str) -> Callable[[str], str]:
-    """How names in statements are to be spelt to be compared with those of tables in the same logs.
+    """The function that makes names in statements comparable with those of tables in the same logs.
 
-    A server with lower_case_table_names=1 logs rows under small letters and statements as they were typed. So
-    one that logs rows under others tells names apart by case.
+    A server with lower_case_table_names=1 logs lower-case names with rows, and statements as they were typed.
+    So if rows have capitals in their tables' names, the server distinguishes names by case.
     """
     return str.lower if all(one == one.lower() for one in tables) else str
 
@@ -75,16 +75,16 @@ def kind_of(statement: LoggedStatement, table: str) -> Kind | None:
     """The effect of a statement on a table; None: it has none."""
     if changes_rows(statement.sql.encode()):
         return "unknown" if _names(statement, table) else None
-    told = read_statement(statement.sql, statement.database, statement.sql_mode)
-    if told is None or not told.concerns(table):
+    read = read_statement(statement.sql, statement.database, statement.sql_mode)
+    if read is None or not read.concerns(table):
         return None
-    # A server that is not strict cuts and clips values without a word, and who is handed the text alone
-    # cannot say that, nor that it was quoted in another way.
-    if told.kind == "alter" and (
-        statement.sql_mode & _QUOTING or (told.retypes and not statement.sql_mode & _STRICT)
+    # A server that is not strict cuts and clips values silently. The text alone does not show that, nor the
+    # rules by which it is quoted.
+    if read.kind == "alter" and (
+        statement.sql_mode & _QUOTING or (read.retypes and not statement.sql_mode & _STRICT)
     ):
         return "unknown"
-    return told.kind
+    return read.kind
 
 
 def _names(statement: LoggedStatement, table: str) -> bool:
@@ -106,14 +106,16 @@ def read_statement(sql: str, database: str, sql_mode: int = 0) -> TableStatement
     Parameters
     ----------
     sql : str
+        The statement.
     database : str
         The default database.
     sql_mode : int
+        The server's bit mask, for the rules of quoting.
 
     Returns
     -------
     TableStatement or None
-        None: it is about no table.
+        What it does; None if it is not about tables.
     """
     try:
         statement = next(tokenize_statements(sql, sql_mode), None)
@@ -185,7 +187,7 @@ def _alter(reader: TokenReader, database: str, table: str) -> TableStatement:
         elif reader.symbol() == ")":
             depth -= 1
         elif depth == 0 and reader.word() in _PARTITION_VERBS and reader.word(1) in ("PARTITION", "TABLE"):
-            kind = "unknown"  # it changes a part of the rows, and it is not known which
+            kind = "unknown"  # it changes some of the rows, and the statement does not show which
             reader.take()
             if reader.word() == "PARTITION":
                 while not reader.done and reader.word() != "TABLE" and reader.symbol() != ",":

@@ -41,7 +41,7 @@ Xid = tuple[int, bytes, bytes]
 
 
 class PreparedBeforeError(BinlogError):
-    """A transaction is committed that was prepared in no log that is read."""
+    """A transaction is committed that none of the given logs prepares."""
 
 
 class Open(NamedTuple):
@@ -50,10 +50,11 @@ class Open(NamedTuple):
     Parameters
     ----------
     file : str
-        Name of its log.
+        The name of its log.
     begin, last : int
-        Positions of its first and last event.
+        The positions of its first and last event.
     format_id : int
+        The format of its XID.
     gtrid, bqual : str
         The two parts of its XID, in hex.
     """
@@ -81,8 +82,9 @@ class XaHistory:
     Parameters
     ----------
     access : Access
+        How the logs are opened.
     since : int
-        The version that reading begins at: what was committed before is of no concern.
+        The version at which reading begins: transactions committed before it do not matter.
     """
 
     def __init__(self, access: Access, since: int = 0) -> None:
@@ -92,7 +94,7 @@ class XaHistory:
         self._open: dict[Xid, _Transaction] = {}
 
     def add_open(self, found: Iterable[Open], log_of: Callable[[str], Split]) -> None:
-        """Transactions prepared before what is followed; `log_of` finds a log by its name."""
+        """Add transactions prepared before the logs that `follow` reads; `log_of` finds a log by its name."""
         for kept in found:
             one = _Transaction(log_of(kept.file), kept.begin, kept.last)
             self._all.setdefault(one.log.path, []).append(one)
@@ -100,7 +102,7 @@ class XaHistory:
 
     @property
     def open(self) -> list[Open]:
-        """The transactions that are prepared and have not ended at the end of following."""
+        """The transactions that are prepared, and have not ended in the logs that were followed."""
         return [
             Open(name_within(one.log.path), one.begin, one.last, kind, gtrid.hex(), bqual.hex())
             for (kind, gtrid, bqual), one in self._open.items()
@@ -109,20 +111,20 @@ class XaHistory:
     def follow(
         self, logs: Iterable[Split], *, start: int = 0, end: int | None = None, run: Run = run_here
     ) -> None:
-        """Read logs, wherever `run` does that, from a position in the first to one in the last.
+        """Have `run` read logs, from a position in the first to one in the last.
 
         Raises
         ------
         PreparedBeforeError
-            A transaction is committed that was prepared in no log that is given.
+            A transaction is committed that none of the logs prepares.
         """
         logs = list(logs)
         last = len(logs) - 1
         tasks = [
-            _Looking(log, self._access, start if i == 0 else 0, end if i == last else None)
+            _XaScan(log, self._access, start if i == 0 else 0, end if i == last else None)
             for i, log in enumerate(logs)
         ]
-        for log, found in zip(logs, run(_Looking.found, tasks), strict=True):
+        for log, found in zip(logs, run(_XaScan.found, tasks), strict=True):
             for one in found:
                 if one.how == "PREPARE":
                     prepared = _Transaction(log, one.begin, one.position)
@@ -153,6 +155,7 @@ class XaHistory:
         Parameters
         ----------
         split : Split
+            The split.
         below : int or None
             Transactions committed at this version or later are not read.
         """
@@ -197,8 +200,8 @@ class _XaEvent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Looking:
-    """A log in which prepared transactions and their ends are looked for."""
+class _XaScan:
+    """The search for prepared transactions and their ends in one log."""
 
     log: Split
     access: Access
@@ -206,7 +209,7 @@ class _Looking:
     end: int | None
 
     def found(self) -> list[_XaEvent]:
-        """The present ones, in order."""
+        """What was found, in log order."""
         begins: list[int] = []
         stop = 1 << 63 if self.end is None else self.end
 
@@ -232,7 +235,7 @@ class _Looking:
         return [one._replace(microseconds=times.get(one.begin, one.microseconds)) for one in out]
 
     def _times(self, begins: set[int]) -> dict[int, int]:
-        """The microsecond of the commit, where the GTID event has it."""
+        """When transactions were committed, in microseconds since 1970, if their GTID events have it."""
         if not begins:
             return {}
         wanted = np.array(sorted(begins), np.uint64)

@@ -33,7 +33,7 @@ SPECIAL = (*LAKE_COLUMNS, ABSENT, *LAKE_METADATA, RESCUED, CORRUPT, STATEMENT)
 
 
 def special_fields() -> dict[str, pa.DataType]:
-    """Types of the columns that are not the table's."""
+    """The types of the columns that are not the table's own."""
     pa = import_pyarrow()
     text, number, names = pa.string(), pa.int64(), pa.list_(pa.field("element", pa.string()))
     change = (text, number, pa.timestamp("us", "UTC"), number)
@@ -48,13 +48,15 @@ class FrameSchema:
     Parameters
     ----------
     table : str
+        The table, as ``database.table``.
     schema : pyarrow.Schema
-        Arrow schema as Spark makes it from its own.
+        The Arrow schema that Spark makes from its own.
     projected : bool
-        The user gave it: columns that it does not name are not wanted.
+        Whether the user gave it: columns that it does not name are not wanted then.
     on_schema_change : "fail", "ignore" or "rescue"
+        What to do with columns and values that do not fit.
     require_absent : bool
-        A row image that lacks columns is an error if there is no `_absent`.
+        Whether a row image that lacks columns is an error if there is no `_absent`.
     """
 
     table: str
@@ -68,13 +70,13 @@ class _Column(NamedTuple):
     field: pa.Field
     place: int | None  # in the chunk's batch; None: the definition has no such column
     cast: bool
-    narrow: bool = False  # it may hold a value or not
+    narrow: bool = False  # it holds only some of the values
 
 
 class _Fit(NamedTuple):
     columns: list[_Column]
     rescued: list[int]  # columns of the chunk's batch that go to `_rescued`
-    narrow: dict[int, pa.DataType | None]  # those of a type that holds some of the values, or none
+    narrow: dict[int, pa.DataType | None]  # types that hold only some of the values; None: no value
 
 
 class Fitter:
@@ -83,6 +85,7 @@ class Fitter:
     Parameters
     ----------
     target : FrameSchema
+        The schema.
     """
 
     def __init__(self, target: FrameSchema) -> None:
@@ -91,7 +94,7 @@ class Fitter:
         self._types = special_fields()
 
     def rows(self, chunk: Chunk) -> pa.RecordBatch:
-        """Rows of the table.
+        """The rows of a chunk, in the target's columns.
 
         Raises
         ------
@@ -148,13 +151,13 @@ class Fitter:
 
     def damage(self, place: Place, split: Split) -> pa.RecordBatch:
         """A row for an event that cannot be read."""
-        told = {"file": split.name, "offset": place.offset, "reason": place.detail}
+        damage = {"file": split.name, "offset": place.offset, "reason": place.detail}
         return self._single(
             {
                 "_commit_version": split.version_base + (place.offset or 0),
                 "_file": split.name,
                 "_position": place.offset,
-                CORRUPT: json.dumps(told),
+                CORRUPT: json.dumps(damage),
             }
         )
 
@@ -175,7 +178,7 @@ class Fitter:
     def _new_fit(self, chunk: Chunk) -> _Fit:
         target = self.target
         own = chunk.batch.schema
-        by_name = own_names(own.names)
+        by_name = places_by_name(own.names)
         columns: list[_Column] = []
         used: set[int] = set()
         rescued: list[int] = []
@@ -226,7 +229,7 @@ class Fitter:
         for index in fit.rescued:
             name, values = chunk.batch.schema.field(index).name, chunk.batch.column(index)
             kind = fit.narrow.get(index)
-            stays = values.is_null() if index in fit.narrow else None  # a null is held by any column
+            stays = values.is_null() if index in fit.narrow else None  # any column holds a null
             if kind is not None:
                 stays = held(values, kind).fill_null(True)
             for row, value in enumerate(values.to_pylist()):
@@ -247,8 +250,8 @@ class Fitter:
         )
 
 
-def own_names(names: Iterable[str]) -> dict[str, int]:
-    """Places by name, and by the name in small letters where only one has it: Spark ignores case."""
+def places_by_name(names: Iterable[str]) -> dict[str, int]:
+    """Places by name, and by the lower-case name if only one name has it: Spark ignores case."""
     places: dict[str, int] = {}
     small: dict[str, list[int]] = {}
     for i, name in enumerate(names):
@@ -279,7 +282,7 @@ def _invalid_dates(chunk: Chunk) -> list[tuple[int, str, str]]:
 
 
 def widened(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether another type can hold every value of one of our types, by the types alone."""
+    """Whether the target type can hold every value of the source type."""
     pa = import_pyarrow()
     types = pa.types
     if source == target or types.is_null(source):
@@ -308,14 +311,14 @@ def widened(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def narrows(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a type can hold some values of another: an integer with fewer digits."""
+    """Whether the target type can hold some values of the source type: both whole numbers."""
     types = import_pyarrow().types
     whole = types.is_signed_integer(source) or (types.is_decimal(source) and not source.scale)
     return bool(whole and types.is_signed_integer(target))
 
 
 def held(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Which integers fit a narrower integer type; null for null."""
+    """For each integer, whether it fits a narrower integer type; null for null."""
     import pyarrow.compute as pc
 
     pa = import_pyarrow()

@@ -28,9 +28,9 @@ class Selected(NamedTuple):
     Parameters
     ----------
     rows : ndarray, shape (n,), or None
-        Their records; None: all.
+        Their records in the batch; None: all.
     ops : ndarray, shape (n,), uint8
-        What each is called, by ``binlog_core.batch.OPS``.
+        The operation of each, as in ``binlog_core.batch.OPS``.
     """
 
     rows: NDArray[np.intp] | None
@@ -43,9 +43,10 @@ def select_images(batch: ChangeBatch, images: Images, key: Sequence[str] | None 
     Parameters
     ----------
     batch : ChangeBatch
+        The row images.
     images : "both", "after" or "keychange"
-        "after" leaves out what was before an update. "keychange" does so too, but where an update changed the
-        key, what was before comes as a delete.
+        "after" leaves out the preimages of updates. "keychange" does so too, except that the preimage of an
+        update that changed the key becomes a delete.
     key : sequence of str or None
         Names of the key's columns; None: the primary key in the log.
 
@@ -128,15 +129,16 @@ def absent_names(batch: ChangeBatch, rows: NDArray[np.intp] | None, *, filled: b
     Parameters
     ----------
     batch : ChangeBatch
+        The row images.
     rows : ndarray or None
         The records; None: all.
     filled : bool
-        Postimages took what they lack from their preimages.
+        Whether postimages took the columns that they lack from their preimages.
 
     Returns
     -------
     pyarrow.Array, list of string
-        Null where the image is whole.
+        The names; null where the image is complete.
     """
     pa = import_pyarrow()
     bitmaps = batch.array["image"]["absent_bitmap"]
@@ -158,7 +160,7 @@ def absent_names(batch: ChangeBatch, rows: NDArray[np.intp] | None, *, filled: b
 
 
 def metadata_column(batch: ChangeBatch, name: str, transactions: NDArray[np.integer[Any]]) -> pa.Array:
-    """`_gtid`, `_file` or `_xid` of row images; `transactions`: their places in ``batch.transactions``."""
+    """`_gtid`, `_file` or `_xid` of row images; `transactions`: their indices in ``batch.transactions``."""
     pa = import_pyarrow()
     if name == "_file":
         return pa.repeat(pa.scalar(batch.path, pa.string()), len(transactions))

@@ -34,16 +34,16 @@ _ROWS = 8192  # of a record batch: rows of JSON are large
 def all_tables_schema(
     metadata: Sequence[str] = LAKE_METADATA, *, corrupt: bool = True, documents: Documents = "json"
 ) -> pa.Schema:
-    """The schema without option table.
+    """The schema of all tables' rows.
 
     Parameters
     ----------
     metadata : sequence of str
         The columns about the change that were requested.
     corrupt : bool
-        There is a column for what cannot be read.
+        Whether there is a column for events that cannot be read.
     documents : "json", "variant" or "debezium"
-        What was before and after is text or a VARIANT; or there are key and value, texts.
+        Whether before and after are text or VARIANT, or there are key and value as text instead.
     """
     pa = import_pyarrow()
     types = special_fields()
@@ -63,7 +63,7 @@ def all_tables_schema(
 
 
 def _variant() -> pa.DataType:
-    """What Spark takes for a VARIANT."""
+    """The Arrow type that Spark takes for a VARIANT."""
     pa = import_pyarrow()
     marked = pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"})
     return pa.struct([pa.field("value", pa.binary(), nullable=False), marked])
@@ -87,8 +87,9 @@ class JsonRows:
     schema : pyarrow.Schema
         Columns of `all_tables_schema`, in any order.
     images : "both", "after" or "keychange"
+        Which row images become documents; see `select_images`.
     documents : "json", "variant" or "debezium"
-        As in `schema`.
+        As for `all_tables_schema`.
     """
 
     def __init__(self, schema: pa.Schema, images: Images, documents: Documents = "json") -> None:
@@ -117,7 +118,7 @@ class JsonRows:
 
     @staticmethod
     def _times(batch: ChangeBatch, reader: SplitRows) -> tuple[Any, Any, Any]:
-        """Version and time of each record, and whether it counts; None: all do."""
+        """Version and time of each record, and whether it is read; None: all are."""
         begins = batch.transactions["begin_position"][batch.array["image"]["transaction"]]
         versions = begins.astype(np.int64) + reader.split.version_base
         times = change_column(batch, "_commit_timestamp", None).values
@@ -187,12 +188,12 @@ class JsonRows:
 
     def _single(self, place: Place, path: str, base: int) -> pa.RecordBatch:
         pa = import_pyarrow()
-        told = {"file": path, "offset": place.offset, "reason": place.detail}
+        damage = {"file": path, "offset": place.offset, "reason": place.detail}
         values = {
             "_commit_version": base + (place.offset or 0),
             "_file": path,
             "_position": place.offset,
-            CORRUPT: json.dumps(told),
+            CORRUPT: json.dumps(damage),
         }
         arrays = [
             pa.array([values.get(name)], field.type)
@@ -215,15 +216,19 @@ class DebeziumRows(JsonRows):
     ) -> Iterator[pa.RecordBatch]:
         if self._envelopes is None:
             self._envelopes = Envelopes(mariadb=reader.format is not None and reader.format.is_mariadb)
-        told = [self._times(batch, reader) for batch in batches]
-        kept = {id(batch): keep for batch, (_, _, keep) in zip(batches, told, strict=True)}
+        times = [self._times(batch, reader) for batch in batches]
+        kept = {id(batch): keep for batch, (_, _, keep) in zip(batches, times, strict=True)}
         with self._changes.readers(group) as readers:
             events = self._envelopes.of(group.path, readers, lambda batch: kept[id(batch)])
             while part := list(islice(events, _ROWS)):
-                yield self._batch(self._columns(part, batches, numbers, told), len(part))
+                yield self._batch(self._columns(part, batches, numbers, times), len(part))
 
     def _columns(
-        self, events: list[Event], batches: list[ChangeBatch], numbers: list[Any], told: list[tuple[Any, ...]]
+        self,
+        events: list[Event],
+        batches: list[ChangeBatch],
+        numbers: list[Any],
+        times: list[tuple[Any, ...]],
     ) -> dict[str, Any]:
         images = [batches[event.batch].array["image"][event.record] for event in events]
         columns: dict[str, Any] = {
@@ -232,8 +237,8 @@ class DebeziumRows(JsonRows):
             "key": [None if event.key is None else event.key.decode() for event in events],
             "value": [event.value.decode() for event in events],
             "_change_type": [_KINDS[image["op"]] for image in images],
-            "_commit_version": np.array([told[event.batch][0][event.record] for event in events]),
-            "_commit_timestamp": np.array([told[event.batch][1][event.record] for event in events]),
+            "_commit_version": np.array([times[event.batch][0][event.record] for event in events]),
+            "_commit_timestamp": np.array([times[event.batch][1][event.record] for event in events]),
             "_change_ordinal": [numbers[event.batch][event.record] for event in events],
             "_position": [int(image["position"]) for image in images],
             "_server_id": [int(image["server_id"]) for image in images],

@@ -18,18 +18,19 @@ class LoggedStatement(NamedTuple):
     Parameters
     ----------
     position : int
-        Position of its event.
+        The position of its event.
     timestamp : int
-        Time of its event, in seconds since 1970.
+        The time of its event, in seconds since 1970 UTC.
     database : str
         The default database.
     sql : str
+        The text.
     sql_mode : int
-        Says how the statement is quoted.
+        The server's bit mask, for the rules by which the text is quoted.
     transaction : int
-        Where its transaction begins.
+        The position where its transaction begins.
     ordinal : int
-        Its number within the transaction, counted with the row images.
+        Its number within the transaction, counted together with the row images.
     """
 
     position: int
@@ -42,7 +43,7 @@ class LoggedStatement(NamedTuple):
 
 
 class StatementRecorder(Definitions):
-    """Takes the place of the definitions that follow statements: notes the statements, and passes all on.
+    """Stands in for the definitions that follow statements: notes the statements, and passes everything on.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class StatementRecorder(Definitions):
 
     @property
     def notes_changes(self) -> bool:
-        """Observers of a TRUNCATE also get these."""
+        """A TRUNCATE or a change logged as a statement is handed over too."""
         return True
 
     def take(self) -> list[LoggedStatement]:

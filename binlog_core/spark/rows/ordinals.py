@@ -25,12 +25,12 @@ class Ordinals:
         Parameters
         ----------
         batches : sequence of ChangeBatch
-            Each in log order by itself, none empty.
+            The group's batches, each in log order; none is empty.
 
         Returns
         -------
         list of ndarray, shape (n_records,), int64
-            One for each batch; from 0.
+            The numbers of each batch's images, from 0.
         """
         if not batches:
             return []
@@ -72,12 +72,12 @@ class Ordinals:
 
 
 class OrdinalsOfAll(Ordinals):
-    """Numbers row images that were chosen among those of groups, as if all were there.
+    """Numbers selected row images as if all images were there.
 
     Parameters
     ----------
     groups : iterator of Group
-        The groups of all images; read as far as the chosen ones go.
+        The groups of all images, read as far as the selected ones go.
     """
 
     def __init__(self, groups: Iterator[Group]) -> None:

@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 
 
 class Prepared(NamedTuple):
-    """A transaction that XA PREPARE ended.
+    """A transaction that ends with XA PREPARE in its log.
 
     Parameters
     ----------
     begin : int
-        Position in its log.
+        The position in its log where it begins.
     version : int or None
-        `_commit_version` of its rows: where XA COMMIT is; None: they are not to be read.
+        The `_commit_version` of its rows, that of XA COMMIT; None if they are not to be read.
     microseconds : int
-        When it was committed, since 1970.
+        When it was committed, in microseconds since 1970 UTC.
     """
 
     begin: int
@@ -33,7 +33,7 @@ class XaRows:
     Parameters
     ----------
     prepared : sequence of Prepared
-        By their begin.
+        The transactions, in the order in which they begin.
     """
 
     def __init__(self, prepared: Sequence[Prepared]) -> None:
@@ -49,7 +49,7 @@ class XaRows:
         return self._begin[places] == begin, places
 
     def kept(self, begin: NDArray[np.uint64]) -> NDArray[np.bool_] | None:
-        """Which rows are read, by where their transactions begin; None: all."""
+        """Whether each row is read, by where its transaction begins; None: all are."""
         if not len(self._begin) or not len(begin):
             return None
         there, places = self._places(begin)
@@ -59,7 +59,7 @@ class XaRows:
     def change(
         self, begin: NDArray[np.uint64], versions: NDArray[np.int64], times: NDArray[np.datetime64]
     ) -> tuple[NDArray[np.int64], NDArray[np.datetime64]]:
-        """Versions and times of rows that are read."""
+        """The versions and times of rows, with those of XA COMMIT where they belong to these transactions."""
         if not len(self._begin) or not len(begin):
             return versions, times
         there, places = self._places(begin)

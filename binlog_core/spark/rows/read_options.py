@@ -89,7 +89,7 @@ class LogOptions:
 
     @property
     def follows(self) -> bool:
-        """Statements of the logs change the definitions."""
+        """Whether statements in the logs change the definitions."""
         return isinstance(self.schema, str) and self.schema == "ddl"
 
     @property

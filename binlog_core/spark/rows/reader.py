@@ -45,7 +45,7 @@ _COMMITTED, _PREPARED = OUTCOMES.index("committed"), OUTCOMES.index("XA prepared
 
 
 class _Selection(Selection):
-    """Column names without case, as Spark takes them."""
+    """A selection whose column names are compared without case, as Spark compares them."""
 
     def wanted_columns(self, table: Table) -> Collection[str] | None:
         wanted: set[str] | None = None
@@ -67,7 +67,7 @@ def selection_of(options: ReadOptions, split: Split) -> Selection:
         stop_position=split.end,
         start_timestamp=options.start_time,
         stop_timestamp=options.end_time,
-        # Of an archive: what came in an earlier log of another server.
+        # In an archive: transactions that are in an earlier log, from another server.
         exclude_gtids=parse_gtid_set(split.before) if split.before is not None else None,
     )
 
@@ -90,17 +90,19 @@ class Chunk(NamedTuple):
     Parameters
     ----------
     table : Table
+        The table's definition.
     batch : pyarrow.RecordBatch
+        The rows.
     ops : ndarray, shape (5,), int64
         Rows by op number: see ``binlog_core.batch.OPS``.
     first_position, last_position : int
         Positions of the first and the last row's event.
     source : ChangeBatch
-        What the rows were made from.
+        The batch that the rows were made from.
     rows : ndarray or None
-        The records of `source` that they are; None: all.
+        Their records in `source`; None: all.
     filled : bool
-        Postimages took what they lack from their preimages.
+        Whether postimages took the columns that they lack from their preimages.
     """
 
     table: Table
@@ -142,9 +144,9 @@ class SplitRows:
         transactions that got the version of their XA COMMIT.
     """
 
-    # exact: the split begins and ends at transaction boundaries that are known; nothing is looked for.
-    # prepared: XA transactions of the split, and what became of them.
-    # indexed: go by an index beside the log; `next_anchor` and `end_position` then mean nothing.
+    # exact: the split begins and ends at known transaction boundaries, so no anchor is searched.
+    # prepared: XA transactions of the split, and their outcomes.
+    # indexed: use an index beside the log; `next_anchor` and `end_position` then have no meaning.
     def __init__(
         self,
         split: Split,
@@ -155,7 +157,7 @@ class SplitRows:
         indexed: bool = False,
     ) -> None:
         self.split = split
-        self._indexed, self._by = indexed, options  # `_by`: the selection, if not everything is wanted
+        self._indexed, self._by = indexed, options  # `_by`: the options that select rows
         self.xa = XaRows(prepared or options.prepared.get(split.path, ()))
         self._exact = exact or split.whole
         self.options = options
@@ -243,7 +245,7 @@ class SplitRows:
     def _note_outcomes(self, group: Group) -> None:
         begins, outcomes = group.transactions["begin_position"], group.transactions["outcome"]
         versions = begins.astype(np.int64) + self.split.version_base
-        if self.not_committed:  # one that a group ends within comes again with the next
+        if self.not_committed:  # a transaction that continues in the next group comes again with it
             for version in self.not_committed.keys() & versions.tolist():
                 del self.not_committed[version]
         others = np.flatnonzero(outcomes != _COMMITTED)
@@ -264,7 +266,7 @@ class SplitRows:
             yield from indexes.groups(decoder, file, definitions, selection)
 
     def _ordinals_of_all(self) -> Ordinals:
-        """For a selection of rows: another pass counts all of them without decoding values."""
+        """The numbers of selected rows: another pass counts all rows without decoding values."""
         options = replace(self.options, pushed=None, columns={"*": ()}, statements=False)
         every = SplitRows(self.split, options, exact=self._exact, indexed=self._indexed)
         every._by = self.options
@@ -339,7 +341,7 @@ class SplitRows:
         return schema
 
     def check_names(self, batch: ChangeBatch) -> None:
-        """Refuse columns without names, unless they are wanted, and those called like a change column."""
+        """Refuse columns without names unless options allow them, and names of change columns."""
         where: dict[str, Any] = {
             "path": self.split.path,
             "offset": int(batch.array["image"]["position"][0]),

@@ -1,4 +1,4 @@
-"""Table definitions by their place in the logs, for readers of a part."""
+"""Table definitions by their places in the logs, for readers of parts."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Timeline:
     Parameters
     ----------
     tables : dict of "database.table" to steps
-        From a version (as `_commit_version` counts: file number and offset) on the table has a definition;
-        None: none that is known. In order.
+        For each table, in order: the version (see `_commit_version`: file number and offset) from which on it
+        has a definition, and that definition; None if it is not known.
     """
 
     tables: dict[str, Steps]
@@ -51,11 +51,11 @@ class Timeline:
         return Timeline(found)
 
     def definitions(self, split: Split) -> Definitions:
-        """What completes the tables of a split."""
+        """The definitions that complete the tables of a split."""
         return _Located(self, split.version_base)
 
     def definition(self, name: str, version: int) -> TableSchema | None:
-        """Of a table at a place."""
+        """The definition of a table at a version; None if it is not known."""
         steps = self.tables.get(name, ())
         place = bisect_right([at for at, _ in steps], version) - 1
         return steps[place][1] if place >= 0 else None
@@ -88,13 +88,13 @@ class _Located(Definitions):
     def follow(
         self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int
     ) -> None:
-        """Nothing: the timeline knows."""
+        """Do nothing: the timeline has the effects of all statements."""
 
 
 def definitions_of(
     schema: SchemaSource | Schema | Timeline | None, split: Split, start: SchemaSource | Schema | None = None
 ) -> Definitions | None:
-    """What completes the tables of a split: given definitions, or a timeline."""
+    """The definitions that complete the tables of a split: given ones, or those of a timeline."""
     if isinstance(schema, Timeline):
         return schema.definitions(split)
     return Definitions(schema, start=start) if schema is not None else None

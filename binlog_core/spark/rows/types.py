@@ -1,7 +1,7 @@
-"""Types of a lake: what each column is in Spark, Parquet, Delta and Iceberg, and the way there from Arrow.
+"""Types of a lake: what each column is in Spark, Parquet, Delta and Iceberg, and how Arrow's convert.
 
-One table for all faces. Lakes have no unsigned numbers, no decimals above 38 digits, no dictionaries and no
-extension types, so these widen: `lake_type` says to what, `to_lake` converts.
+One table for all interfaces. Lakes have no unsigned numbers, no decimals above 38 digits, no dictionaries and
+no extension types, so these widen: `lake_type` says to what, `to_lake` converts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def lake_type(column: Column) -> pa.DataType:
         Signed numbers as they are, unsigned ones a size up, BIGINT UNSIGNED decimal(20, 0). DECIMAL decimal,
         above 38 digits string. BIT(1) bool, longer ones int64, BIT(64) decimal(20, 0). YEAR int32, DATE
         date32, DATETIME timestamp[us], TIMESTAMP timestamp[us, UTC], TIME int64 (microseconds). Text, JSON
-        and ENUM string, SET list of string; where the log does not tell the members ENUM is int32 and SET the
+        and ENUM string, SET list of string; if the log does not have the members, ENUM is int32 and SET the
         mask: int64, above 56 members decimal(20, 0). BINARY, UUID and INET binary, GEOMETRY struct of srid
         int32 and wkb binary, VECTOR list of float.
     """
@@ -154,8 +154,8 @@ def key_metadata(place: int) -> dict[bytes, bytes]:
     return {_SPARK_METADATA: json.dumps({KEY_METADATA: place}).encode()}
 
 
-def told_key(schema: pa.Schema | StructType) -> tuple[str, ...]:
-    """The primary key that the columns of a DataFrame or table name; empty: none is named."""
+def named_key(schema: pa.Schema | StructType) -> tuple[str, ...]:
+    """The primary key in the metadata of the columns of a DataFrame or table; empty if there is none."""
     places: dict[str, int] = {}
     for field in schema:
         metadata: Any = field.metadata or {}
@@ -184,7 +184,7 @@ def to_lake(
     schema : pyarrow.Schema
         Of `lake_schema`.
     table, columns, path
-        What errors name.
+        For errors: the table, its decoded columns and the log.
     most : int or None
         Bytes that the members of ENUM and SET may take, which are written out for each row here: the log's
         ``Limits.arrow_bytes``.
@@ -192,7 +192,7 @@ def to_lake(
     Raises
     ------
     DecodeError
-        A value does not fit, as an SRID above 2**31, or the members take more than `most`.
+        A value does not fit (an SRID above 2**31, for example), or the members take more than `most`.
     """
     pa = import_pyarrow()
     arrays = []
@@ -258,7 +258,7 @@ def _convert(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """A type as we write it, of one that a lake's library gives: those are views, large, or name elements."""
+    """The type that is written for one that a lake's library gives, such as a view or a large string."""
     pa = import_pyarrow()
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(pa.field("element", plain_type(kind.value_type)))

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 from binlog_core.schema.ddl import DdlTracker  # noqa: E402
-from binlog_core.spark.lake.results import ToldStatement  # noqa: E402
+from binlog_core.spark.lake.results import ReportedStatement  # noqa: E402
 from binlog_core.spark.mirror.applying import apply_round, batches  # noqa: E402
 from binlog_core.spark.mirror.changes import Decoded  # noqa: E402
 from binlog_core.spark.mirror.mirroring import Mirroring  # noqa: E402
@@ -27,8 +27,8 @@ CHANGE = pa.schema(
 )
 
 
-def statement(version: int, kind: str = "alter") -> ToldStatement:
-    return ToldStatement(version, 0, kind, ("shop.t",), None, False, "…")
+def statement(version: int, kind: str = "alter") -> ReportedStatement:
+    return ReportedStatement(version, 0, kind, ("shop.t",), None, False, "…")
 
 
 def file(name: str, schema: Any, first: int, last: int) -> Any:
@@ -66,7 +66,7 @@ def test_a_round_opens_its_table_once(tmp_path: Path, monkeypatch: pytest.Monkey
         change = {"_change_type": "insert", "_commit_version": version, "_change_ordinal": 0}
         rows = pa.Table.from_pylist([{"id": version, **change}]).cast(pa.schema([*own, *CHANGE]))
         files.append(file(piece_of(changes, "raw.arrow", rows), rows.schema, version, version))
-    altered = ToldStatement(50, 0, "alter", ("shop.t",), None, False, "ALTER TABLE t MODIFY id BIGINT")
+    altered = ReportedStatement(50, 0, "alter", ("shop.t",), None, False, "ALTER TABLE t MODIFY id BIGINT")
     decoded = Decoded(str(changes), {"shop.t": files}, (altered,))
     times, opened = [], Lake.opened
 

@@ -17,7 +17,7 @@ from support.archive import FakeServer, busy
 from binlog_core.schema.ddl import DdlTracker
 from binlog_core.schema.given import parse_create_table
 from binlog_core.schema.table_definitions import TableSchema
-from binlog_core.spark.lake.results import ToldStatement
+from binlog_core.spark.lake.results import ReportedStatement
 from binlog_core.spark.mirror.changes import Decoded, LogPlan, definitions_at, merged, walking
 from binlog_core.spark.mirror.state import Offset
 from binlog_core.spark.plan.definitions import to_text
@@ -27,12 +27,12 @@ from binlog_core.spark.workers import run_here
 
 def test_statements_about_a_table() -> None:
     told = [
-        ToldStatement(1, 0, "alter", ("Shop.T",), None, False, "names are compared without case"),
-        ToldStatement(2, 0, "alter", ("shop.u",), None, False, "another table"),
-        ToldStatement(3, 0, "rename", ("shop.u", "shop.t"), None, False, "it is the new name"),
-        ToldStatement(4, 0, "drop", (), "SHOP", True, "its database"),
-        ToldStatement(5, 0, "drop", (), "shop2", True, "another database"),
-        ToldStatement(6, 0, "unknown", (), None, False, "it could not be read"),
+        ReportedStatement(1, 0, "alter", ("Shop.T",), None, False, "names are compared without case"),
+        ReportedStatement(2, 0, "alter", ("shop.u",), None, False, "another table"),
+        ReportedStatement(3, 0, "rename", ("shop.u", "shop.t"), None, False, "it is the new name"),
+        ReportedStatement(4, 0, "drop", (), "SHOP", True, "its database"),
+        ReportedStatement(5, 0, "drop", (), "shop2", True, "another database"),
+        ReportedStatement(6, 0, "unknown", (), None, False, "it could not be read"),
     ]
     assert [one.version for one in Decoded("x", {}, tuple(told)).about("shop.t")] == [1, 3, 4, 6]
     assert [one.version for one in Decoded("x", {}, tuple(told), True).about("shop.t")] == [3, 6]

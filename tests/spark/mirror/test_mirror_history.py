@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from support.export import piece_of
 from support.lake_forms import Form
 
-from binlog_core.spark.lake.results import FileStatistics, ToldStatement
+from binlog_core.spark.lake.results import FileStatistics, ReportedStatement
 from binlog_core.spark.lake.table import DataFile
 from binlog_core.spark.mirror import history
 from binlog_core.spark.mirror.history import History
@@ -51,7 +51,9 @@ class Changes:
         where = (0, 0, min(versions), max(versions))
         return FileStatistics(name, 0, 0, "shop", "t", schema, None, {}, 0, 9, 0.0, *where)
 
-    def append(self, end: int, *files: FileStatistics, statements: tuple[ToldStatement, ...] = ()) -> None:
+    def append(
+        self, end: int, *files: FileStatistics, statements: tuple[ReportedStatement, ...] = ()
+    ) -> None:
         self.history.append(self.state, files, statements, self.lake.path, end)
 
     def rows(self, number: int = 1) -> list[dict[str, Any]]:
@@ -107,7 +109,7 @@ def test_changes_come_once_whatever_is_done_again(changes: Changes) -> None:
         changes.append(150, first)
     # A longer round, because the table itself could not be written: it has the same changes, and more.
     both = changes.file(ID, (1, "insert", 100), (2, "insert", 120), (2, "delete", 150))
-    truncate = ToldStatement(160, 3, "truncate", ("shop.t",), None, True, "TRUNCATE t")
+    truncate = ReportedStatement(160, 3, "truncate", ("shop.t",), None, True, "TRUNCATE t")
     changes.append(200, both, statements=(truncate,))
     found = [(row["id"], row["_change_type"], row["_commit_version"]) for row in changes.rows()]
     assert found == [(1, "insert", 100), (2, "insert", 120), (2, "delete", 150), (None, "truncate", 160)]
@@ -165,7 +167,7 @@ def test_a_table_is_opened_once_in_a_round(changes: Changes, monkeypatch: pytest
 
     monkeypatch.setattr(Lake, "opened", counted)
     dates, number = {"d": pa.date32()}, {"d": pa.int32()}
-    truncate = ToldStatement(120, 3, "truncate", ("shop.t",), None, True, "TRUNCATE t")
+    truncate = ReportedStatement(120, 3, "truncate", ("shop.t",), None, True, "TRUNCATE t")
     files = [
         changes.file(dates, (dt.date(2026, 1, 1), "insert", 100)),
         changes.file(number, (5, "insert", 110)),

@@ -20,7 +20,7 @@ from binlog_core import SchemaError  # noqa: E402
 from binlog_core.spark.doors.changes import ChangeReader  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
 from binlog_core.spark.plan.parts import plan_parts  # noqa: E402
-from binlog_core.spark.rows.fit import held, narrows, own_names, to_json, widened  # noqa: E402
+from binlog_core.spark.rows.fit import held, narrows, places_by_name, to_json, widened  # noqa: E402
 
 
 def test_a_definition_that_changes(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_bounds_of_a_narrower_type() -> None:
 
 
 def test_names_are_found_without_case_where_only_one_has_it() -> None:
-    assert own_names(["Id", "a", "A"]) == {"Id": 0, "a": 1, "A": 2, "id": 0}
+    assert places_by_name(["Id", "a", "A"]) == {"Id": 0, "a": 1, "A": 2, "id": 0}
 
 
 def test_values_as_json_lose_nothing() -> None:

@@ -113,7 +113,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         _RUN[:] = [_mark(session.config)]
 
 
-# ------------------------------------------------------------ what is told at the end
+# ------------------------------------------------------------ what is reported at the end
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -136,4 +136,4 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     from support import tally
 
     if tally.TRIED:
-        terminalreporter.write_line(tally.told())
+        terminalreporter.write_line(tally.summary())

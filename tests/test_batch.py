@@ -16,7 +16,7 @@ from binlog_core._tables.column_types import Kind
 from binlog_core.errors import DecodeError, SchemaError
 
 
-def test_null_and_absent_are_told_apart():
+def test_null_and_absent_are_distinguished():
     batch = orders()
     assert len(batch) == 3
     assert batch.is_null("note").tolist() == [False, True, False]

@@ -1,4 +1,4 @@
-"""The columns about a change: what batches and lakes have under one name is one thing."""
+"""The columns about a change: one name means the same in batches and in lakes."""
 
 from __future__ import annotations
 

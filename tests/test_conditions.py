@@ -1,4 +1,4 @@
-"""Conditions: their text, and what is not one."""
+"""Conditions: their text, and text that is refused."""
 
 from __future__ import annotations
 

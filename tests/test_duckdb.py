@@ -247,7 +247,7 @@ def test_filters_find_what_the_rows_have(golden: Golden) -> None:
 
 
 def test_a_filter_of_text_that_was_replaced() -> None:
-    """U+FFFD stands before what its bytes stand behind."""
+    """U+FFFD sorts before texts that the replaced bytes sort after."""
     pc = pytest.importorskip("pyarrow.compute")
     from support.writer import Log as Written
     from support.writer import Table
@@ -274,7 +274,7 @@ def test_decimals_that_duckdb_lacks_are_text() -> None:
 
 
 def test_columns_of_all_definitions(log: Log) -> None:
-    """`extra` came by ALTER TABLE: null before, as the truth has it behind."""
+    """`extra` was added by ALTER TABLE: null before, and the truth's values after."""
     want = [
         (c[side]["id"], c[side].get("extra"))
         for c in GTID.truth
@@ -411,7 +411,7 @@ def test_a_name_is_never_a_python_variable(log: Log) -> None:
 
 
 def test_transactions_of_mariadb_have_a_commit_time() -> None:
-    """The one that their rows have."""
+    """It is that of their rows."""
     with binlog_core.open(DATA / "maria118" / "types_ints.binlog") as opened:
         found = sql_over_logs.query(
             opened,

@@ -1,4 +1,4 @@
-"""Errors: what they say, what they keep over a process border, and what they are besides."""
+"""Errors: their text, what they keep between processes, and their other base classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_what_is_known_of_the_place_is_said() -> None:
     assert "offset 0" in str(DecodeError("at the beginning", offset=0))
 
 
-def test_a_place_is_told_as_far_as_it_was_not_known() -> None:
+def test_a_place_is_filled_in_as_far_as_it_was_not_known() -> None:
     error = DecodeError("length 5", offset=7)
     assert error.located(path="bin.000001", offset=9, table=None) is error
     assert (error.path, error.offset, error.table) == ("bin.000001", 7, None)
@@ -39,7 +39,7 @@ def test_passwords_are_not_shown() -> None:
     "kind",
     [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, BinlogError)],
 )
-def test_each_error_comes_over_a_process_border(kind: type[BinlogError]) -> None:
+def test_each_error_can_be_sent_to_another_process(kind: type[BinlogError]) -> None:
     error = kind("words", path="bin.000001", offset=4, type_code=2, table="a.b", column="c")
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is kind

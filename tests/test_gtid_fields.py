@@ -1,4 +1,4 @@
-"""GTIDs of the fields that records have for them."""
+"""GTIDs made from the fields of records."""
 
 from __future__ import annotations
 

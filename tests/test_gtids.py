@@ -75,7 +75,7 @@ def test_mysql_sets_are_brought_into_order(text: str, printed: str) -> None:
         f"{A}:1;{B}:1",
     ],
 )
-def test_what_is_no_mysql_set(text: str) -> None:
+def test_text_that_is_not_a_mysql_set(text: str) -> None:
     with pytest.raises(GtidError) as caught:
         GtidSet.parse(text)
     assert isinstance(caught.value, BinlogError)
@@ -109,7 +109,7 @@ def plain(gtids: GtidSet | MariadbGtidSet) -> set[Gtid | MariadbGtid]:
 
 
 def texts(prefix: tuple[str, str, str], between: str, numbers: range) -> st.SearchStrategy[str]:
-    """Sets of few numbers, so that they meet."""
+    """Sets of few numbers, so that they overlap."""
     ends = st.tuples(st.sampled_from(numbers), st.sampled_from(numbers))
     one = st.tuples(st.sampled_from(prefix), ends).map(
         lambda item: f"{item[0]}{min(item[1])}{between}{max(item[1])}"
@@ -247,7 +247,7 @@ def test_mariadb_sets() -> None:
     "text",
     ["0-1", "0-1-2-3", "0-1-5:3", "4294967296-1-1", "0-1-18446744073709551616", "0-1-1,x", "a-b-c", "0-1-1:"],
 )
-def test_what_is_no_mariadb_set(text: str) -> None:
+def test_text_that_is_not_a_mariadb_set(text: str) -> None:
     with pytest.raises(GtidError):
         MariadbGtidSet.parse(text)
     with pytest.raises(GtidError):

@@ -1,4 +1,4 @@
-"""History: the changes of one row, over changes of its key, and the row as it was."""
+"""History: the changes of one row, across changes of its key, and the row at a time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def told(found: list[Any]) -> list[tuple[Any, ...]]:
+def facts_of(found: list[Any]) -> list[tuple[Any, ...]]:
     return [
         (one.change.op, one.change.gtid.rpartition(":")[2], one.changed, one.transaction.statement)
         for one in found
@@ -74,9 +74,9 @@ def test_a_row_is_followed_over_its_keys_and_an_alter(tmp_path: Path) -> None:
         ("update", "7", {"id": (20, 21)}, "statement 7"),
         ("delete", "8", {"id": (21, None), "a": (2, None), "b": ("x", None), "c": (5, None)}, "statement 8"),
     ]
-    assert told(history(logs, "shop.t", {"id": 20})) == of_20
-    assert told(history(logs, "shop.t", {"id": "21"})) == of_20
-    both = told(history(logs, "shop.t", {"id": 2}))
+    assert facts_of(history(logs, "shop.t", {"id": 20})) == of_20
+    assert facts_of(history(logs, "shop.t", {"id": "21"})) == of_20
+    both = facts_of(history(logs, "shop.t", {"id": 2}))
     assert [(op, number) for op, number, _, _ in both] == [
         ("insert", "1"),
         ("update", "2"),
@@ -87,12 +87,17 @@ def test_a_row_is_followed_over_its_keys_and_an_alter(tmp_path: Path) -> None:
         ("update", "7"),
         ("delete", "8"),
     ]
-    assert [one[:2] for one in told(history(logs, "shop.t", {"id": 3}))] == [("insert", "1"), ("update", "7")]
+    assert [one[:2] for one in facts_of(history(logs, "shop.t", {"id": 3}))] == [
+        ("insert", "1"),
+        ("update", "7"),
+    ]
     assert {one.transaction.thread_id for one in history(logs, "shop.t", {"id": 20})} == {7}
     assert history(logs, "shop.t", {"id": 99}) == []
 
 
-def test_the_time_over_changed_keys_is_in_proportion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_across_changed_keys_is_in_proportion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each change of a key leads to the one before it in the log."""
     calls = 0
     same = history_module._same
@@ -114,7 +119,7 @@ def test_the_time_over_changed_keys_is_in_proportion(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("name", ["id", "order_id", "number"])
-def test_a_row_is_followed_over_new_names_of_its_key(name: str) -> None:
+def test_a_row_is_followed_across_new_names_of_its_key(name: str) -> None:
     """ALTER TABLE … CHANGE id order_id INT, then … number BIGINT: any of the names finds all changes."""
     log = Log("8.4.0")
     names = {"id": "INT", "order_id": "INT", "number": "BIGINT"}

@@ -1,4 +1,4 @@
-"""Indexes: the same rows with, without, and with stale, foreign, damaged ones; and how little is read."""
+"""Indexes: the same rows with and without, also with stale, foreign or damaged ones; how little is read."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def evolving(path: Path) -> Path:
     ],
 )
 @pytest.mark.parametrize("part", [0.5, 1])
-def test_tables_are_told_by_the_index(
+def test_tables_are_read_from_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], part: float
 ) -> None:
     path = evolving(tmp_path / "bin.000001")

@@ -1,4 +1,4 @@
-"""What an input may cost: memory is measured in a separate process, for small inputs that need much."""
+"""Memory that small hostile inputs may take, measured in a separate process."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ MEGABYTE = 1 << 20
 ROW = {"id": 1}
 TABLE = Table("shop", "orders", [("id", "INT UNSIGNED")])
 
-# Reads what is given on the command line, and says what happened and the largest memory above the start.
+# Reads the log named on the command line; prints the outcome and the peak of memory above the start.
 PROBE = """
 import resource, sys, warnings
 import binlog_core
 warnings.simplefilter("ignore")
-path, road, options = sys.argv[1], sys.argv[2], eval(sys.argv[3])
+path, way, options = sys.argv[1], sys.argv[2], eval(sys.argv[3])
 limits = binlog_core.Limits(**options.pop("limits", {}))
 with binlog_core.open(sys.argv[4], limits=limits) as log:    # everything imported and warm
     list(log.rows())
@@ -40,7 +40,7 @@ before = peak()
 said = "done"
 try:
     with binlog_core.open(path, limits=limits, **options) as log:
-        for _ in getattr(log, road)():
+        for _ in getattr(log, way)():
             pass
 except binlog_core.BinlogError as error:
     said = f"{type(error).__name__}: {error}"
@@ -54,7 +54,7 @@ print(said)
 def cost(
     folder: Path,
     data: bytes,
-    road: str = "groups",
+    way: str = "groups",
     *,
     limits: dict[str, int] | None = None,
     **options: object,
@@ -72,7 +72,7 @@ def cost(
     (folder / "warm").write_bytes(small.getvalue())
     if limits is not None:
         options["limits"] = limits
-    command = [sys.executable, "-c", PROBE, str(folder / "log"), road, repr(options), str(folder / "warm")]
+    command = [sys.executable, "-c", PROBE, str(folder / "log"), way, repr(options), str(folder / "warm")]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr[-2000:]
     kilobytes, said = run.stdout.splitlines()[:2]
@@ -110,18 +110,18 @@ def test_a_header_that_claims_four_gigabytes_does_not_make_a_stream_wait_for_the
             return data
 
     data = with_claim(0xFFFFFFFF, b"")
-    for road in ("rows", "events", "headers"):
+    for way in ("rows", "events", "headers"):
         with binlog_core.open(Endless(data)) as log:
             with pytest.raises(DecodeError, match=r"Limits\.event_bytes") as caught:
-                list(getattr(log, road)())
+                list(getattr(log, way)())
             assert caught.value.offset == len(data) - 19
 
 
-@pytest.mark.parametrize("road", ["groups", "events"])
-def test_a_claim_beyond_the_end_of_a_file_is_a_cut_tail(road: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["groups", "events"])
+def test_a_claim_beyond_the_end_of_a_file_is_a_cut_tail(way: str, tmp_path: Path) -> None:
     data = with_claim(0xFFFFFFFF, bytes(40 * MEGABYTE))
     for mmap in (True, False):
-        memory, said = cost(tmp_path, data, road, mmap=mmap)
+        memory, said = cost(tmp_path, data, way, mmap=mmap)
         assert said == "done"
         assert memory < 60  # of a mapping, its pages count
 
@@ -176,7 +176,7 @@ def test_rows_within_the_limit_are_all_there() -> None:
 
 
 def test_wide_rows_close_their_group_by_memory() -> None:
-    """A group holds no more records than its memory, and those of the event that filled it."""
+    """A group holds the records that fit its memory, and the rest of the event that filled it."""
     log = Log(checksum=False)
     data = wide_and_absent(1024, 10)
     log.raw(data[len(log.getvalue()) :] * 20)
@@ -240,7 +240,7 @@ def definitions(count: int, columns: int, *, one_transaction: bool, rows: bool) 
 
 
 @pytest.mark.parametrize("rows", [False, True])
-def test_definitions_that_are_done_with_are_dropped(rows: bool, tmp_path: Path) -> None:
+def test_definitions_of_ended_transactions_are_dropped(rows: bool, tmp_path: Path) -> None:
     """Wide tables, each in its own transaction: as many as a log may have."""
     limits = {"table_definitions": 64, "group_bytes": 65536}
     few, said = cost(tmp_path, definitions(20, 500, one_transaction=False, rows=rows), limits=limits)
@@ -319,12 +319,12 @@ def test_an_event_larger_than_what_is_unpacked_at_a_time(size: int) -> None:
     with binlog_core.open(data) as opened:
         lengths = [event.event_length for event in opened.events() if event.type_code == 30]
     assert [length > size for length in lengths] == [False, True, False]
-    for road in ("rows", "events") if size > 17 * MEGABYTE else ():  # a step's whole result is in memory
+    for way in ("rows", "events") if size > 17 * MEGABYTE else ():  # a step's whole result is in memory
         with (
             binlog_core.open(data, limits=Limits(event_bytes=2 * MEGABYTE)) as opened,
             pytest.raises(DecodeError, match=r"Limits\.event_bytes"),
         ):
-            list(getattr(opened, road)())
+            list(getattr(opened, way)())
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Limits)])

@@ -1,4 +1,4 @@
-"""A file that appears whole: what a writer that was killed leaves goes with the next one."""
+"""Files that appear whole: the next writer removes what a killed one left."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_killed_writers_left_goes_and_what_others_write_stays(tmp_path: Pat
     assert path.read_bytes() == b"whole"
 
 
-def test_nothing_is_left_of_one_that_fails(tmp_path: Path) -> None:
+def test_a_write_that_fails_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), unfinished(tmp_path / "out") as (file, _):
         file.write(b"half")
         raise ZeroDivisionError

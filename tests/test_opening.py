@@ -1,4 +1,4 @@
-"""Arguments of open: looked at when they are given; sources are one reader."""
+"""Arguments of `open` are checked at once; several sources are one reader."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_ops_and_on_error_are_checked() -> None:
         binlog_core.open(path_of(DDL), on_error="ignore")
 
 
-def test_text_that_is_no_gtid_is_told() -> None:
+def test_text_that_is_not_a_gtid_is_refused() -> None:
     with pytest.raises(BinlogError, match="GTID"):
         binlog_core.open(path_of(GTID), gtids="not-a-gtid")
 

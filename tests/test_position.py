@@ -1,4 +1,4 @@
-"""Positions: their JSON text, and what is not one."""
+"""Positions: their JSON text, and text that is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table read at once."""
+"""Reading all changes of a table at once."""
 
 from __future__ import annotations
 

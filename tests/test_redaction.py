@@ -1,4 +1,4 @@
-"""Secrets in addresses and statements: shown nowhere, whatever they hold."""
+"""Secrets in addresses and statements are shown nowhere, whatever characters they have."""
 
 from __future__ import annotations
 

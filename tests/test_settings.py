@@ -66,7 +66,7 @@ def test_each_file_has_its_own_log(tmp_path: Path) -> None:
     assert found == [("bin.000002", len(DDL.truth)), ("bin.000003", len(META_FULL.truth))]
 
 
-def test_a_start_within_an_event_is_told() -> None:
+def test_a_start_within_an_event_is_refused() -> None:
     path = golden_logs("mysql97/types_ints")[0].path
     with binlog_core.open(path) as log:
         position = log.headers()["position"][5]

@@ -58,7 +58,7 @@ def written() -> tuple[bytes, list[tuple[int, int]]]:
     return log.getvalue(), places
 
 
-def told(one: Transaction) -> tuple[Any, ...]:
+def facts_of(one: Transaction) -> tuple[Any, ...]:
     return one.inserts, one.updates, one.deletes, one.rows, one.tables, one.thread_id, one.user, one.outcome
 
 
@@ -74,21 +74,21 @@ def test_in_log_order(group_rows: int) -> None:
     data, places = written()
     with binlog_core.open(data, limits=binlog_core.Limits(group_rows=group_rows)) as log:
         found = list(transactions(log))
-    assert [told(one) for one in found] == WANTED
+    assert [facts_of(one) for one in found] == WANTED
     assert [(one.begin_position, one.end_position) for one in found] == places
     assert [one.gtid for one in found] == [f"{UUID}:{i}" for i in (1, 2, 3)]
     assert [one.statement for one in found] == ["SET PASSWORD = '***'", None, None]
-    alone = [told(one)[5:7] for one in transactions(data, details=False)]
+    alone = [facts_of(one)[5:7] for one in transactions(data, details=False)]
     assert alone == [(7, None), (8, None), (7, None)]
-    assert [told(one) for one in transactions(data, most=1)] == WANTED[:1]
+    assert [facts_of(one) for one in transactions(data, most=1)] == WANTED[:1]
 
 
 @pytest.mark.parametrize("by", ["bytes", "rows"])
 def test_the_largest_first(by: Any) -> None:
     data, _ = written()
     found = list(transactions([data, data], by=by, most=3))
-    assert [told(one) for one in found] == [WANTED[1], WANTED[1], WANTED[0]]
-    assert [told(one) for one in transactions(data, by=by)] == [WANTED[1], WANTED[0], WANTED[2]]
+    assert [facts_of(one) for one in found] == [WANTED[1], WANTED[1], WANTED[0]]
+    assert [facts_of(one) for one in transactions(data, by=by)] == [WANTED[1], WANTED[0], WANTED[2]]
     assert [one.statement for one in found] == [None, None, "SET PASSWORD = '***'"]
     with pytest.raises(ValueError, match="position, bytes, rows or seconds"):
         next(transactions(data, by="size"))  # type: ignore[arg-type]
@@ -194,7 +194,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for per, wanted in (
         ("table", {"shop.a": 13, "shop.b": 5}),
         ("thread", {"7": 4, "8": 14}),
-        ("user", {"ann": 3, "not told": 15}),
+        ("user", {"ann": 3, "not logged": 15}),
         ("server", {"1": 18}),
     ):
         found = [json.loads(line) for line in run_of(path, "--per", per, "-f", "jsonl").lines]

@@ -123,7 +123,7 @@ def _sums(found: Iterator[Transaction], per: str) -> dict[str, _Sum]:
         shares: dict[str, int] = one.tables
         if per != "table":
             name = {"thread": one.thread_id, "user": one.user, "server": one.server_id}[per]
-            shares = {"not told" if name is None else str(name): one.changes}
+            shares = {"not logged" if name is None else str(name): one.changes}
         for key, rows in shares.items():
             total = sums.setdefault(key, _Sum())
             total.transactions += 1

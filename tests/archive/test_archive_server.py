@@ -61,9 +61,9 @@ def held(folder: Path) -> dict[str, bytes]:
 
 
 def is_whole(folder: Path, connection: Any) -> bool:
-    """Whether the archive has all of the server's logs.
+    """Whether the archive has all logs of the server.
 
-    But for the event that MariaDB writes by itself, a while after it has begun a log.
+    MariaDB writes one event by itself a while after it has begun a log; the archive may lack that one.
     """
     mine, theirs = held(folder), logs_of(connection)
     last = list(theirs)[-1]
@@ -100,11 +100,11 @@ def test_an_index_is_kept_up_and_used(connection: Any, tmp_path: Path) -> None:
         cursor.execute("SELECT note FROM archived.t WHERE id = 50")
         note = cursor.fetchone()[0]
     found = run("history", "archived.t", "id=50", folder, "--schema", "ddl", "-f", "jsonl")
-    # The server's logs also have the rows of tables that were dropped since.
+    # The server's logs also have rows of tables that have been dropped since.
     assert json.loads(found.out.splitlines()[-1])["after"] == {"id": 50, "note": note}
 
 
-def test_a_killed_archiver_goes_on_where_it_was(connection: Any, tmp_path: Path) -> None:
+def test_a_killed_archiver_continues_where_it_was(connection: Any, tmp_path: Path) -> None:
     chance = random.Random(15)
     for round_ in range(8):
         archiver = start("archive", SERVER, tmp_path, stderr=subprocess.PIPE)
@@ -137,7 +137,7 @@ def test_it_ends_cleanly_when_told_to(connection: Any, tmp_path: Path, number: i
     assert is_whole(tmp_path / "archive", connection)
 
 
-def test_passwords_are_told_to_nobody(tmp_path: Path) -> None:
+def test_passwords_are_not_shown(tmp_path: Path) -> None:
     given = SERVER.replace("mysql://root@", "mysql://root:not-the-password@")
     found = run("archive", given, tmp_path / "archive", "--status", tmp_path / "state.json")
     assert found.code == 1 and "not-the-password" not in found.err

@@ -1,4 +1,4 @@
-"""Archives in object stores: a local spool, finished logs and the growing one's beginning uploaded."""
+"""Archives in object stores: a local spool, from which finished logs and the growing one are uploaded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_store_has_the_servers_bytes(target: Any, tmp_path: Path) -> None:
     assert ids(target) == list(range(1, 31))
 
 
-def test_another_machine_goes_on(target: Any, tmp_path: Path) -> None:
+def test_another_machine_continues(target: Any, tmp_path: Path) -> None:
     server = busy(FakeServer(), 15)
     archive(server, target, tmp_path / "one")
     server.transaction()
@@ -58,7 +58,7 @@ def test_another_machine_goes_on(target: Any, tmp_path: Path) -> None:
     archive(server, target, tmp_path / "two")
     shutil.rmtree(tmp_path / "two")
     server.transaction()
-    archive(server, target, tmp_path / "one")  # whose spool is behind the store
+    archive(server, target, tmp_path / "one")  # its spool is behind the store
     assert logs_in(target) == {name: server.bytes_of(name) for name in server.logs}
 
 
@@ -110,9 +110,9 @@ def test_a_segment_without_a_log_hides_no_others(target: Any, tmp_path: Path) ->
     timeline = Timeline.parse(held(target)[NAME], "")
     lost = replace(timeline.segments[0], folder="timeline-2", seam=FAILOVER)
     data = timeline.begin(lost, ("mysql-bin.000001", 4)).to_bytes()
-    store.write(NAME, io.BytesIO(data), len(data))  # and no log of it: the machine died
+    store.write(NAME, io.BytesIO(data), len(data))  # without a log of the segment: the machine died
     server.transaction()
-    archive(server, target, tmp_path / "two")  # which is of the first segment again
+    archive(server, target, tmp_path / "two")  # a server of the first segment again
     assert ids(target) == [1, 2, 3, 4]
     assert len(Timeline.parse(held(target)[NAME], "").segments) == 1
 
@@ -158,7 +158,7 @@ def test_a_store_that_fails_is_tried_again(
     assert ids(target) == list(range(1, 6))
 
 
-def test_a_spool_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spool_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server, target = busy(FakeServer(), 12), (f"memory://{tmp_path.name}/spooled", None)
     server.rotate()
     unlink = os.unlink
@@ -210,7 +210,7 @@ def test_the_uploads_of_a_growing_log_are_linear(growing: tuple[Uploader, Path],
             size = file.tell()
             uploader.upload_tail((str(log), size))
             most_parts = max(most_parts, len(uploader._tail[1]))
-    # A byte goes again only into a part that is half as long again, up to a whole part.
+    # A byte is sent again only in a part that has grown by half, up to a whole part.
     assert sent <= size * (1 + math.log(32 << 10, 1.5))
     assert sent <= rounds * size / 8  # sending all of it each time sends half of `rounds` times its size
     assert most_parts <= size / (32 << 10) + 16
@@ -315,7 +315,7 @@ def test_parts_behind_one_that_is_missing_come_anew(tmp_path: Path) -> None:
 
 
 def test_a_growing_log_without_its_beginning_is_not_left_out(tmp_path: Path) -> None:
-    """As a store leaves it that removes what is old."""
+    """A store that removes old objects leaves it so."""
     target = f"memory://{tmp_path.name}/db1", None
     server = busy(FakeServer(), 12)
     archive(server, target, tmp_path / "spool")

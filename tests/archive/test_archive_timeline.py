@@ -12,7 +12,7 @@ from binlog_core.errors import DivergedError, PurgedError
 from binlog_core.gtids import GtidSet
 
 
-def test_a_failover_goes_on_by_gtids(tmp_path: Path) -> None:
+def test_a_failover_continues_by_gtids(tmp_path: Path) -> None:
     server = busy(FakeServer(), 20)
     archive(server, tmp_path)
     replica = replica_of(server)
@@ -73,7 +73,7 @@ def test_a_server_that_lost_what_is_in_the_archive_is_refused(
     monkeypatch.setattr("binlog_core.archive.archiver._LOOKING", 0.2)
     server = busy(FakeServer(), 9)
     archive(server, tmp_path)
-    other = busy(FakeServer(uuid=OTHER), 3)  # made again
+    other = busy(FakeServer(uuid=OTHER), 3)  # created again
     with pytest.raises(
         DivergedError, match=f"lacks transactions that are in the archive, for example {server.uuid}"
     ):
@@ -123,7 +123,7 @@ def test_purged_logs_that_are_in_the_archive_are_not_missed(tmp_path: Path) -> N
     assert len(segments(tmp_path)) == 1
 
 
-def test_purged_logs_that_are_missing_are_an_error_unless_told(tmp_path: Path) -> None:
+def test_purged_logs_that_are_missing_are_an_error_unless_allowed(tmp_path: Path) -> None:
     server = busy(FakeServer(), 3)
     archive(server, tmp_path)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""An archive of a server in memory: byte identity, resuming, crashes, power cuts, disks that refuse."""
+"""An archive of a server in memory: byte identity, resuming, crashes, power cuts, full and failing disks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_an_archive_holds_the_servers_bytes(server: FakeServer, tmp_path: Path) 
     assert archiver.status.state == "stopped"
 
 
-def test_it_goes_on_inside_a_log(server: FakeServer, tmp_path: Path) -> None:
+def test_it_continues_inside_a_log(server: FakeServer, tmp_path: Path) -> None:
     for seed in range(6):
         archive(server, tmp_path, seed=seed)
         assert_same(server, tmp_path)
@@ -102,7 +102,7 @@ def test_a_directory_of_other_logs_is_not_an_archive(tmp_path: Path) -> None:
         archive(FakeServer(), tmp_path)
 
 
-def test_a_log_that_the_server_holds_damaged_is_kept_and_told(tmp_path: Path) -> None:
+def test_a_log_that_the_server_holds_damaged_is_kept_and_reported(tmp_path: Path) -> None:
     server = busy(FakeServer(), 5)
     damaged = server.current
     server.logs[damaged]._out[-1] ^= 1

@@ -1,4 +1,4 @@
-"""Which archiver keeps a store: at most one, whatever the others do."""
+"""Which archiver owns a store: at most one, whatever the others do."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_an_archiver_that_was_taken_over_from_writes_no_more(target: Any, tmp_pa
     refusal = rf"has taken over this archive \(process {os.getpid()} on "
     with pytest.raises(binlog_core.BinlogError, match=refusal):
         archive(server, target, tmp_path / "one", **settings)
-    other.check()  # whose claim stands, whatever the first did
+    other.check()  # its claim is valid, whatever the first did
     other.end()
     archive(server, target, tmp_path / "two")
     assert ids(target)[:3] == [1, 2, 3]
@@ -105,7 +105,9 @@ def test_a_dead_archivers_claim_ends(target: Any, tmp_path: Path) -> None:
     ],
     ids=["long", "deep", "list", "text", "infinite"],
 )
-def test_what_is_no_claim_stops_nobody(claim: bytes, target: Any, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_claim_does_not_stop_an_archiver(
+    claim: bytes, target: Any, tmp_path: Path
+) -> None:
     store = Store(*target, patience=1.0, stop=threading.Event())
     store.write("archiver/000001-x.json", io.BytesIO(claim), len(claim))
     archive(busy(FakeServer(), 3), target, tmp_path)
@@ -192,7 +194,7 @@ class SteppedStore:
 
 @pytest.mark.parametrize("stale", [False, True])
 def test_of_two_that_begin_at_once_at_most_one_keeps_the_store(stale: bool) -> None:
-    """Whatever the order of their looks and writes; and mostly one does."""
+    """In any order of their reads and writes; in most orders one of them does."""
     kept = 0
     for seed in range(150):
         turns, objects = Turns(seed), dict[str, bytes]()

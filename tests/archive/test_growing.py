@@ -21,7 +21,7 @@ from binlog_core.archive.files import Files
 from binlog_core.archive.status import Status
 
 
-def test_it_goes_on_behind_torn_events(server: FakeServer, tmp_path: Path) -> None:
+def test_it_continues_after_torn_events(server: FakeServer, tmp_path: Path) -> None:
     archive(server, tmp_path)
     path = tmp_path / server.current
     data = path.read_bytes()

@@ -1,4 +1,4 @@
-"""What is done with finished logs: compressed, removed when they are old, indexed."""
+"""Finished logs are compressed, indexed, and removed when they are old."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passes by is known: events, the time, transactions that are complete, checksums that do not hold."""
+"""What the tracker knows of the events that pass it: times, complete transactions, wrong checksums."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def events_of(data: bytes) -> list[bytes]:
 
 
 def passed(data: bytes, seed: int = 0, tracker: Tracker | None = None) -> Tracker:
-    """A log that came in runs of so many events."""
+    """A tracker after a log that came in runs of so many events."""
     tracker, chance, at = tracker or Tracker(), random.Random(seed), 4
     tracker.begin()
     events = events_of(data)

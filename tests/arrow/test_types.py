@@ -1,4 +1,4 @@
-"""Arrow types of columns: format strings and extension types by hand, of Arrow's documentation."""
+"""Arrow types of columns: format strings and extension types, by hand from Arrow's documentation."""
 
 from __future__ import annotations
 

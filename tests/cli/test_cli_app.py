@@ -1,4 +1,4 @@
-"""The command line as a whole: completion, ``--help``, and the word that may be left out."""
+"""The command line as a whole: completion, ``--help``, and the command word that may be left out."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_completion_in_bash(words: str, want: tuple[str, ...], shell: dict[str, 
 
 
 def examples(command: str) -> list[list[str]]:
-    """The words of the examples that a command's help has, without what they are piped into."""
+    """The examples in a command's help, as words, without what they are piped into."""
     text = getattr(importlib.import_module(f"binlog_core.cli.{command}"), command).__doc__ or ""
     lines = [line.strip().partition(" | ")[0] for line in text.splitlines()]
     return [shlex.split(line)[1:] for line in lines if line.startswith("binlog-core ")]
@@ -84,7 +84,7 @@ def examples(command: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_examples_that_work(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a log in the place of theirs they run, though their tables and GTIDs are in no log of ours."""
+    """They run with one of our logs in place of theirs, although it lacks their tables and GTIDs."""
     monkeypatch.chdir(tmp_path)
     assert run(command, "--help").code == 0
     found = examples(command)
@@ -108,7 +108,7 @@ def test_help_has_examples_that_work(command: str, tmp_path: Path, monkeypatch: 
 
 
 def test_as_a_module_it_is_the_same_command(shell: dict[str, str]) -> None:
-    """Usage and completion name binlog-core, whatever it is run by."""
+    """Usage and completion name binlog-core, however it is started."""
     done = subprocess.run(
         [sys.executable, "-m", "binlog_core.cli", "info"],
         env=shell,
@@ -133,7 +133,7 @@ def test_help_shows_option_names_whole(command: str, monkeypatch: pytest.MonkeyP
     assert [name for name in names if name not in text] == []
 
 
-def test_without_the_extra_the_pip_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_pip_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "typer", None)
     with pytest.raises(SystemExit) as caught:
         cli.main()

@@ -1,4 +1,4 @@
-"""Names that the user gave and no log has."""
+"""Names that the user gave and that occur in no log."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_unknown_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["rows", "events"])
-def test_a_table_that_is_quiet_in_the_range_is_no_mistake(command: str) -> None:
+def test_a_table_without_changes_in_the_range_is_accepted(command: str) -> None:
     later = ["--start-datetime", "2030-01-01"]
     table = rows(LOG)[0]["table"]
     ran = run(command, LOG, "--table", table, *later)
@@ -52,7 +52,7 @@ def test_a_table_that_is_quiet_in_the_range_is_no_mistake(command: str) -> None:
     assert f"near: shop.{table}" in ran.err
 
 
-def test_a_server_id_or_gtid_that_is_nowhere_is_told() -> None:
+def test_a_server_id_or_gtid_that_occurs_nowhere_is_reported() -> None:
     path = DATA / "maria1011" / "ddl.binlog"
     for command in ("rows", "events", "info"):
         assert "--server-id 99" in run(command, path, "--server-id", "99").err.replace(

@@ -147,7 +147,7 @@ def test_operations_and_their_order_in_the_transaction(tmp_path: Path) -> None:
     assert source["ts_us"] == source["ts_ms"] * 1000 == source["ts_ns"] // 1000
 
 
-def test_without_gtid_the_transaction_is_told_by_its_place(tmp_path: Path) -> None:
+def test_without_gtid_the_transaction_is_identified_by_its_position(tmp_path: Path) -> None:
     table = Table("shop", "t", [("id", "INT")], primary_key=["id"])
     log = Log("10.11.6-MariaDB")
     for number in (1, 2):

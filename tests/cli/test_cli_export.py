@@ -89,7 +89,9 @@ def test_a_damaged_log_is_one_line(tmp_path: Path) -> None:
     ("target", "message"),
     [("missing", "missing"), ("empty", "no binary log"), ("*.binlog", "no file matches the pattern")],
 )
-def test_what_cannot_be_read_is_told_before_spark_starts(tmp_path: Path, target: str, message: str) -> None:
+def test_what_cannot_be_read_is_reported_before_spark_starts(
+    tmp_path: Path, target: str, message: str
+) -> None:
     (tmp_path / "empty").mkdir()
     done = CliRunner().invoke(app, ["export", str(tmp_path / target), str(tmp_path / "out")])
     assert done.exit_code == 1
@@ -171,7 +173,7 @@ def test_names_in_what_an_export_says() -> None:
 
 
 @pytest.mark.spark
-def test_export_goes_on_with_a_state(tmp_path: Path) -> None:
+def test_export_continues_with_a_state(tmp_path: Path) -> None:
     where = [GOLDEN.path, tmp_path / "out", "--master", "local[1]", "--state", tmp_path / "state.json"]
     done = run("export", *where, "--status", tmp_path / "lag.prom", "--status", tmp_path / "lag.json")
     assert done.returncode == 0, done.stderr

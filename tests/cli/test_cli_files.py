@@ -1,4 +1,4 @@
-"""Output files: whole or not there."""
+"""Output files are whole, or not there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_output_exists(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
 def test_full_disk(form: str, tmp_path: Path) -> None:
-    """A limit on the size of files is as good as a full disk."""
+    """A limit on the size of files stands in for a full disk."""
 
     def small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))

@@ -29,7 +29,7 @@ def test_answers_are_the_same_with_an_index(tmp_path: Path) -> None:
     assert f"{log}: indexed" in run("index", tmp_path, "--anew").text
 
 
-def test_what_cannot_be_indexed_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_indexed_is_reported(tmp_path: Path) -> None:
     found = run("index", tmp_path)
     assert found.code == 1 and "has no binary log" in found.err
     found = run("index", "mysql://repl@db1")

@@ -74,7 +74,7 @@ def test_bytes_of_a_table_are_those_of_its_rows_events() -> None:
 
 
 def test_bytes_of_compressed_transactions_are_shared_whole() -> None:
-    """What the tables have together is what the payload events have, and the rows events outside."""
+    """Together the tables have the bytes of the payload events and of the rows events outside them."""
     golden = next(g for g in PLAIN if str(g) == "mysql97/trx_compression")
     found = info(golden.path)
     events = found["events"]
@@ -84,7 +84,7 @@ def test_bytes_of_compressed_transactions_are_shared_whole() -> None:
 
 
 def test_gtids() -> None:
-    """The set that the next log of the same server begins with, less the one that this log began with."""
+    """The set at the beginning of the server's next log, minus the one at the beginning of this log."""
     golden = next(g for g in PLAIN if str(g) == "mysql97/gtid")
     file = info(golden.path)["files"][0]
     gtids = [

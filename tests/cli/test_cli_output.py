@@ -143,7 +143,7 @@ def test_out_of_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ran.err.strip() == "error: out of memory: realloc of 8 GB failed"
 
 
-def test_what_the_log_does_not_tell_is_told_once_with_its_option() -> None:
+def test_what_the_log_does_not_say_is_reported_once_with_the_option_for_it() -> None:
     path = DATA / "maria1011" / "meta_no_log.binlog"
     ran = run("rows", path)
     told = [line for line in ran.err.splitlines() if "character set" in line]

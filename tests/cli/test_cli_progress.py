@@ -70,7 +70,7 @@ def test_a_terminal_gets_no_commands_of_names_in_the_progress_bar(monkeypatch: p
 
 @pytest.mark.parametrize(("seconds", "terminal"), [(1.6, True), (0.1, True), (1.6, False)])
 def test_patience(seconds: float, terminal: bool) -> None:
-    """What takes a second says on a terminal that it is at work; else there is silence."""
+    """A command that takes a second says so on a terminal; otherwise it is silent."""
     code = (
         "import sys, time; from binlog_core.cli.progress import patience\n"
         "with patience('at work'): time.sleep(float(sys.argv[1]))"

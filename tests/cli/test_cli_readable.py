@@ -45,7 +45,7 @@ def test_inserts_and_deletes_have_one_side() -> None:
     assert lines(deleted) == ["delete shop.t  1970-01-01 00:00:00  :4", "  id: 7", "  b: 0x01"]
 
 
-def test_names_are_no_commands_to_a_terminal() -> None:
+def test_names_send_no_commands_to_a_terminal() -> None:
     change = RowChange("insert", "a\x1b[2J", "t\u202e", None, {"c\n": "v\x9b"}, 4, 0)
     assert all(line.isprintable() for line in lines(change))
     assert lines(change)[1] == r"  c\n: 'v\u009b'"

@@ -92,7 +92,7 @@ def test_gtids() -> None:
 
 
 def test_times() -> None:
-    path = DATA / "mysql97" / "trx_compression.binlog"  # has rows of 2023 that SET TIMESTAMP made
+    path = DATA / "mysql97" / "trx_compression.binlog"  # has rows with times of 2023, made by SET TIMESTAMP
     every = rows(path)
     old = [r for r in every if r["timestamp"] < 1_700_100_000]
     assert 0 < len(old) < len(every)
@@ -127,11 +127,11 @@ def test_damaged_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [("rows",), ("rows", "-f", "sql"), ("events",)], ids=" ".join)
 def test_follow(command: tuple[str, ...], tmp_path: Path) -> None:
-    """What is there comes immediately, what is written next soon after; then the next log."""
+    """Existing rows come immediately, later ones soon after they are written; then the next log's."""
     data = LOG.read_bytes()
     path = tmp_path / "bin.000001"
     path.write_bytes(data[:3000])
-    end = 2 if "sql" in command else 0  # what SQL has at its end, which does not come
+    end = 2 if "sql" in command else 0  # the end of the SQL output, which is not written while it follows
     want = run(*command, LOG).lines
     want = want[: len(want) - end]
     process = start(*command, path, "--follow", stdout=subprocess.PIPE, stderr=subprocess.PIPE)

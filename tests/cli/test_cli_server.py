@@ -68,8 +68,8 @@ def test_every_command_that_reads_logs(
     page = tmp_path / "page.html"
     assert run("report", *named, "-o", page).code == 0
     assert TABLE in page.read_text()
-    told = run("history", TABLE, "id=1", *named, "-f", "jsonl")
-    assert [json.loads(line)["op"] for line in told.lines] == ["insert", "update"]
+    found = run("history", TABLE, "id=1", *named, "-f", "jsonl")
+    assert [json.loads(line)["op"] for line in found.lines] == ["insert", "update"]
     script = run("undo", *named, "--table", TABLE, "--op", "update").text
     assert "UPDATE `console`.`orders` SET" in script
     whole = run("verify", server, "--json")
@@ -125,7 +125,7 @@ def test_options_of_a_server_stand_in_every_command() -> None:
 
 
 @pytest.mark.parametrize(
-    "address, told",
+    "address, message",
     [
         ("mysql://u:s3cret@127.0.0.1:99999", "not a number from 1 to 65535"),
         ("mysql://u:s3cret@127.0.0.1:1/shop", "no path"),
@@ -133,7 +133,7 @@ def test_options_of_a_server_stand_in_every_command() -> None:
         ("mysql://u:s3cret@127.0.0.1:1/?ssl_mode=ON", "VERIFY_IDENTITY"),
     ],
 )
-def test_a_wrong_address_is_wrong_usage(address: str, told: str) -> None:
+def test_a_wrong_address_is_wrong_usage(address: str, message: str) -> None:
     for command in (
         ("rows", address),
         ("info", address),
@@ -149,7 +149,7 @@ def test_a_wrong_address_is_wrong_usage(address: str, told: str) -> None:
     ):
         found = run(*command)
         shown = " ".join(found.err.replace("│", " ").split())
-        assert (found.code, told in shown) == (2, True), (command, shown)
+        assert (found.code, message in shown) == (2, True), (command, shown)
         assert "s3cret" not in found.text + found.err
 
 

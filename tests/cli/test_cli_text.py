@@ -16,7 +16,7 @@ from binlog_core.cli.text import csv_field, csv_line, csv_values, json_line
 
 
 def test_jsonl_of_other_types() -> None:
-    """By hand: what has no type in JSON."""
+    """Types that JSON lacks; by hand."""
     moment = dt.datetime(2026, 11, 21, 8, 0, 5, 250000, dt.UTC)
     record = {
         "d": Decimal("-0.50"),

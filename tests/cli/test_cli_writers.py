@@ -1,4 +1,4 @@
-"""The formats of ``binlog-core rows`` against the servers' truth, and what they do not hold."""
+"""The formats of ``binlog-core rows`` against the servers' truth, and what they must not keep in memory."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_binary_formats_not_to_a_terminal() -> None:
 
 @pytest.mark.parametrize("form", ["arrow", "parquet"])
 def test_errors_of_pyarrow_are_one_line(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of a batch whose stream pyarrow finds broken, or of a type that Parquet does not take."""
+    """For example, where pyarrow refuses a batch's stream, or Parquet a type."""
     pyarrow = pytest.importorskip("pyarrow")
 
     def broken(_self: object, **_options: object) -> None:
@@ -138,7 +138,7 @@ def test_errors_of_pyarrow_at_the_end_are_one_line(
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "sql"])
 def test_long_members_do_not_fill_memory(form: str, tmp_path: Path) -> None:
-    """260 MB of text out of 20 kB, with every value."""
+    """Each value written out would make 260 MB of text out of 20 kB."""
     import tracemalloc
 
     from support.writer import Log, Table

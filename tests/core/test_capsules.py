@@ -1,4 +1,4 @@
-"""Arrow streams of our own making: an error must reach the consumer, and must never look like the end."""
+"""Arrow streams that we produce: an error must reach the consumer, and must never look like the end."""
 
 from __future__ import annotations
 

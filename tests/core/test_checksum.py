@@ -85,7 +85,7 @@ def test_a_megabyte(implementation: str) -> None:
     assert crc32(data, implementation=implementation) == zlib.crc32(data)
 
 
-def test_an_implementation_that_is_none() -> None:
+def test_an_unknown_implementation_is_refused() -> None:
     with pytest.raises(ValueError, match="portable"):
         crc32(b"", implementation="abacus")
 
@@ -94,7 +94,7 @@ def test_an_implementation_that_is_none() -> None:
 
 
 def messages(lengths: list[int], seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Messages of this many bytes, their CRC of zlib's after each, and where they end."""
+    """Messages of these lengths, each followed by zlib's CRC of it, and where they end."""
     made = b""
     ends = []
     for length in lengths:
@@ -105,7 +105,7 @@ def messages(lengths: list[int], seed: int = 0) -> tuple[np.ndarray, np.ndarray]
 
 
 def runs(data: np.ndarray, ends: np.ndarray) -> set[bool]:
-    """What the implementations that check runs say of one."""
+    """The answers of the implementations that check whole runs."""
     said = {run_holds(data, ends, implementation=name) for name in crc32_implementations()}
     return said - {None}
 

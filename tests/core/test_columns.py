@@ -381,7 +381,7 @@ def test_geometry_as_ewkb(logged, ewkb):
 @pytest.mark.parametrize(
     "logged", [b"\xe6\x10\x00\x00\x01\x01\x00\x00", b"\xe6\x10\x00\x00\x02\x01\x00\x00\x00"]
 )
-def test_no_ewkb_of_what_is_no_wkb(logged):
+def test_no_ewkb_is_made_of_what_is_not_wkb(logged):
     batch = make_batch([column("g", Kind.GEOMETRY)], [{"g": logged}])
     with pytest.raises(DecodeError, match="GEOMETRY") as raised:
         batch.to_arrow(geometry="ewkb")
@@ -477,7 +477,7 @@ def test_arrow_outlives_the_batch():
     assert arrow["t"].to_pylist() == ["still here, and long enough"]
 
 
-def test_capsules_that_nobody_takes_are_freed():
+def test_capsules_that_are_never_consumed_are_freed():
     batch = make_batch([column("t", Kind.TEXT, charset="utf8mb4")], [{"t": b"x" * 1000}] * 1000)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(200):  # 400 MB if they were not

@@ -1,7 +1,7 @@
 """Rows decoded straight into Arrow columns must equal those that come through records.
 
-A batch is decoded so once the one before it of its shape was asked for columns. The way through records is
-held against the servers by test_truth.py and test_arrow_truth.py.
+A batch is decoded so once the one before it of its shape was asked for columns. test_truth.py and
+test_arrow_truth.py compare what comes through records with the servers.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def is_columns(batch: ChangeBatch) -> bool:
 
 
 def check(path: Path, group_rows: int = 100, **options: Any) -> int:
-    """Both ways give the same; returns how many batches were decoded straight into columns."""
+    """Compare both ways; returns how many batches were decoded straight into columns."""
     expected = by_records(path, group_rows, **options)
     found, at_once = read(path, group_rows, **options)
     assert found == expected
@@ -140,7 +140,7 @@ def check(path: Path, group_rows: int = 100, **options: Any) -> int:
 
 
 def records(batch: ChangeBatch) -> tuple[bytes, bytes]:
-    """Those of a batch, and their values; where these lie in its buffer is the buffer's matter."""
+    """A batch's records and their values, wherever these lie in its buffer."""
     batch.array  # noqa: B018  is made when it is asked for
     compact = pickle.loads(pickle.dumps(batch))
     return compact.array.tobytes(), bytes(compact.buffer)
@@ -198,7 +198,7 @@ CLIFFS = {
 
 @pytest.mark.parametrize("name", CLIFFS)
 @pytest.mark.parametrize("every", [1, 5, 777])
-def test_what_is_seldom_does_not_lead_off_the_road(tmp_path: Path, name: str, every: int) -> None:
+def test_rare_values_do_not_end_the_columnar_decoding(tmp_path: Path, name: str, every: int) -> None:
     rows = [row(i, **(CLIFFS[name] if i % every == every - 1 else {})) for i in range(1000)]
     path = mapped(tmp_path, written(rows))
     assert check(path) >= 8  # all of ten batches except the first, and perhaps the last
@@ -256,7 +256,7 @@ def test_neighbours_of_one_type_with_nulls(tmp_path: Path, wanted: list[str] | N
     assert sum(map(len, told)) > 10
 
 
-def test_dates_that_are_none_are_told_in_order(tmp_path: Path) -> None:
+def test_invalid_dates_are_reported_in_order(tmp_path: Path) -> None:
     rows = [row(i, **(CLIFFS["zero dates"] if i % 3 == 0 else {})) for i in range(400)]
     path = mapped(tmp_path, written(rows))
     said = []
@@ -336,7 +336,7 @@ def test_the_end_of_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text_errors", ["raise", "replace", "binary"])
-def test_text_that_is_none(tmp_path: Path, text_errors: Any) -> None:
+def test_invalid_text(tmp_path: Path, text_errors: Any) -> None:
     rows = [row(i, note=b"\xff\xfe" if i == 290 else "good") for i in range(400)]
     path = mapped(tmp_path, written(rows))
     found = []
@@ -473,7 +473,7 @@ def first_columns(log: binlog_core.Log) -> ChangeBatch:
 
 
 def test_batches_that_are_given_something_else(tmp_path: Path) -> None:
-    """Their columns were made of what they had."""
+    """Their columns were made of the former records."""
     path = mapped(tmp_path, written([row(i) for i in range(400)]))
     with binlog_core.open(path, limits=Limits(group_rows=100)) as log:
         batch = first_columns(log)

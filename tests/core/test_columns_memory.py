@@ -40,7 +40,7 @@ def batch_of(count: int, seed: int) -> tuple[ChangeBatch, dict[str, list[Any]]]:
 
 
 def overwrite(count: int) -> None:
-    """Batches of the same size that come and go, into whatever blocks are free."""
+    """Make and drop batches of the same size, which reuse the blocks that are free."""
     other, _ = batch_of(count, 99)
     for _ in range(8):
         other.to_arrow()
@@ -144,11 +144,11 @@ def test_change_columns_in_the_order_wanted() -> None:
         assert arrow.to_pylist()[1].get("_row", 1) == 1
 
 
-# ---------------------------------------------------------------- how much of it
+# ---------------------------------------------------------------- how much memory
 
 
 def padded_batch(count: int, width: int = 255) -> ChangeBatch:
-    """Values that the log leaves out, and Arrow has as zero bytes."""
+    """Padding of values that the log leaves out, and Arrow has as zero bytes."""
     columns = [
         column("id", Kind.INT, bytes_=8, signed=True),
         column("digest", Kind.BINARY, charset="binary", pad_to=width),

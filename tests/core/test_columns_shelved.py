@@ -1,6 +1,6 @@
 """Small batches converted to Arrow together, each a slice, must equal those converted alone.
 
-By themselves they come through `export`, which is held against the servers by test_arrow_truth.py.
+test_arrow_truth.py compares with the servers those converted alone, as `export` does it.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def test_batches_that_were_let_go(together: list[int]) -> None:
 
 
 def test_a_batch_that_goes_asks_for_another(together: list[int]) -> None:
-    """As a weak reference's callback may: the one that goes has no owner any more, and must not get one."""
+    """A weak reference's callback may do so: the first has no owner any more, and must not get one."""
     batches = batches_of()
     wanted, others = batches[1:4], batches_of()[1:4]
     batches[0].to_arrow()
@@ -183,7 +183,7 @@ def test_a_batch_without_its_records(together: list[int]) -> None:
 
 
 def test_error_is_of_the_batch_at_fault() -> None:
-    """Bytes that are not UTF-8, in one of many tables."""
+    """One of many tables has bytes that are not UTF-8."""
     data = log()
     at = data.index(b"name 7 ")
     data = data[:at] + b"\xff" + data[at + 1 :]
@@ -201,12 +201,12 @@ def test_error_is_of_the_batch_at_fault() -> None:
 
 
 def test_too_large_together() -> None:
-    """`Limits.arrow_bytes` is of one batch: together they may have more."""
+    """`Limits.arrow_bytes` applies to each batch: together they may have more."""
     for batch in batches_of(limits=Limits(arrow_bytes=1 << 14)):
         assert batch.to_arrow().num_rows == len(batch)
 
 
-def test_streams_have_none(together: list[int]) -> None:
+def test_streams_have_no_shelves(together: list[int]) -> None:
     """Their values are in each batch's own memory."""
     with binlog_core.open(io.BytesIO(log())) as source:
         found = [batch.to_arrow() for batch in source.batches()]
@@ -215,7 +215,7 @@ def test_streams_have_none(together: list[int]) -> None:
 
 
 def test_groups_of_very_many_tables_are_larger() -> None:
-    """Of a thousand tables and more a group may have four times as much."""
+    """With a thousand tables or more, a group may have four times as many bytes."""
     tables = [Table("d", f"t{i:04d}", OTHERS) for i in range(1100)]
     many = Log("8.0.36")
     for k in range(8):

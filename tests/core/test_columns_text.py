@@ -42,7 +42,7 @@ def test_values_of_every_length(count: int, kind: Kind) -> None:
 
 
 def test_null_among_lengths() -> None:
-    """NULL leaves nothing behind, whatever its span says."""
+    """A NULL leaves no bytes, whatever its span says."""
     chance = random.Random(5)
     values = [None if chance.random() < 0.4 else letters(chance.randrange(200), i) for i in range(1500)]
     batch = make_batch(TEXT, [{"t": value} for value in values])
@@ -73,7 +73,7 @@ def test_beyond_ascii_at_every_place(place: int) -> None:
 @pytest.mark.parametrize(
     "bad", [b"\xff", b"\x80", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe0\x80\x80"]
 )
-def test_what_is_no_utf8_at_every_place(place: int, bad: bytes) -> None:
+def test_invalid_utf8_at_every_place(place: int, bad: bytes) -> None:
     value = b"a" * place + bad + b"b" * (140 - place)
     batch = make_batch(TEXT, [*[{"t": b"good"}] * 513, {"t": value}, {"t": b"after"}])
     with pytest.raises(DecodeError, match="record 513") as info:

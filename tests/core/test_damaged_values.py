@@ -41,7 +41,7 @@ def written() -> tuple[bytes, dict[int, int]]:
 
 
 def broken(data: bytes, text: str) -> bytes:
-    """The length that a compressed value claims is made one less."""
+    """Make the length that a compressed value claims one less."""
     packer = zlib.compressobj(wbits=-15)
     stream = packer.compress(text.encode()) + packer.flush()
     assert data.count(stream) == 1

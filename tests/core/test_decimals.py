@@ -19,7 +19,7 @@ def number(unscaled: int, scale: int) -> Decimal:
 
 
 def unscaled_values(precision: int) -> list[int | None]:
-    """Both ends, zero, each digit another, and one in each place."""
+    """Both ends of the range, zero, all digits different, and a one in each place."""
     most = 10**precision - 1
     digits = int(("1234567890" * 7)[:precision])
     values = [0, most, digits, *(10**i for i in range(0, precision, 4))]

@@ -1,4 +1,4 @@
-"""Rows of fixed length are decoded many at a time: they must be those that one by one are decoded.
+"""Rows of fixed length are decoded many at a time: they must equal those decoded one by one.
 
 Expected values are those that the writer was given; and the bytes are those of the same row in an event of
 its own, which is never taken with others.
@@ -164,7 +164,7 @@ def test_nulls_between(kind: str, nulls: Sequence[int]) -> None:
 
 @pytest.mark.parametrize("where", [[0], [100], [127, 128], [299], range(0, 300, 2)], ids=str)
 @pytest.mark.parametrize("name", ["day", "at", "stamp"])
-def test_dates_that_are_none(name: str, where: Sequence[int]) -> None:
+def test_invalid_dates(name: str, where: Sequence[int]) -> None:
     """They are reported beside the records, each with its row."""
     rows = rows_of(["id", name], 300)
     zero = {"day": "0000-00-00", "at": "2020-02-31 10:11:12.125", "stamp": "0000-00-00 00:00:00"}[name]
@@ -233,8 +233,8 @@ def test_partial_updates_have_bytes_between_their_images() -> None:
 
 
 @pytest.mark.parametrize("row", [0, 5, 8, 127, 128, 200])
-def test_a_value_that_is_none(row: int) -> None:
-    """What is before it is delivered, and the error names row and column."""
+def test_an_invalid_value(row: int) -> None:
+    """The rows before it are delivered, and the error names row and column."""
     table = table_of(["id", "price"])
     rows = rows_of(["id", "price"], 250)
     present = [True, True]
@@ -324,7 +324,7 @@ def test_zero_dates_among_rows_at_once(kind: str, every: int, names: list[str]) 
 
 @pytest.mark.parametrize("kind", ["insert", "update"])
 def test_neighbouring_zero_dates(kind: str) -> None:
-    """Of columns that are decoded by one step."""
+    """In columns that one step decodes."""
     table = Table("shop", "days", [(f"d{i}", "DATE") for i in range(3)] + [("n", "INT")])
     rows = [
         {f"d{k}": "0000-00-00" if i % 5 == k else dt.date(2024, 1, 1 + k) for k in range(3)} | {"n": i}

@@ -50,7 +50,7 @@ def transactions(numbers: list[int], kind: int = 1) -> np.ndarray:
     return found
 
 
-def told(records: np.ndarray, most: int = 10) -> tuple[int, int, set[int], list[int] | None]:
+def facts_of(records: np.ndarray, most: int = 10) -> tuple[int, int, set[int], list[int] | None]:
     return _index.told_by_transactions(records.view(np.uint8), most)
 
 
@@ -58,25 +58,25 @@ def test_transactions() -> None:
     given = transactions([1, 2, 3, 7, 8, 4])
     given["commit_time"][2] = 5
     given["thread_id"] = [7, 7, 8, 7, 9, 9]
-    assert told(given) == (5, 1005 * 10**6, {7, 8, 9}, [0, 3, 5])
-    assert told(given, most=3)[3] == [0, 3, 5]
-    assert told(given, most=2)[3] is None  # they are too many apart
+    assert facts_of(given) == (5, 1005 * 10**6, {7, 8, 9}, [0, 3, 5])
+    assert facts_of(given, most=3)[3] == [0, 3, 5]
+    assert facts_of(given, most=2)[3] is None  # they are too many apart
     given["gtid_kind"][4] = 2
-    assert told(given)[3] is None  # two vendors'
-    assert told(transactions([1], kind=0))[3] is None
+    assert facts_of(given)[3] is None  # two vendors'
+    assert facts_of(transactions([1], kind=0))[3] is None
     with pytest.raises(ValueError, match="at least one"):
-        told(given[:0])
+        facts_of(given[:0])
 
 
 @pytest.mark.parametrize("kind, name", [(1, "uuid"), (1, "tag"), (2, "domain_id"), (2, "server_id")])
 def test_another_source_begins_a_run(kind: int, name: str) -> None:
     given = transactions([1, 2, 3, 4], kind)
     given[name][2:] = b"new" if name == "tag" else 1
-    assert told(given)[3] == [0, 2]
+    assert facts_of(given)[3] == [0, 2]
     other = "domain_id" if kind == 1 else "uuid"  # a field of the other vendor
     given = transactions([1, 2, 3, 4], kind)
     given[other][2:] = 1
-    assert told(given)[3] == [0]
+    assert facts_of(given)[3] == [0]
 
 
 def test_bits_of_records() -> None:

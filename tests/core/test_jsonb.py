@@ -61,7 +61,7 @@ def packed_time(sign: int, h: int, mi: int, s: int, us: int) -> bytes:
         (b"\x0a" + b"\xff" * 8, "18446744073709551615"),
         (b"\x0c\x00", '""'),
         (b"\x0c\x05hello", '"hello"'),
-        (b"\x0c\x81\x00a", '"a"'),  # a length longer than it need be
+        (b"\x0c\x81\x00a", '"a"'),  # a length in more bytes than needed
     ],
 )
 def test_scalar(data: bytes, want: str) -> None:
@@ -109,7 +109,7 @@ def test_any_double(value: float) -> None:
 
 
 def test_doubles_of_every_exponent() -> None:
-    """Sign, exponent and telling fractions, against the digits of Python's repr."""
+    """Each sign and exponent with significant fractions, against the digits of Python's repr."""
     generator = random.Random(41)
     fractions = [0, 1, 2, 2**52 - 1, 2**52 - 2, 2**51, 0x5555555555555]
     numbers = []
@@ -172,7 +172,7 @@ def test_special_character_at_any_place(place: int, special: str) -> None:
         b"\xf8\x88\x80\x80\x80",
     ],
 )
-def test_string_that_is_no_utf8(content: bytes) -> None:
+def test_a_string_that_is_not_utf8(content: bytes) -> None:
     with pytest.raises(DecodeError):
         text(b"\x0c" + data_length(len(content)) + content)
 

@@ -120,7 +120,7 @@ def test_rows_of_an_event_up_to_the_malformed_one_keep_no_side_entries() -> None
 
 
 def test_a_value_of_a_column_that_is_not_wanted_is_checked_too() -> None:
-    """It is skipped, and its length must not lead beyond the event."""
+    """It is skipped; its length must not reach beyond the event."""
     data, at = framed(PLAIN, (30, head() + b"\3\0" + struct.pack("<I", 2) + b"\xff\xff"))
     with binlog_core.open(data, columns=["id"]) as log, pytest.raises(DecodeError, match="past") as caught:
         list(log.rows())

@@ -58,7 +58,7 @@ def test_no_twin_is_left_out() -> None:
 
 @pytest.mark.parametrize("shape", [(), (1, 1)])
 def test_records_have_one_dimension(shape: tuple[int, ...]) -> None:
-    """An array of none has no first length to ask for."""
+    """An array without dimensions has no first length."""
     text = column("t", Kind.TEXT, charset="utf8mb4")
     batch = make_batch([text], [{"t": b"a"}])
     records = batch.array.reshape(shape)

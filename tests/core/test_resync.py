@@ -1,4 +1,4 @@
-"""Event boundaries from any offset: of real logs every one, of chance and of forgeries none."""
+"""Event boundaries from any offset: each one of real logs, and none in random or forged bytes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_chance_is_not_taken_for_events() -> None:
             assert find(data, 0, head=known, rule=_resync.POSITION_AHEAD)[1] == _resync.NOTHING
 
 
-def test_a_log_inside_a_blob_is_no_log() -> None:
+def test_a_log_inside_a_blob_is_not_taken_for_events() -> None:
     """Binary logs stored in BLOBs: their positions do not fit, whatever their checksums say."""
     inner = next(g for g in golden_logs("maria118/dml_partitioned")).data
     log = Log("11.8.6-MariaDB")
@@ -196,7 +196,7 @@ def test_an_event_between_damage_counts_with_its_checksum() -> None:
 
 
 def test_forged_headers_that_share_their_end_take_linear_time() -> None:
-    """Each would have most of the data summed up: what that may cost is bounded."""
+    """Each would need a checksum of most of the data: the cost of these is bounded."""
     size = 4 << 20
     data = bytearray(size)
     end = size - 31

@@ -327,7 +327,7 @@ def test_a_cut_log_of_many_tables_is_not_read_behind_its_end(header_length: int)
 
 
 def test_rows_of_many_tables_are_their_own() -> None:
-    """What is looked at ahead may be of a group that has ended, or of an id that meant another table."""
+    """What was looked up ahead may belong to a group that has ended, or to an id that meant another table."""
     tables = [Table("d", f"t{i}", SMALL) for i in range(700)]
     log = Log("8.0.36")
     order = [(i * 271 + i // 700) % 700 for i in range(4 * 700)]

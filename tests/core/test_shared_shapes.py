@@ -32,7 +32,7 @@ NAMES = [
     ("a", "b"),
     ("b", "a"),
     ("a", "a"),
-    ("a", "b\0\1a"),  # no server has them, but lengths come first
+    ("a", "b\0\1a"),  # no server has them; names are stored after their lengths
     ("a\0\1b", "a"),
     ("tenant" * 10, "orders" * 10),
     ("tenant" * 10, "orders" * 9 + "Orders"),
@@ -80,7 +80,7 @@ def log_of(tables: list[Table], *, rounds: int = 3, together: bool = False, serv
 
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("options", [{}, {"mmap": False}, {"limits": Limits(group_rows=3)}], ids=str)
-def test_names_are_told_apart(options: dict[str, Any], together: bool, tmp_path: Path) -> None:
+def test_names_are_distinguished(options: dict[str, Any], together: bool, tmp_path: Path) -> None:
     data = log_of(of_names(), together=together).getvalue()
     (tmp_path / "log").write_bytes(data)
     with binlog_core.open(tmp_path / "log", **options) as log:
@@ -89,7 +89,7 @@ def test_names_are_told_apart(options: dict[str, Any], together: bool, tmp_path:
     assert [c[1:3] for c in found[: len(NAMES)]] == NAMES
 
 
-def test_shapes_and_flags_are_told_apart_under_one_name() -> None:
+def test_shapes_and_flags_are_distinguished_under_one_name() -> None:
     """Without metadata, a flag alone says what the first column is called."""
     bare: dict[str, Any] = {"metadata": None}
     tables = [
@@ -207,7 +207,7 @@ def test_many_tables_in_a_log_that_is_cut() -> None:
         assert len(found) > len(every) - 60
 
 
-# ---------------------------------------------------------------- each for itself
+# ---------------------------------------------------------------- counted for each table
 
 
 def test_tables_are_selected_by_name() -> None:
@@ -262,7 +262,7 @@ def test_the_report_is_complete_where_decoding_stops() -> None:
 
 
 def test_misfits_are_counted_for_each() -> None:
-    """A list of signs that is too long for the columns."""
+    """A list of signs is too long for the columns."""
     log = Log("8.0.36")
     log.begin()
     for i in range(5):
@@ -436,7 +436,7 @@ def test_attributes_of_a_batch_can_be_set() -> None:
 
 
 def processor_time(data: bytes) -> float:
-    """The least of three passes."""
+    """Seconds of processor time, the least of three passes."""
     times = []
     for _ in range(3):
         begin = time.thread_time()

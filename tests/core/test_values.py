@@ -181,7 +181,7 @@ def stored_decimal(unscaled: int, precision: int) -> Any:
 def test_decimal_has_all_digits(precision: int, scale: int, unscaled: int, text: str) -> None:
     c = column(Kind.DECIMAL, precision=precision, scale=scale)
     with localcontext() as context:
-        context.prec = 5  # of no influence
+        context.prec = 5  # without influence
         value = value_of(c, stored_decimal(unscaled, precision))
     assert isinstance(value, Decimal)
     assert format(value, "f") == text
@@ -344,7 +344,7 @@ def test_text(charset: str, stored: bytes, want: str) -> None:
     [("utf8mb4", b"ab\xff"), ("utf8mb4", b"\xed\xa0\x80"), ("ascii", b"\xe9"), ("sjis", b"\x85\x40\xff"),
      ("ucs2", b"a")],
 )  # fmt: skip
-def test_bytes_that_are_no_text_are_counted(charset: str, stored: bytes) -> None:
+def test_bytes_that_are_not_text_are_counted(charset: str, stored: bytes) -> None:
     columns = [
         integer(4, name="id"),
         column(Kind.TEXT, "note", index=1, charset=charset),
@@ -690,7 +690,7 @@ def test_row_change_behaves_as_a_value() -> None:
         hash(change)
 
 
-# -- Arguments that cannot be --------------------------------------------------------------------
+# -- Arguments that are refused ------------------------------------------------------------------
 
 
 def public(batch: Batch) -> ChangeBatch:
@@ -752,7 +752,7 @@ def test_what_was_not_made_cannot_be_used() -> None:
 
 
 def test_a_flag_is_read_where_it_is() -> None:
-    """Bytes that are moved or grow leave nothing behind that would be read."""
+    """When the bytes are moved or grow, the flag is not read from the old ones."""
     flag = bytearray(10)
     flag[0] = 1
     changes = Changes((readers for readers in [[]]), SimpleNamespace(flag=flag))
@@ -809,7 +809,7 @@ def test_values_that_come_again_in_a_long_batch() -> None:
 
 
 def test_the_interpreter_has_what_it_is_expected_to_have() -> None:
-    # Where it has not, rows are made by keys and decimals of text: the same, but more slowly.
+    # Otherwise rows are made key by key and decimals from text: the same result, more slowly.
     assert shortcuts() == {"decimal": True, "dict": True}
 
 

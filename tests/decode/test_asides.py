@@ -1,4 +1,4 @@
-"""What a log has besides rows: statements, savepoints, XA, and rows that are lost."""
+"""What a log has beside rows: statements, savepoints, XA, and lost rows."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_group_does_not_wait_for_rows_where_there_are_many(monkeypatch: pytest
     ],
 )
 def test_statements_of_sessions_that_a_condition_leaves_out_are_not_there(where: str, there: str) -> None:
-    """X is of a thread that is not known, so it may be of any."""
+    """X is of an unknown thread, which may be any of them."""
     log = Log("8.4.0", server_id=1)
     for name, thread in (("A", 8), ("B", 7), ("C", 8), ("X", 0)):
         log.query(f"DROP TABLE {name}", "shop", thread=thread)

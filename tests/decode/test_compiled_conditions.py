@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
     ("kind", "most"), [(kind, 0) for kind in Kind if kind not in WITHOUT_ORDER] + [(Kind.GEOMETRY, 0)]
 )
 def test_the_loop_runs_conditions_on_columns_of_every_kind(kind: Kind, most: int) -> None:
-    """The golden logs ask it; but what it cannot run, NumPy would answer as well."""
+    """NumPy answers what the loop cannot run, so comparing rows of golden logs would not show it."""
     column = Column("a", 0, 0, kind, members=("x", "y"), charset="utf8mb4", precision=9, length=8)
     column = dataclasses.replace(column, type_code=8 if kind is Kind.INT else 0)
     table = binlog_core.Table("d", "t", (column,))
@@ -96,8 +96,8 @@ def test_a_condition_that_would_read_elsewhere_is_refused(condition: tuple[bytes
         loop.add_plan(ops, image_len=image, record_len=image + 4, scan=7, condition=(b"", b"", b""))
 
 
-def test_of_rows_that_do_not_match_nothing_is_kept() -> None:
-    """A log that is read once: its values are copied, those of rows that match only."""
+def test_nothing_is_kept_of_rows_that_do_not_match() -> None:
+    """From a log that can be read only once, values are copied: only those of rows that match."""
     data = Path(ORDERS).read_bytes()
     with binlog_core.open(io.BytesIO(data), where="k = 2") as log:
         (batch,) = log.batches("shop.uq")

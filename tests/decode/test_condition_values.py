@@ -33,7 +33,7 @@ def test_what_does_not_fit_the_table(where: str, message: str) -> None:
 
 
 def test_like_takes_no_time() -> None:
-    """Not every way to divide a text among the % is tried."""
+    """It does not try every way to divide a text among the %."""
     test = condition_values._like_regex(tuple(condition_values.like_tokens("%a" * 40 + "b", "\\")))
     assert test.fullmatch("a" * 5000) is None
     assert test.fullmatch("a" * 5000 + "b") is not None

@@ -37,7 +37,7 @@ def test_generated_conditions(golden: Golden) -> None:
 
             def matches(change: RowChange, test: Any = test) -> bool:
                 before, after = change.before, change.after
-                if before is not None and after is not None:  # what was not logged again is what it was
+                if before is not None and after is not None:  # others keep their values
                     after = before | after
                 images = [image for image in (before, after) if image is not None]
                 return any(test({"": i, "before": before, "after": after}) is True for i in images)
@@ -78,7 +78,7 @@ def test_about_the_change() -> None:
 
 @pytest.mark.parametrize("by_numpy", [False, True])
 def test_about_the_thread(by_numpy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each transaction of MySQL has one; MariaDB does not tell it before 11.8: unknown, as NULL is."""
+    """Each transaction of MySQL has one; MariaDB does not log it before 11.8: it is unknown, like NULL."""
     if by_numpy:
         monkeypatch.setattr(compiled_conditions, "compile_condition", lambda *_: None)
     with binlog_core.open(str(DATA / "mysql97/gtid.binlog")) as log:
@@ -142,7 +142,7 @@ def test_a_dataset_and_a_table_of_changes_that_match() -> None:
     assert found == images
 
 
-def test_rows_that_go_on_after_a_stop() -> None:
+def test_rows_that_continue_after_a_stop() -> None:
     """A position inside a transaction counts what was read, whether it matched or not."""
     with binlog_core.open(ORDERS, where="k > 1", limits=Limits(group_rows=1)) as log:
         every = list(log.rows())

@@ -1,4 +1,4 @@
-"""Which transactions a pass has come by, by hand."""
+"""Which transactions a pass has seen, by hand."""
 
 from __future__ import annotations
 

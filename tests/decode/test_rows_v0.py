@@ -74,7 +74,7 @@ def test_a_null_has_a_value_on_the_wire_and_none_in_the_result() -> None:
         assert [c.after for c in log.rows()] == [{"c0": None, "c1": b"one"}, {"c0": 1, "c1": b"two"}]
 
 
-def test_a_null_date_is_no_invalid_date() -> None:
+def test_a_null_date_is_not_counted_as_invalid() -> None:
     null = bytes.fromhex("FB 000000 00000000")  # DATE zero, NULL; INT 0
     data = log_of((TABLE_MAP, table_map(b"\x0a\x03")), (WRITE_ROWS_V0, rows(2, null)))
     with binlog_core.open(data, rows_v0=True) as log:

@@ -28,7 +28,7 @@ def test_tables_by_name_and_pattern() -> None:
         assert list(log.rows(tables=one)) == all_rows(path_of(DDL), tables=one)
 
 
-def test_columns_are_projected_and_misspelt_ones_told() -> None:
+def test_columns_are_projected_and_misspelt_ones_reported() -> None:
     with binlog_core.open(path_of(META_FULL)) as log:
         whole = list(log.rows())
         table = f"{whole[0].database}.{whole[0].table}"
@@ -87,7 +87,7 @@ def test_names_with_dots() -> None:
 
 
 def test_a_pattern_that_is_one_name_is_not_held_against_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for the tables of a mirror, of which there may be thousands."""
+    """A mirror may name thousands of tables."""
     names = [f"shop.t{i}" for i in range(500)] + ["shop.[a]*", "shop.a?", "shop.b", "a.b.c"]
     patterns = tuple(map(escape, names))
     asked = 0

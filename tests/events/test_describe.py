@@ -1,4 +1,4 @@
-"""One line about an event."""
+"""Descriptions of events in one line."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_rows_are_those_of_the_table_map_before_them() -> None:
     )
     assert describer.describe(parse(30, rows(0xFFFFFF, 1))) == "end of the statement"
     describer.describe(parse(15, b""))
-    assert describer.table_of(parse(15, b"")) is None  # ids start again with the server
+    assert describer.table_of(parse(15, b"")) is None  # table ids start again with the server
     assert describer.table_of(parse(30, rows(7, 0))) is None
 
 

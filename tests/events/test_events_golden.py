@@ -16,7 +16,7 @@ from binlog_core._format.descriptors import detect
 from binlog_core._format.format_description import FormatDescription
 from binlog_core.errors import BinlogError
 
-# Encrypted logs are for the tests of the sources.
+# The tests of sources read encrypted logs.
 LOGS = [
     Golden(path)
     for server in SERVERS

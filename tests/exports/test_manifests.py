@@ -1,4 +1,4 @@
-"""What an export says of itself, and what is not one."""
+"""An export's manifest, and directories that are not exports."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def test_logs_are_not_exports(target: Any) -> None:
     assert find_export(target) is None
 
 
-def test_a_folder_of_logs_is_told_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_logs_is_recognized_without_pyarrow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("bin.000001", "bin.index", INDEX):
         (tmp_path / name).touch()
     monkeypatch.delitem(sys.modules, "pyarrow.fs", raising=False)

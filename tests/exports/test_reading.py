@@ -1,4 +1,4 @@
-"""Undo and history of exports: what comes out is what comes out of the logs."""
+"""Undo and history of exports give the same as those of the logs."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_in_an_object_store(format: Any, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_log_that_was_packed_since(shop: Path, tmp_path: Path) -> None:
-    """By the name of the packed one, or of the one that it was."""
+    """It may be given by its packed name or by the former one."""
     packed = tmp_path / "bin.000001.gz"
     packed.write_bytes(gzip.compress(shop.read_bytes()))
     for log, name in ((packed, "bin.000001"), (shop, "bin.000001.gz"), (packed, "bin.000001.gz")):
@@ -322,7 +322,7 @@ def test_columns_that_an_image_lacks(tmp_path: Path) -> None:
 
 
 def test_xa_transactions(tmp_path: Path) -> None:
-    """What the log only prepares is not taken as committed."""
+    """A transaction that the log only prepares does not count as committed."""
     path = DATA / "mysql97/xa.binlog"
     out = str(export(path, tmp_path / "out"))
     with pytest.raises(BinlogError, match="cannot be reversed"):
@@ -330,14 +330,14 @@ def test_xa_transactions(tmp_path: Path) -> None:
     assert any("only prepared in the log" in note for note in plan_undo(out, **ALL).notes)
 
 
-def told(versions: list[Version]) -> list[tuple[Any, ...]]:
+def facts_of(versions: list[Version]) -> list[tuple[Any, ...]]:
     return [(v.change.op, v.change.before, v.change.after, v.transaction.gtid) for v in versions]
 
 
 def test_history(shop: Path, tmp_path: Path) -> None:
     out = str(export(shop, tmp_path / "out", metadata=("_gtid",)))
     for key in ({"id": 1}, {"id": 2}):
-        assert told(history(out, "shop.t", key)) == told(history(shop, "shop.t", key))
+        assert facts_of(history(out, "shop.t", key)) == facts_of(history(shop, "shop.t", key))
     places = [one.transaction.begin_position for one in history(shop, "shop.t", {"id": 2})]
     assert [one.transaction.begin_position for one in history(out, "shop.t", {"id": 2})] == places
     for stop in (*places, 1 << 50):
@@ -347,8 +347,8 @@ def test_history(shop: Path, tmp_path: Path) -> None:
 def test_history_follows_keys_and_definitions(tmp_path: Path) -> None:
     out = str(export(LOG, tmp_path / "out"))
     for key in ({"k": 101}, {"k": 105}):
-        assert [one[:3] for one in told(history(out, "shop.keych", key))] == [
-            one[:3] for one in told(history(LOG, "shop.keych", key))
+        assert [one[:3] for one in facts_of(history(out, "shop.keych", key))] == [
+            one[:3] for one in facts_of(history(LOG, "shop.keych", key))
         ]
 
 

@@ -79,7 +79,7 @@ def text(charset: str, *texts: str, replaced: bool = False) -> tuple[list[bytes]
     [
         ("utf8mb4", "é😀", b"\xc3\xa9\xf0\x9f\x98\x80"),
         ("latin1", "é€", b"\xe9\x80"),  # the servers' latin1 is cp1252
-        ("latin1", "\x81", b"\x81"),  # and has the codes that cp1252 has not
+        ("latin1", "\x81", b"\x81"),  # and has the codes that cp1252 lacks
         ("utf16", "é", b"\x00\xe9"),
         ("sjis", "ア", b"\x83\x41"),
         ("gb18030", "€", b"\xa2\xe3"),

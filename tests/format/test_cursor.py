@@ -31,7 +31,7 @@ def test_numbers_are_little_endian() -> None:
         ("fcffff", 65535),
         ("fd000001", 65536),
         ("fe0000000100000000", 1 << 24),
-        ("fe0500000000000000", 5),  # longer than it need be
+        ("fe0500000000000000", 5),  # in more bytes than needed
     ],
 )
 def test_packed_integers(data: str, value: int) -> None:

@@ -39,7 +39,7 @@ def start(version: int, server: str, *, v1: bool) -> bytes:
 
 
 @pytest.mark.parametrize("head", [b"", b"\xfe", b"\xfebi", b"PK\x03\x04rest", b"\xfdxin"])
-def test_what_is_no_binary_log(head: bytes) -> None:
+def test_files_that_are_not_binary_logs(head: bytes) -> None:
     with pytest.raises(NotABinlogError) as caught:
         detect(head, "some.file")
     assert (caught.value.path, caught.value.offset) == ("some.file", 0)
@@ -55,7 +55,7 @@ def test_the_magic_alone_is_an_empty_log() -> None:
     assert (found.state, found.format, found.first_event) == (LogState.EMPTY, None, 4)
 
 
-def test_a_cut_first_event_is_no_error() -> None:
+def test_a_cut_first_event_is_not_an_error() -> None:
     whole = fde("8.0.30", LENGTHS_51, algorithm=1)
     for length in range(1, len(whole)):
         assert detect(MAGIC + whole[:length]).state is LogState.CUT
@@ -92,7 +92,7 @@ def test_a_cut_start_event_still_tells_v1_from_v3() -> None:
 
 
 @pytest.mark.parametrize("type_code", [2, 4, 5, 14])
-def test_a_first_event_that_is_no_descriptor_is_v3(type_code: int) -> None:
+def test_a_first_event_that_is_not_a_descriptor_is_v3(type_code: int) -> None:
     found = detect(MAGIC + event(type_code, bytes(30)))
     assert found.state is LogState.OPEN and found.format is not None
     assert (found.format.binlog_version, found.format.from_file) == (3, False)

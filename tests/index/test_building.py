@@ -1,4 +1,4 @@
-"""Building an index: how far a log goes into it."""
+"""Building an index: up to where it covers a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing ranges: how little of a log is read for a question."""
+"""Choosing ranges: how little of a log is read for a query."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_history_reads_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for key, told in without.items():
         read.bytes = 0
         assert history(logs, "shop.t", {"id": key}) == told
-        # Ranges in which keys change are read too: here one in fifty changes is such a one.
+        # Ranges in which keys change are read too: here it is one change in fifty.
         assert read.bytes < size // 5
     read.bytes = 0
     assert len(found_by(logs, tables="shop.t", where=f"id = {keys[0]}"))

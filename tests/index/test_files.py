@@ -1,4 +1,4 @@
-"""The file of an index, damaged or written by an interrupted writer."""
+"""The file of an index: damaged, forged, or left by an interrupted writer."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def forge(path: Path, told: dict[str, Any], data: bytes = b"") -> None:
 
 
 def at_once(told: dict[str, Any], **columns: bytes) -> bytes:
-    """The data of a forged index: some columns are as they are given, others as they were."""
+    """The data of a forged index: some columns are as they are given, others stay as they were."""
     whole, data = told["data"], b""
     for chunks in told["chunks"]:
         for i, (name, (begin, length, _)) in enumerate(zip(files.COLUMNS, chunks, strict=True)):
@@ -128,7 +128,7 @@ LIES: dict[str, Callable[[dict[str, Any]], bytes]] = {
 
 
 @pytest.mark.parametrize("said", LIES)
-def test_forged_indexes_are_told_and_not_used(tmp_path: Path, said: str) -> None:
+def test_forged_indexes_are_reported_and_not_used(tmp_path: Path, said: str) -> None:
     """A forged index can have right checksums; the rest is checked before it is used."""
     path = write_log(tmp_path / "bin.000001", 0)
     index(path)
@@ -140,7 +140,7 @@ def test_forged_indexes_are_told_and_not_used(tmp_path: Path, said: str) -> None
 
 
 def test_forged_values_end_in_a_warning_or_the_rows(tmp_path: Path) -> None:
-    """Any values under right checksums: of the log's rows some may lack, and nothing else happens."""
+    """Any values under right checksums: rows of the log may be missing, and nothing else happens."""
     path = write_log(tmp_path / "bin.000001", 0, transactions=40)
     index(path)
     whole, pick, deceived = (tmp_path / NAME).read_bytes(), random.Random(18), 0

@@ -1,4 +1,4 @@
-"""Filters: what they let pass, where a list is made instead, and texts that end at the end of a buffer."""
+"""Filters: which values pass, where a list is kept instead, and texts that end where a buffer does."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_unsigned_numbers_keep_their_order() -> None:
 
 
 def test_dense_numbers_need_no_filter() -> None:
-    """Their least and greatest values say as much: half of the numbers between occur."""
+    """Their bounds say nearly as much: half of the numbers between them occur."""
     for parts in ([np.arange(0, 100, 2)], [np.arange(50, 100), np.arange(50)]):
         _, told = filters.of_key([filters.Values(INT, 0, parts)])
         assert told == 0

@@ -48,7 +48,7 @@ def test_ranges_begin_where_transactions_do(gtids: bool) -> None:
     assert [one.servers for one in ranges] == [{i + 1, i + 2} for i in range(0, 10, 2)]
 
 
-def test_what_may_go_on_is_not_a_range() -> None:
+def test_an_open_transaction_is_not_in_a_range() -> None:
     """A log that ends inside a transaction is read after its last whole range."""
     log, begins = written(gtids=True)
     begins.append(log.position)

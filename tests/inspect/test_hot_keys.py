@@ -23,7 +23,7 @@ def test_hot_keys_of_text_and_of_several_columns() -> None:
 
 
 def test_hot_keys_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of ten thousand keys a hundred are kept at a time; the one of every tenth change is found."""
+    """A hundred of ten thousand keys are kept at a time; the key of every tenth change is found."""
     monkeypatch.setattr("binlog_core.inspect.hot_keys._MOST", 100)
     log, table = Log("8.0.36"), Table("shop", "t", [("id", "INT")], primary_key=["id"])
     for i in range(1000):

@@ -1,4 +1,4 @@
-"""The page of ``binlog-core report``: what it says, that it needs nothing else, how a browser shows it."""
+"""The page of ``binlog-core report``: its content, that it loads nothing, and how a browser shows it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def summary(*paths: Path) -> LogSummary:
 
 
 class Page(HTMLParser):
-    """Tags that are balanced, texts, and whatever would be fetched."""
+    """Checks that tags are balanced; collects texts, and what a browser would fetch."""
 
     VOID = frozenset(("meta", "br"))
 
@@ -98,7 +98,7 @@ def test_names_are_escaped() -> None:
     assert "<b>" not in re.sub(r"<b [^>]*>", "", text)
 
 
-def test_a_missing_log_is_told(tmp_path: Path) -> None:
+def test_a_missing_log_is_reported(tmp_path: Path) -> None:
     for number in (7, 9):
         (tmp_path / f"bin.00000{number}").write_bytes(GTID.data)
     texts = Page(report_page(summary(tmp_path / "bin.000007", tmp_path / "bin.000009"))).texts

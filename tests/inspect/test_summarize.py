@@ -42,7 +42,7 @@ def test_the_time_over_many_tables_is_in_proportion(limits: Limits) -> None:
     assert_linear(run, tables, 150)
 
 
-def test_tables_beyond_those_told_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_beyond_those_listed_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "MOST_TABLES", 3)
     with binlog_core.open(tables(5, times=2)) as log:
         found = summarize(log).tables()

@@ -144,7 +144,7 @@ def test_the_torn_end_of_a_live_log_is_a_tail(missing: int, filled: bool, tmp_pa
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_every_event_is_decoded(packed: bool, tmp_path: Path) -> None:
-    """A table map that cannot be, and that no rows event uses; a GTID list that ends inside a GTID."""
+    """A malformed table map that no rows event uses; a GTID list that ends inside a GTID."""
     log = Log()
     log.begin()
     if packed:
@@ -187,7 +187,7 @@ def opened(log: Log) -> list[Event]:
 BAD_TABLE_MAP = bytes((7, 0, 0, 0, 0, 0, 1, 0)) + b"\4shop\0\3odd\0" + b"\2\3"
 
 
-def test_a_damaged_descriptor_is_told(tmp_path: Path) -> None:
+def test_a_damaged_descriptor_is_reported(tmp_path: Path) -> None:
     data = bytearray(live()[0])
     data[4 + 19 + 2 + 50] ^= 1  # its time
     path = tmp_path / "bin.000001"
@@ -200,7 +200,7 @@ def test_a_damaged_descriptor_is_told(tmp_path: Path) -> None:
 
 
 def test_warnings_of_other_threads_are_left_alone(tmp_path: Path) -> None:
-    """What silences warnings does so for the whole process."""
+    """Silencing warnings would do so for the whole process."""
     path = tmp_path / "bin.000001"
     path.write_bytes(damaged(6)[0])
     (file,) = resolve(str(path))
@@ -229,7 +229,7 @@ def test_so_has_what_comes_by_standard_input(command: str, monkeypatch: pytest.M
 
 
 def test_several_logs_are_read_at_once(tmp_path: Path) -> None:
-    """In their order, whichever is done first; an error belongs to one file, and leaving waits for none."""
+    """Results come in the logs' order; an error belongs to one file; leaving early waits for none."""
     files = [Path(golden.path) for golden in golden_logs("mysql97/types_*")]
     damaged = tmp_path / "bin.000002"
     damaged.write_bytes(files[0].read_bytes()[:-30])

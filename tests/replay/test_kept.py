@@ -30,7 +30,7 @@ def test_no_more_than_the_limit() -> None:
     kept.close()
 
 
-def test_other_characters_than_ascii_are_no_statement() -> None:
+def test_text_beyond_ascii_is_not_taken_for_a_statement() -> None:
     """Clients would read them in their own character set."""
     kept = Kept(1000)
     with pytest.raises(UnicodeEncodeError):

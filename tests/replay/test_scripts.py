@@ -1,4 +1,4 @@
-"""SQL scripts: what they commit, what they report, and what real clients do with them."""
+"""SQL scripts: what they commit and report, and how real clients run them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def play(log: Log | bytes, tmp_path: Path, *options: str, code: int = 0) -> Ran:
 
 
 def work(ran: Ran) -> list[str]:
-    """Transactions by how they end and the numbers of the rows that they are about."""
+    """Each transaction by how it ends and the numbers of its rows."""
     found, numbers, open_ = [], [], False
     for line in ran.lines:
         if line == "BEGIN;":
@@ -204,7 +204,7 @@ def test_damage_in_a_transaction(skip: bool, tmp_path: Path) -> None:
     play(bytes(data), tmp_path, "--on-error", "skip", "--flashback", code=1)
 
 
-# ------------------------------------------------------------ what is named
+# ------------------------------------------------------------ what errors and notes name
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def database() -> Iterator[Any]:
 
 
 def hostile(server: str) -> tuple[bytes, Table, list[str]]:
-    """A log of values and names that end a literal, and give a command, to one client or another."""
+    """A log of values and names that would end a literal and give a command in some client."""
     names = ["a数\\", f"`{ATTACK}", f"ソ'{ATTACK}"]
     table = Table("lexer", "表\\", [("id", "INT")] + [(n, "VARCHAR(200)") for n in names], primary_key=["id"])
     values = [

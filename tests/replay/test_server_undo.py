@@ -1,4 +1,4 @@
-"""Undo on a real server, which gets back what it had."""
+"""Undo on a real server restores its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Undo: what is folded, what is left alone, and a real server that gets back what it had."""
+"""Undo: which changes are combined, which are left alone, and scripts on a real server."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_deleted_and_inserted_again_is_an_update() -> None:
         ("delete", [row(1, 5)]),
     ],
 )
-def test_rows_that_others_changed_since_are_left_alone_and_told_of(later: tuple[Any, ...]) -> None:
+def test_rows_that_others_changed_since_are_left_alone_and_reported(later: tuple[Any, ...]) -> None:
     made = plan(log_of([("update", [(row(1), row(1, 5)), (row(2), row(2, 5))])], [later]))
     assert [one.key for one in made.ready()] == ["id=2"]
     [(key, why)] = alone(made)
@@ -230,7 +230,7 @@ def test_statements_are_named(statement: str) -> None:
     assert f"use shop; {statement}" in out.getvalue().decode()
 
 
-def test_statements_of_other_threads_are_no_obstacle() -> None:
+def test_statements_of_other_threads_do_not_matter() -> None:
     log = Log("8.4.0")
     for thread in (7, 8):
         log.query("BEGIN", "shop", thread=thread)
@@ -331,7 +331,7 @@ def test_wrong_usage(tmp_path: Path) -> None:
 
     path = tmp_path / "bin.000001"
     path.write_bytes(log_of([("insert", [row(1)])]))
-    for wrong, told in (
+    for wrong, message in (
         ([], "say what to reverse"),
         (["-t", "t", "--execute"], "--check"),
         (["-t", "t", "--by-column"], "--check"),
@@ -341,7 +341,7 @@ def test_wrong_usage(tmp_path: Path) -> None:
     ):
         ran = run("undo", path, *wrong)
         assert ran.code == 2
-        assert told in re.sub(r"[│\s]+", " ", ran.err)
+        assert message in re.sub(r"[│\s]+", " ", ran.err)
     assert run("undo", "-", "-t", "t").code == 2
     ran = run("undo", path, "-t", "t", "-o", tmp_path / "undo.sql", "--json")
     assert json.loads(ran.text)["rows"] == [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.definitions import told_by_server
+from support.definitions import column_by_server
 from support.golden import full_name, golden_logs
 
 from binlog_core.schema.given import ColumnSchema, parse_create_table
@@ -17,7 +17,7 @@ def test_create_table_reads_as_information_schema(golden: Any) -> None:
     for definition in golden.definitions:
         table = parse_create_table(definition["create"], definition["db"])
         assert table.full_name == full_name(definition["db"], definition["table"])
-        wanted = [told_by_server(column) for column in definition["columns"]]
+        wanted = [column_by_server(column) for column in definition["columns"]]
         assert [
             {key: getattr(c, key) for key in w} for c, w in zip(table.columns, wanted, strict=True)
         ] == wanted

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from support.definitions import START, charsets_of, shape, told_by_server, tracker_after
+from support.definitions import START, charsets_of, column_by_server, shape, tracker_after
 from support.golden import golden_logs
 from support.growth import assert_linear
 
@@ -53,7 +53,7 @@ def test_every_definition_is_that_of_information_schema(golden: Any) -> None:
 
     compared = 0
     for definition in sorted(golden.definitions, key=lambda d: int(d["from_row"])):
-        wanted = [told_by_server(column) for column in definition["columns"]]
+        wanted = [column_by_server(column) for column in definition["columns"]]
         # The servers wrote the definitions in this order; none may be missing between them.
         key = (definition["db"], definition["table"])
         while history[key]:
@@ -91,7 +91,7 @@ def test_an_event_brings_its_status() -> None:
     assert [change.position for change in tracker.timeline] == [77]
 
 
-def test_a_database_that_nothing_is_known_of_has_the_server_s_default() -> None:
+def test_an_unknown_database_has_the_server_s_default() -> None:
     def charsets_after(*statements: str, server: int = 8) -> list[str | None]:
         tracker = DdlTracker()
         for sql in statements:
@@ -236,7 +236,7 @@ def test_sql_mode() -> None:
         "DROP TRIGGER t",
     ],
 )
-def test_what_is_no_change_of_a_table(sql: str) -> None:
+def test_statements_that_do_not_change_a_table(sql: str) -> None:
     tracker = tracker_after()
     assert tracker.apply_statement("d", sql) is None
     assert (tracker.unfollowed, tracker.timeline) == ([], [])
@@ -276,7 +276,7 @@ def test_an_announced_alter_changes_nothing_before_its_commit(flag: int) -> None
         ("SET STATEMENT max_statement_time=5 FOR ALTER TABLE t DROP nothing", "no such column"),
     ],
 )
-def test_what_cannot_be_followed_is_forgotten_and_told(sql: str, reason: str) -> None:
+def test_a_table_whose_change_is_not_understood_is_forgotten_and_reported(sql: str, reason: str) -> None:
     tracker = tracker_after()
     assert tracker.apply_statement("d", sql, position=4711) == {"d.t"}
     assert tracker.definition("d", "t") is None
@@ -289,7 +289,7 @@ def test_what_cannot_be_followed_is_forgotten_and_told(sql: str, reason: str) ->
     assert shape(tracker.definition("d", "t")) == ["n int"]
 
 
-def test_a_statement_that_cannot_be_tokenized_is_told() -> None:
+def test_a_statement_that_cannot_be_tokenized_is_reported() -> None:
     tracker = tracker_after()
     assert tracker.apply_statement("d", "ALTER TABLE t ADD x enum('a", position=5) == {"d.t"}
     assert tracker.apply_statement("d", "DROP TABLE `u", position=6) == frozenset()

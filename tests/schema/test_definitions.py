@@ -27,7 +27,7 @@ def test_each_row_has_the_names_its_table_had_then(golden: Any) -> None:
 
 
 @pytest.mark.parametrize(("charset", "error"), [("nope", ValueError), ("binary", ValueError), (8, TypeError)])
-def test_a_character_set_that_is_none_is_refused(charset: Any, error: type[Exception]) -> None:
+def test_an_unknown_character_set_is_refused(charset: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="charset="):
         binlog_core.open(WITHOUT_NAMES[0].path, charset=charset)
 

@@ -1,4 +1,4 @@
-"""Given schemas: SHOW CREATE TABLE against information_schema, and the merge into a log's table."""
+"""Given schemas: SHOW CREATE TABLE against information_schema, and how they complete a log's table."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from binlog_core.schema.given import ColumnSchema, Schema, TableSchema, apply, p
         "CREATE TABLE t (a int); CREATE TABLE u (a int)",
     ],
 )
-def test_text_that_is_no_definition_is_refused(sql: str) -> None:
+def test_text_that_does_not_define_a_table_is_refused(sql: str) -> None:
     with pytest.raises(SchemaError) as raised:
         Schema.load({"d.t": sql})
     assert raised.value.table == "d.t"

@@ -58,7 +58,7 @@ def cursor() -> Iterator[Any]:
 
 
 def test_definitions_of_a_server(cursor: Any) -> None:
-    """Names, types, signs, character sets, members and keys: as from the texts given as a dict."""
+    """Names, types, signs, character sets, members and keys: the same as from the texts given as a dict."""
     pymysql = pytest.importorskip("pymysql")
     cursor.execute("SELECT VERSION()")
     vendor = "maria" if "MariaDB" in cursor.fetchone()[0] else "mysql"

@@ -1,4 +1,4 @@
-"""Definitions: the key that rows go by, and character sets that change."""
+"""Definitions: the key that identifies rows, and character sets that change."""
 
 from __future__ import annotations
 

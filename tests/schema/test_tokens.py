@@ -1,4 +1,4 @@
-"""Tokens of statements: what they are, and that their time is in proportion to the text."""
+"""Tokens of statements: what they are, and that finding them takes time in proportion to the text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def texts(sql: str, mode: int = 0) -> list[list[str]]:
 def test_statements_are_taken_one_after_another() -> None:
     assert texts(";; a b; c;") == [["a", "b"], ["c"]]
     assert texts("") == texts(" ; -- x") == []
-    # Tokens of a statement that were not taken do not appear in the next.
+    # Tokens of one statement that were not read do not appear in the next.
     assert [next(statement).text for statement in tokenize_statements("a b (c); d 'e'; f")] == ["a", "d", "f"]
 
 

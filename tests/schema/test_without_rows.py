@@ -22,7 +22,7 @@ OTHER = "CREATE TABLE other (n BIGINT)"
 
 @pytest.mark.parametrize("golden", [g for g in golden_logs() if "/types_" in g.name], ids=str)
 def test_arrow_types_are_those_of_logged_rows(golden: Golden) -> None:
-    """Servers logged tables of every type: what SHOW CREATE TABLE alone gives has to be the same."""
+    """SHOW CREATE TABLE alone must give the types that the logged rows of every type have."""
     assert golden.schema is not None
     arguments = {**golden.open_arguments, "schema": golden.schema}
     with (

@@ -1,4 +1,4 @@
-"""Lines that are compressed by zstd, frame by frame."""
+"""Connections compressed with zstd, frame by frame."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ END = b"\xfe\0\0\x02\0"
 
 
 def answering(answer: bytes, asked: list[bytes]) -> Callable[[socket.socket], None]:
-    """A server that compresses: every question of the user's gets the same bytes."""
+    """A server that compresses: every question of a client gets the same bytes."""
 
     def talk(client: socket.socket) -> None:
         client.sendall(packet(0, GREETING))

@@ -1,4 +1,4 @@
-"""What is not a server, or a hostile one: an error of our own, in bounded time and memory."""
+"""Something that is not a server, or a hostile one, ends in our own error, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def says(data: bytes) -> Callable[[socket.socket], None]:
 
 
 def answers(payload: bytes) -> Callable[[socket.socket], None]:
-    """Lets everybody in, and gives the same answer to every question."""
+    """Accepts every login, and gives the same answer to every question."""
 
     def talk(client: socket.socket) -> None:
         login(client)

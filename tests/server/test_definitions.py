@@ -81,7 +81,7 @@ def test_passes_share_what_is_known(connection: Any) -> None:
         assert [list(change.after)[-1] for change in log.rows(f"{DATABASE}.*")] == ["n"]
         run(connection, "INSERT INTO t (id, n) VALUES (2, 'x')", "ALTER TABLE t CHANGE n m TEXT")
         run(connection, "FLUSH BINARY LOGS", "INSERT INTO t (id, m) VALUES (3, 'x')")
-        # What the server looked like before the change was learnt by the first pass.
+        # The first pass learnt the definition from before the change.
         assert [list(change.after)[-1] for change in log.rows(f"{DATABASE}.*")] == ["n", "n", "m"]
         each = [list(change.after)[-1] for one in log.each_file() for change in one.rows(f"{DATABASE}.*")]
     assert each == ["n", "n", "m"]
@@ -151,7 +151,7 @@ def test_from_now_on(connection: Any) -> None:
 
 
 def test_tables_that_are_changed_all_the_time(connection: Any) -> None:
-    """What was altered while the server was asked is left out, or right; other tables are there."""
+    """A table that was altered meanwhile is left out, or right; the others are there."""
     start = now(connection)
     stop = threading.Event()
 

@@ -1,4 +1,4 @@
-"""What a server's settings mean; and that what is advised can be done."""
+"""What a server's settings mean, and that the advice about them works."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from binlog_core.server.connection import Facts
 
 @pytest.mark.parametrize("settings", [{}, {"binlog_row_metadata": "MINIMAL"}], ids=["old", "minimal"])
 def test_the_cure_for_missing_names_is_a_schema_that_can_be_given(settings: dict[str, str]) -> None:
-    facts: Any = None  # of no account for the format of rows
+    facts: Any = None  # does not matter for the format of rows
     [finding] = [found for found in doctor._rows(settings, facts) if found.subject == "metadata"]
     assert finding.state == "note"
     assert ("SET GLOBAL" in finding.cure) == bool(settings)  # only where the server has the setting
@@ -66,7 +66,7 @@ def test_retention_on_rds_is_a_setting_of_its_own(hours: str | None, state: str)
     assert ("rds_set_configuration" in found[1]) == (state == "note")
 
 
-def test_retention_by_size_and_without_purging_is_told() -> None:
+def test_retention_by_size_and_without_purging_is_reported() -> None:
     told: Any = Managed(None)
     found = findings(doctor._logs(told, {"max_binlog_total_size": str(5 << 30)}))["retention"]
     assert "5,120 MiB" in found[1]
@@ -89,7 +89,7 @@ def test_a_replica_that_logs_nothing_of_what_it_replicates() -> None:
     assert "replica" not in findings(doctor._others({**settings, "read_only": "OFF"}, facts))
 
 
-def test_an_archive_of_another_history_is_told(tmp_path: Path) -> None:
+def test_an_archive_of_another_history_is_reported(tmp_path: Path) -> None:
     server = FakeServer()
     server.transaction()
     server.rotate()  # the head of a log lists earlier transactions
@@ -116,7 +116,7 @@ def test_of_a_domain_the_last_transaction_alone_is_asked_for(tmp_path: Path) -> 
     assert doctor._history(Facts(version, True, 2, None, "CRC32", True, "0-2-50"), str(tmp_path)) == []
 
 
-def test_an_archive_that_cannot_go_on_is_told_before(tmp_path: Path) -> None:
+def test_an_archive_that_cannot_continue_is_reported_beforehand(tmp_path: Path) -> None:
     server = FakeServer(base="bin")
     server.transaction()
     Archiver(server.connect, str(tmp_path), keeper=Keeper(), until_now=True).run()

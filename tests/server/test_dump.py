@@ -40,7 +40,7 @@ def test_large_events_come_in_pieces(connection: Any) -> None:
         assert max(len(run.events) for run in stream) > size
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 1.3 * size  # it is held once, also while it comes
+    assert peak < 1.3 * size  # it is held once, also while it is received
     limits = binlog_core.Limits(event_bytes=1 << 20)
     with (
         binlog_core.open(SERVER, start=start, limits=limits) as log,
@@ -50,7 +50,7 @@ def test_large_events_come_in_pieces(connection: Any) -> None:
 
 
 def test_positions_that_the_command_has_no_room_for(connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond 4 GiB the log is read from its beginning; here the limit is a place in a small log."""
+    """Beyond 4 GiB the log is read from its beginning; here the limit is set to a position in a small log."""
     run(connection, "FLUSH BINARY LOGS")
     begin = status(connection)
     write(connection, 0, 3)

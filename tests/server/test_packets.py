@@ -83,7 +83,7 @@ def test_any_split_of_the_bytes_gives_the_same_events(seed, semi_sync):
     "length", [LONGEST - 1, LONGEST, LONGEST + 1, 2 * LONGEST - 1, 2 * LONGEST, 40 << 20]
 )
 def test_events_of_several_packets(length):
-    """The 0 before the event counts; after a piece of full length comes another, be it empty."""
+    """The 0 before the event counts; after a piece of full length comes another, even if empty."""
     large = event(4, bytes(length - 19))
     after = event(4 + length, b"after")
     rng = random.Random(length)
@@ -119,14 +119,14 @@ def test_numbers_say_nothing_where_frames_are_numbered():
     assert buffer[: packets.whole] == b"".join(events)
 
 
-def test_an_event_that_is_in_no_log_is_told_apart():
+def test_an_event_that_is_not_in_the_log_is_recognized():
     first, artificial = event(4, b"one"), event(0, b"two", kind=4, flags=0x20)
     out, status, packets = stripped(packets_of([b"\0" + first, b"\0" + artificial]), iter(lambda: 1000, 0))
     assert (out, status) == (first, _packets.SPECIAL)
     assert packets.written - packets.whole == len(artificial)
 
 
-def test_a_hole_is_told_with_its_end():
+def test_a_hole_is_reported_with_its_end():
     first, later = event(4, b"one"), event(5000, b"two")
     out, status, packets = stripped(packets_of([b"\0" + first, b"\0" + later]), iter(lambda: 1000, 0))
     assert (out, status, packets.gap) == (first, _packets.HOLE, 5000)
@@ -143,7 +143,7 @@ def test_a_position_of_0_is_where_the_event_before_ends():
     assert stripped(packets_of([b"\0" + e for e in events]), iter(lambda: 1000, 0))[0] == b"".join(events)
 
 
-def test_positions_beyond_4_gib_go_on():
+def test_positions_continue_beyond_4_gib():
     position = 2**32 - 10
     events = [event(position, b"one"), event(position + 22, b"two")]
     out, _, packets = stripped(packets_of([b"\0" + e for e in events]), iter(lambda: 9, 0), position=position)

@@ -1,4 +1,4 @@
-"""What servers say, as errors of our own: texts as the servers' sources and real ones have them."""
+"""Errors of servers as our own, with texts from the servers' sources and from real servers."""
 
 import pickle
 
@@ -62,7 +62,7 @@ def test_other_errors_by_their_number(code, logged_in, kind):
         (2061, "IDENTIFIED WITH"),
     ],
 )
-def test_who_is_not_let_in_is_told_what_mends_it(code: int, cure: str) -> None:
+def test_a_refused_login_names_its_cure(code: int, cure: str) -> None:
     assert cure in refusal(code, "no", logged_in=False).message
 
 

@@ -96,7 +96,7 @@ def test_an_error_instead_of_rows_and_among_them() -> None:
         packet(1, b"\0\0\0\2\0\0\0"),  # OK: a statement without rows
         packet(1, b"\xfb/etc/passwd"),  # LOCAL INFILE
         packet(1, b"\xfd\1\0\1"),  # more columns than a table has
-        packet(1, b"\1") + packet(2, b"\3def") + packet(3, b"\3def"),  # a definition too many
+        packet(1, b"\1") + packet(2, b"\3def") + packet(3, b"\3def"),  # one definition too many
         result_set([(b"1",)], 1)[:-9] + packet(5, b"\5abc"),  # a field beyond its row
         result_set([(b"1",)], 1)[:-9] + packet(5, b"\1a\1b"),  # one too many
         result_set([(b"1", b"2")], 2)[:-9] + packet(6, b"\1a"),  # one too few
@@ -167,7 +167,7 @@ def test_dates_and_times() -> None:
         *((core.TIME, text) for text in ("10:00:00,5", "-", "a0:00:00")),
     ],
 )  # fmt: skip
-def test_a_text_that_is_none_of_its_format(format: int, text: str) -> None:
+def test_a_value_that_is_not_valid_in_its_format(format: int, text: str) -> None:
     precision = {"precision": 5, "scale": 2} if format == core.DECIMAL else {}
     with pytest.raises(ValueError, match="not fit its column's type"):
         one([text.encode()]).column(0, format, **precision)

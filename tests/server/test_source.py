@@ -1,4 +1,4 @@
-"""The logs of a running server, one after the other, of one stream."""
+"""The logs of a running server, one after the other, from one stream."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_follower_sees_a_commit_at_once(connection: Any) -> None:
     assert log.report.reconnects == 0
 
 
-def test_positions_go_on_exactly_also_inside_a_transaction(connection: Any) -> None:
+def test_positions_continue_exactly_also_inside_a_transaction(connection: Any) -> None:
     start = status(connection)
     write(connection, 0, 3, rows=2)
     run(connection, "BEGIN")
@@ -91,7 +91,7 @@ def test_positions_go_on_exactly_also_inside_a_transaction(connection: Any) -> N
 
 
 def test_on_another_server_another_transaction_may_come_first(connection: Any) -> None:
-    """What was had of a transaction is left out of that one alone, whichever comes before it."""
+    """The events already read of a transaction are left out of that one alone, whichever comes before it."""
     write(connection, 0, 1)
     start = status(connection)
     write(connection, 1, 1, rows=4)
@@ -115,8 +115,8 @@ def test_on_another_server_another_transaction_may_come_first(connection: Any) -
             list(binlog_core.open(SERVER, start=replace(later, transaction=transaction)).rows())
 
 
-def test_positions_go_on_where_nothing_is_wanted(connection: Any) -> None:
-    """Log by log: one that stays behind would be purged some day."""
+def test_positions_advance_where_no_event_is_wanted(connection: Any) -> None:
+    """Log by log: a position in an old log would be purged some day."""
     start = status(connection)
     with binlog_core.open(SERVER, start=start, follow=True, tables=f"{DATABASE}.another") as log:
         groups = iter(log.groups())
@@ -134,7 +134,7 @@ def test_positions_go_on_where_nothing_is_wanted(connection: Any) -> None:
         assert notes(rows_of(log)) == ["2.0"]
 
 
-def test_names_are_told_once_of_many_logs(connection: Any) -> None:
+def test_unknown_names_are_reported_once_for_many_logs(connection: Any) -> None:
     start = status(connection)
     for i in range(3):
         write(connection, i, 1)
@@ -167,7 +167,7 @@ def test_times_hold_in_every_log(connection: Any) -> None:
         assert found == told
 
 
-def test_each_file_goes_on_where_its_user_read_nothing(connection: Any) -> None:
+def test_each_file_continues_where_its_user_read_nothing(connection: Any) -> None:
     run(connection, "FLUSH BINARY LOGS")
     start = status(connection)
     for i in range(4):
@@ -196,7 +196,7 @@ print((peak() - before) / 1024)
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells the peak of a process's memory")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux has the peak of a process's memory")
 def test_a_large_value_is_held_twice_at_most(connection: Any) -> None:
     """Where it was received, and where the batch has it."""
     run(connection, "SET GLOBAL max_allowed_packet = 134217728")

@@ -38,7 +38,7 @@ def test_a_set_for_com_binlog_dump_gtid() -> None:
 
 def test_tags_are_refused_where_the_server_does_not_know_them() -> None:
     tagged = GtidSet.parse(f"{UUID}:blue:1")
-    # The first and the last byte of the count say that it is the form with tags; one's length is doubled.
+    # The first and last byte of the count mark the form with tags; a tag's length is doubled.
     assert encoded(tagged, tags=True)[:8] == bytes((1, 1, 0, 0, 0, 0, 0, 1))
     assert encoded(tagged, tags=True)[24:29] == b"\x08blue"
     with pytest.raises(ServerError, match="have tags"):
@@ -93,7 +93,7 @@ def test_domains_that_a_server_never_had(
 
 @pytest.mark.server
 @needs_server
-def test_gtids_of_a_server_that_is_not_known_are_told(connection: Any) -> None:
+def test_gtids_of_an_unknown_server_are_reported(connection: Any) -> None:
     write(connection, 0, 1)
     if is_mariadb(connection):
         known = binlog_core.MariadbGtidSet.parse(run(connection, "SELECT @@gtid_binlog_pos")[0][0])

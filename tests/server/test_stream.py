@@ -1,4 +1,4 @@
-"""The stream of a running server, over lines that are lost, killed, silent."""
+"""The stream of a running server, over connections that are lost, killed or silent."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_stream_is_stopped_while_its_line_is_lost(connection: Any) -> None:
         assert not reader.is_alive()
 
 
-def test_a_server_that_lets_us_in_and_sends_nothing_is_lost(
+def test_a_server_that_accepts_the_login_and_sends_nothing_is_lost(
     connection: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost(*_: Any) -> None:

@@ -48,7 +48,7 @@ class Following:
 
 
 @pytest.mark.parametrize("compress", [None, "zstd"])
-def test_following_goes_on_in_the_next_segment(tmp_path: Path, compress: str | None) -> None:
+def test_following_continues_in_the_next_segment(tmp_path: Path, compress: str | None) -> None:
     server = busy(FakeServer(base="replica"), 20)
     archive(server, tmp_path)
     reading = Following(tmp_path)
@@ -104,7 +104,7 @@ def test_a_transaction_that_was_cut_takes_no_rows_of_others(tmp_path: Path, come
     assert reading.ids == [1, 2, 3, 4, 101, 102]
 
 
-def test_a_lost_transaction_of_mariadb_whose_number_another_has_is_told(tmp_path: Path) -> None:
+def test_a_lost_transaction_of_mariadb_whose_number_another_has_is_reported(tmp_path: Path) -> None:
     server = busy(FakeServer("10.11.6-MariaDB-log"), 3)
     archive(server, tmp_path)
     reading = Following(tmp_path)

@@ -68,7 +68,7 @@ def test_a_transaction_cut_by_a_failover_comes_once(tmp_path: Path) -> None:
     assert ids(tmp_path) == list(range(1, 12))
 
 
-def test_a_reset_is_read_on_and_told(tmp_path: Path) -> None:
+def test_reading_continues_after_a_reset_and_reports_it(tmp_path: Path) -> None:
     server = busy(FakeServer(), 12)
     archive(server, tmp_path)
     server.reset()

@@ -75,7 +75,7 @@ def test_a_broken_compressed_file(kind):
             found = read_all(DecompressedSource(BufferSource(broken), kind))
         except DecompressionError:
             continue
-        assert found == DATA  # a byte that means nothing, as gzip's file name or operating system
+        assert found == DATA  # a byte without meaning, such as gzip's file name or operating system
     with pytest.raises(DecompressionError, match="damaged"):
         read_all(DecompressedSource(BufferSource(packed + b"no more of it"), kind))
 

@@ -1,4 +1,4 @@
-"""Encrypted logs of real servers, MySQL's and MariaDB's: the same bytes whatever the way to them."""
+"""Encrypted logs of real servers, MySQL's and MariaDB's: the same bytes in each way of reading."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_log_cut_anywhere_gives_what_is_whole(log):
 
 @pytest.mark.parametrize("log", LOGS, ids=str)
 def test_a_growing_log(log):
-    """Whatever has been written is given at once, and the rest when it comes."""
+    """What has been written is given at once, and the rest when it comes."""
 
     class Growing(FileSource):
         limit = 600
@@ -131,7 +131,7 @@ def test_a_growing_log(log):
     assert found == plain
 
 
-def test_files_are_found_encrypted_whatever_the_road(tmp_path):
+def test_encrypted_files_are_recognized_in_each_way_of_opening(tmp_path):
     import gzip
 
     for log in LOGS:

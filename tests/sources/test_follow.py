@@ -1,4 +1,4 @@
-"""Following a log while a server writes it: what is not whole yet, the log after it, and checkpoints."""
+"""Following a log while a server writes it: incomplete events, the next log, and checkpoints."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_events_wait_for_one_that_is_still_being_written(tmp_path: Path, missing
     assert reading.log.tail is None and not reading.log.report.counts
 
 
-def test_a_torn_end_that_stays_is_told_when_the_next_log_begins(tmp_path: Path) -> None:
+def test_a_torn_end_that_stays_is_reported_when_the_next_log_begins(tmp_path: Path) -> None:
     data, places = growing_log()
     (tmp_path / "bin.000001").write_bytes(torn(data, places[3])[0])
     reading = Reading(tmp_path)
@@ -148,8 +148,8 @@ def test_damage_in_the_midst_of_a_growing_log_ends_the_pass(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("mmap", [True, False])
 @pytest.mark.parametrize("rows", [1, 3])
-def test_a_pass_from_a_checkpoint_tells_no_earlier_one(tmp_path: Path, mmap: bool, rows: int) -> None:
-    """Not even where nothing follows: a reader that stores it must not go back."""
+def test_a_pass_from_a_checkpoint_reports_no_earlier_one(tmp_path: Path, mmap: bool, rows: int) -> None:
+    """Not even where nothing follows: a reader that stores the position must not go back."""
     log = Log()
     begins = []
     for number in range(3):
@@ -290,7 +290,7 @@ def test_stopping_ends_the_pass_over_each_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["rows", "events"])
 def test_damage_in_an_event_as_long_as_what_is_read_at_once(tmp_path: Path, what: str) -> None:
-    """With bytes after it, it is not taken for one that is still being written."""
+    """An event with bytes after it is not taken for one that is still being written."""
     table = Table("shop", "large", [("id", "INT"), ("note", "LONGTEXT")])
 
     def log_with(size: int) -> tuple[bytearray, int, int]:

@@ -59,7 +59,7 @@ class Liar(http.server.BaseHTTPRequestHandler):
             return
         part = DATA[begin:end]
         sent = {"half": part[: len(part) // 2], "nothing": b"", "more": 3 * part, "whole": DATA}
-        self._answer(206, sent.get(self.lie, part), told=f"bytes {begin}-{end - 1}/{len(DATA)}")
+        self._answer(206, sent.get(self.lie, part), range_header=f"bytes {begin}-{end - 1}/{len(DATA)}")
 
     def _list(self, prefix: str) -> None:
         if self.lie == "bomb":
@@ -84,12 +84,18 @@ class Liar(http.server.BaseHTTPRequestHandler):
         self._answer(403, f"<Error><Code>AccessDenied</Code>{text}</Error>".encode())
 
     def _answer(
-        self, status: int, body: bytes = b"", *, size: int | None = None, told: str = "", to: str = ""
+        self,
+        status: int,
+        body: bytes = b"",
+        *,
+        size: int | None = None,
+        range_header: str = "",
+        to: str = "",
     ) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(body) if size is None else size))
         self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
-        for name, value in (("Content-Range", told), ("Location", to)):
+        for name, value in (("Content-Range", range_header), ("Location", to)):
             if value:
                 self.send_header(name, value)
         self.end_headers()
@@ -146,7 +152,7 @@ def test_bytes_that_did_not_come_are_an_error(store: Store, lie: str) -> None:
     assert caught.value.path == URL
 
 
-def test_a_range_that_the_store_does_not_heed(store: Store) -> None:
+def test_a_range_that_the_store_ignores(store: Store) -> None:
     """It sends the log from its beginning, and more than was asked for."""
     with pytest.raises(BinlogError) as caught:
         rows(URL, store("whole"))

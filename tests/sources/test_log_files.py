@@ -19,12 +19,12 @@ from binlog_core._sources.log_names import Gap
 from binlog_core.errors import BinlogError, DecompressionError, MissingFileError, NotABinlogError
 from binlog_core.splits import plan_splits, read_split_groups
 
-KILLED = golden_logs("mysql97/killed")[0]  # its descriptor says in use
-LOG = golden_logs("mysql97/stop")[0].data  # any log does
+KILLED = golden_logs("mysql97/killed")[0]  # its descriptor marks it as in use
+LOG = golden_logs("mysql97/stop")[0].data  # any log will do
 
 
 @pytest.mark.parametrize("target", [None, 3, 4.5, {"a"}, {"a": 1}, object()])
-def test_what_is_no_target(target):
+def test_values_that_are_not_targets(target):
     with pytest.raises(BinlogError, match=type(target).__name__):
         resolve(target)
 
@@ -58,7 +58,7 @@ def test_a_directory_in_order(tmp_path):
     assert [f.path for f in found[1:3]] == [str(tmp_path / "bin.000009"), str(tmp_path / "bin.000010")]
 
 
-def test_a_numbered_file_that_is_no_log_is_a_gap(tmp_path):
+def test_a_numbered_file_that_is_not_a_log_is_a_gap(tmp_path):
     for number in (3, 4, 6):
         written(tmp_path, LOG, f"bin.{number:06}")
     for number in (2, 5, 7):
@@ -73,7 +73,7 @@ def test_a_log_and_its_compressed_copy_are_one(tmp_path):
     assert names(tmp_path) == ["bin.000001"]
 
 
-def test_files_with_the_same_number_are_told(tmp_path):
+def test_files_with_the_same_number_are_reported(tmp_path):
     """The one that is named as servers do is read, whichever sorts first."""
     plain = written(tmp_path, LOG, "bin.000001")
     written(tmp_path, LOG, "bin.0000001")
@@ -154,13 +154,13 @@ def test_an_index_file_whose_logs_are_gone(tmp_path):
 @pytest.mark.parametrize(
     "text", [b"", b"\n\n", b"a text\n", b"bin.000001\nand more\n", b"\xfebin", b"bin.000001\n\0"]
 )
-def test_what_is_no_index_file(tmp_path, text):
+def test_text_that_is_not_an_index_file(tmp_path, text):
     path = written(tmp_path, text, "any")
     assert [f.path for f in resolve(path)] == [path]
 
 
 def test_a_text_file_named_like_a_log_leads_nowhere(tmp_path):
-    """Not even where each line names a log: what it says would be opened."""
+    """Not even where each line names a log: the named files would be opened."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     secret = written(elsewhere, LOG, "bin.000007")

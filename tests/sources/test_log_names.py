@@ -28,7 +28,7 @@ from binlog_core._sources.log_names import (
         ("bin.", None),
         ("bin.000001.bz2", None),
         ("bin.00000000000000000001", None),  # 20 digits: more than 64 bits hold
-        ("bin.00000١", None),  # a digit, but none that a server writes
+        ("bin.00000١", None),  # a digit that servers do not write
     ],
 )
 def test_a_name_taken_apart(path: str, parts: tuple[str, int, str, str] | None) -> None:
@@ -58,7 +58,7 @@ def test_the_folder_of_a_segment_is_part_of_the_name() -> None:
 def test_gaps_lie_between_logs_of_one_base() -> None:
     logs = ["b.000001", "b.000002", "b.000005", "a.000007", "alone"]
     assert find_gaps(logs) == [Gap("b", 3, 4)]
-    # Where a file that is not a log has the number: outside of the others a gap too, inside within the gap.
+    # A file that is not a log has the number: a gap too if it is outside the others, else inside their gap.
     assert find_gaps(logs, ["b.000006", "b.000004", "b.000002"]) == [Gap("b", 3, 4), Gap("b", 6, 6)]
     assert str(Gap("d/b", 3, 4)) == "d/b 3 to 4"
     assert str(Gap("d/b", 3, 3)) == "d/b 3"

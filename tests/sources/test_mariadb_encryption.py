@@ -1,4 +1,4 @@
-"""Logs that MariaDB encrypted, made here by the book with the library's own modes."""
+"""Logs as MariaDB encrypts them, made here by its documentation with the library's own modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs that MySQL encrypted: its header by the book, with the library's own modes."""
+"""Logs as MySQL encrypts them, made here by its documentation with the library's own modes."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from binlog_core._sources.places import LocalFiles, is_server, is_url, local_path, logs_among
 
 
-def test_servers_are_told_from_files():
+def test_addresses_of_servers_are_distinguished_from_files():
     assert is_server("MySQL://db1")
     assert not is_server("s3://bucket/mysql://")
     assert not is_server(b"mysql://db1")
@@ -35,7 +35,7 @@ def test_urls_and_paths_of_this_machine(target: str, url: bool, local: str | Non
     assert local_path(target) == local
 
 
-def test_logs_are_told_from_other_files_by_their_first_bytes(tmp_path: Path) -> None:
+def test_logs_are_distinguished_from_other_files_by_their_first_bytes(tmp_path: Path) -> None:
     contents = {
         "plain": b"\xfebin" + bytes(20),
         "encrypted": b"\xfdbin" + bytes(20),

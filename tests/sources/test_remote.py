@@ -191,7 +191,7 @@ def test_few_requests(web, monkeypatch):
 
 
 class Hostile(http.server.BaseHTTPRequestHandler):
-    """Answers that no honest server gives: a path names one."""
+    """Gives answers that no honest server gives; the path chooses one."""
 
     def log_message(self, *_: object) -> None:
         pass

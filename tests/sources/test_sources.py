@@ -29,7 +29,7 @@ from binlog_core._sources.sources import (
 from binlog_core.errors import BinlogError
 
 STOPPED = golden_logs("mysql97/stop")[0]  # closed by its server
-KILLED = golden_logs("mysql97/killed")[0]  # its descriptor says in use
+KILLED = golden_logs("mysql97/killed")[0]  # its descriptor marks it as in use
 DATA = STOPPED.data
 
 
@@ -143,7 +143,7 @@ def test_a_file_is_mapped_unless_it_is_in_use(monkeypatch):
     assert one(STOPPED.path, mmap=True).view() == DATA
 
 
-def test_in_use_is_told_by_the_descriptor_only():
+def test_in_use_is_read_from_the_descriptor_only():
     assert says_in_use(KILLED.data[:23])
     assert not says_in_use(STOPPED.data[:23])
     assert not says_in_use(KILLED.data[:22])
@@ -233,7 +233,7 @@ def test_file_objects(tmp_path):
         assert source.seekable and not source.splittable and source.view() is None
         assert read_all(source) == DATA
         source.close()
-        assert not file.closed  # it is its owner's
+        assert not file.closed  # it belongs to its owner
     source = one(Pipe(DATA))
     assert (source.path, source.size) == ("<stream>", None)
     assert read_all(source) == DATA
@@ -286,4 +286,4 @@ def test_standard_input(monkeypatch):
     assert read_all(source) == DATA
 
 
-LOG = DATA  # any log does
+LOG = DATA  # any log will do

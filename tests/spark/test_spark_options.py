@@ -1,4 +1,4 @@
-"""Options of the source: text in, checked values out."""
+"""Options of the data source: from text to checked values."""
 
 from __future__ import annotations
 

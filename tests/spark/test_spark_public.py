@@ -1,4 +1,4 @@
-"""What ``binlog_core.spark`` gives to users, and functions without a test file of their own."""
+"""The public names of ``binlog_core.spark``, and functions that have no test file."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_docs_use_public_names_only() -> None:
     assert all(hasattr(binlog_core.spark, name) for name in binlog_core.spark.__all__)
 
 
-def test_rooms_do_not_import_each_other() -> None:
-    """Imports only go down: of two rooms at most one knows the other."""
+def test_folders_import_in_one_direction() -> None:
+    """Of two folders of the package at most one imports the other."""
     folder = Path(binlog_core.spark.__file__).parent
     edges: set[tuple[str, str]] = set()
     for path in folder.rglob("*.py"):

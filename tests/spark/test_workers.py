@@ -1,4 +1,4 @@
-"""Functions that workers call, without any: what goes through ``mapInArrow`` and comes back."""
+"""Functions that workers call, without Spark: what goes through ``mapInArrow`` and comes back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Frame:
 
 
 class Spark:
-    """A session whose partitions come in the other order, as tasks end when they end."""
+    """A session whose partitions come in reverse order, since tasks end in any order."""
 
     asked = 0
 
@@ -39,7 +39,7 @@ class Spark:
 
 
 class WithRdds:
-    """A session that has RDDs, and one of them: it keeps the order of its tasks."""
+    """A session that has RDDs, and an RDD: it keeps the order of its tasks."""
 
     def __init__(self, tasks: Sequence[Any] = ()) -> None:
         self.sparkContext, self.tasks, self.asked = self, tasks, 0

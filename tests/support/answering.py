@@ -1,4 +1,4 @@
-"""A stand-in for a server that is asked a few questions."""
+"""A stand-in for a server that answers a few statements."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from binlog_core.schema.table_definitions import TableSchema
 NUMBERS = {"tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "decimal"}
 
 
-def told_by_server(column: dict[str, Any]) -> dict[str, Any]:
+def column_by_server(column: dict[str, Any]) -> dict[str, Any]:
     """What information_schema.columns says, with the names of ColumnSchema."""
     text: str = column["column_type"]
     extra: str = column["extra"] or ""

@@ -9,7 +9,7 @@ from binlog_core.spark.lake.results import FileStatistics, WrittenSplit
 from binlog_core.splits import Split, SplitResult
 
 
-def file_of(name: str, table: str = "t", schema: Any = None, **told: Any) -> FileStatistics:
+def file_of(name: str, table: str = "t", schema: Any = None, **given: Any) -> FileStatistics:
     """A Parquet file of ``shop.TABLE`` with 3 rows."""
     known: dict[str, Any] = {
         "split": 0,
@@ -27,10 +27,10 @@ def file_of(name: str, table: str = "t", schema: Any = None, **told: Any) -> Fil
         "first_version": 4,
         "last_version": 90,
     }
-    return FileStatistics(name, **{**known, **told})
+    return FileStatistics(name, **{**known, **given})
 
 
-def written(split: Split, seam: SplitResult | None = None, **told: Any) -> WrittenSplit:
+def written(split: Split, seam: SplitResult | None = None, **given: Any) -> WrittenSplit:
     """A split of which 100 bytes were read and one file written."""
     known: dict[str, Any] = {
         "files": (file_of(f"{split.index}.parquet"),),
@@ -45,7 +45,7 @@ def written(split: Split, seam: SplitResult | None = None, **told: Any) -> Writt
         "cpu_seconds": 1.0,
         "read_seconds": 0.5,
     }
-    return WrittenSplit(split, seam or SplitResult(split, 4, None), **{**known, **told})
+    return WrittenSplit(split, seam or SplitResult(split, 4, None), **{**known, **given})
 
 
 def piece_of(directory: Path, file: str, rows: Any) -> str:

@@ -91,7 +91,7 @@ def read(paths: list[str], warm: str, limits: dict[str, int], options: dict[str,
         while not done.wait(EVERY):
             peak = max(peak, anonymous())
 
-    road = options.pop("road", "batches")
+    way = options.pop("way", "batches")
     looking = threading.Thread(target=look)
     looking.start()
     try:
@@ -99,7 +99,7 @@ def read(paths: list[str], warm: str, limits: dict[str, int], options: dict[str,
             how = "end"
             try:
                 with binlog_core.open(path, limits=binlog_core.Limits(**limits), **options) as log:
-                    for _ in getattr(log, road)():
+                    for _ in getattr(log, way)():
                         pass
                     how = "cut tail" if log.tail is not None else "end"
             except binlog_core.BinlogError as error:
@@ -482,7 +482,7 @@ INPUTS = [
         lambda: _payload(_inner_event(2, 0xFFFFFFFF), 4096 * MEBI),
         64,
         "event_bytes, from its header",
-        options={"road": "events"},
+        options={"way": "events"},
     ),
     Hostile(
         "a 400 MiB event in a zstd payload",
@@ -536,8 +536,8 @@ INPUTS = [
         "decompressed_bytes, held twice while joined",
         **_LIMITED,
     ),
-    Hostile("JSON of 10,000 levels", _deep_json, 32, "100 levels", options={"road": "rows"}),
-    Hostile("JSON of 2**60 shared values", _shared_json, 32, "its own length", options={"road": "rows"}),
+    Hostile("JSON of 10,000 levels", _deep_json, 32, "100 levels", options={"way": "rows"}),
+    Hostile("JSON of 2**60 shared values", _shared_json, 32, "its own length", options={"way": "rows"}),
     Hostile(
         "rows of a byte, records of 139 KB, 64 MiB allowed",
         _wide_and_absent,
@@ -575,7 +575,7 @@ INPUTS = [
         _gtid_set,
         64,
         "their claims are not trusted",
-        options={"road": "events", "on_error": "skip"},
+        options={"way": "events", "on_error": "skip"},
     ),
     Hostile(
         "every second event of 524,288 broken",

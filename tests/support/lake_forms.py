@@ -37,7 +37,7 @@ class DeltaForm:
         """How many files it has."""
         return len(self.table(path).file_uris())
 
-    def told(self, path: Path) -> dict[str, Any]:
+    def last_commit(self, path: Path) -> dict[str, Any]:
         """What the last commit says."""
         found: dict[str, Any] = self.table(path).history(1)[0]
         return found
@@ -90,7 +90,7 @@ class IcebergForm:
         """How many files it has."""
         return len(list(self.table(path).scan().plan_files()))
 
-    def told(self, path: Path) -> dict[str, Any]:
+    def last_commit(self, path: Path) -> dict[str, Any]:
         """What the last commit says."""
         found: dict[str, Any] = self.table(path).current_snapshot().summary.additional_properties
         return found

@@ -1,4 +1,4 @@
-"""A plain walk over the events of a log, for tests: simple, and independent of the reader's."""
+"""A plain walk over the events of a log, for tests: simple, and independent of the package's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fake servers: a test writes these bytes to whatever connects."""
+"""Fake servers: they send these bytes to every client that connects."""
 
 from __future__ import annotations
 

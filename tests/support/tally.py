@@ -12,7 +12,7 @@ def tried(caught: BaseException | None) -> None:
     TRIED["read to the end" if caught is None else type(caught).__name__] += 1
 
 
-def told() -> str:
+def summary() -> str:
     """One line."""
     outcomes = ", ".join(f"{name} {count:,}" for name, count in TRIED.most_common())
     return f"damaged inputs read: {TRIED.total():,} ({outcomes})"

@@ -20,15 +20,15 @@ def test_each_definition_comes_back(name: str) -> None:
             continue
         with binlog_core.open(golden.path, **golden.open_arguments) as log:
             for table in log.tables().values():
-                told = json.loads(json.dumps(describe(table)))
-                assert described_table(table.database, table.name, told).columns == table.columns
-                assert described_table(table.database, table.name, told).primary_key == table.primary_key
+                described = json.loads(json.dumps(describe(table)))
+                assert described_table(table.database, table.name, described).columns == table.columns
+                assert described_table(table.database, table.name, described).primary_key == table.primary_key
                 seen += 1
     assert seen
 
 
 @pytest.mark.parametrize(
-    "told",
+    "described",
     [
         {},
         {"key": None, "columns": [{"name": "a", "index": 0, "type_code": 3, "kind": "SOUP"}]},
@@ -37,6 +37,6 @@ def test_each_definition_comes_back(name: str) -> None:
         {"key": None, "columns": [{"name": "a", "index": 0, "kind": "INT", "soup": 1}]},
     ],
 )
-def test_anything_else_is_refused(told: dict[str, object]) -> None:
+def test_anything_else_is_refused(described: dict[str, object]) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
-        described_table("shop", "t", told)
+        described_table("shop", "t", described)

@@ -28,7 +28,7 @@ from binlog_core import BinlogWarning, SchemaError
         ({"server_id": 999}, "server_id=999"),
     ],
 )
-def test_names_that_nothing_has_are_told(arguments: dict[str, Any], words: str) -> None:
+def test_unknown_names_are_reported(arguments: dict[str, Any], words: str) -> None:
     with binlog_core.open(path_of(MIXED), **arguments) as log:
         with pytest.warns(BinlogWarning, match=re.escape(words)):
             list(log.rows())
@@ -50,7 +50,7 @@ def test_names_that_nothing_has_are_told(arguments: dict[str, Any], words: str) 
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_names_that_something_has_are_not_told(arguments: dict[str, Any]) -> None:
+def test_known_names_are_not_reported(arguments: dict[str, Any]) -> None:
     with binlog_core.open(path_of(MIXED), **arguments) as log:
         try:
             list(log.batches())
@@ -59,22 +59,22 @@ def test_names_that_something_has_are_not_told(arguments: dict[str, Any]) -> Non
         assert not log.report.unmatched_names
 
 
-def test_names_that_one_of_several_files_has_are_not_told(tmp_path: Path) -> None:
+def test_names_that_one_of_several_files_has_are_not_reported(tmp_path: Path) -> None:
     for number, name in enumerate("abc", 1):
         log = Log("8.4.0")
         log.begin()
         log.insert(Table("shop", name, [("id", "INT")]), [{"id": number}])
         log.commit()
         (tmp_path / f"bin.00000{number}").write_bytes(log.getvalue())
-    for table, told in (("shop.a", 0), ("shop.b", 0), ("shop.c", 0), ("shop.d", 1)):
+    for table, expected in (("shop.a", 0), ("shop.b", 0), ("shop.c", 0), ("shop.d", 1)):
         with warnings.catch_warnings(record=True) as caught, binlog_core.open(tmp_path, tables=table) as log:
             warnings.simplefilter("always")
             for one in log.each_file():
                 list(one.rows())
-        assert len(caught) == told, table
+        assert len(caught) == expected, table
 
 
-def test_columns_that_a_later_file_has_are_no_mistake(tmp_path: Path) -> None:
+def test_columns_that_only_a_later_file_has_are_accepted(tmp_path: Path) -> None:
     for number, name in enumerate("ab", 1):
         log = Log("8.4.0")
         log.begin()
@@ -91,7 +91,7 @@ def test_columns_that_a_later_file_has_are_no_mistake(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_definitions_that_are_not_needed_are_no_mistake() -> None:
+def test_definitions_that_are_not_needed_are_accepted() -> None:
     columns = "(id int, n bigint, s varchar(40), d decimal(10,2))"
     schema = dict.fromkeys(("shop.sensor_a", "shop.sensor_b"), f"create table t {columns}")
     with binlog_core.open(path_of(MIXED), schema=schema, tables="shop.sensor_a", columns=["id"]) as log:

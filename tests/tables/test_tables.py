@@ -25,7 +25,7 @@ def test_records_are_packed(columns: int, bitmap: int) -> None:
     assert record["row"].names == ("a", "t", "d")
 
 
-def test_columns_of_a_sign_that_is_not_told_are_read_as_signed() -> None:
+def test_columns_of_unknown_sign_are_read_as_signed() -> None:
     signs = (None, True, False)
     assert [column("a", Kind.INT, bytes_=8, signed=sign).dtype for sign in signs] == [
         np.dtype("<i8"),

@@ -1,4 +1,4 @@
-"""Several threads give what one gives, in its order, with its errors; and none is left behind."""
+"""Several threads give what one gives, in its order, with its errors; no thread is left over."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def made(count: int = 120) -> bytes:
 DATA = made()
 
 
-def told(target: Any, threads: int, **options: Any) -> tuple[Any, ...]:
+def report_of(target: Any, threads: int, **options: Any) -> tuple[Any, ...]:
     """Everything that a pass over a log reports."""
     changes: list[Any] = []
     error = None
@@ -91,7 +91,7 @@ def told(target: Any, threads: int, **options: Any) -> tuple[Any, ...]:
 
 
 def check(target: Any, threads: int = 3, **options: Any) -> tuple[Any, ...]:
-    one, several = told(target, 1, **options), told(target, threads, **options)
+    one, several = report_of(target, 1, **options), report_of(target, threads, **options)
     assert several == one
     return one
 
@@ -264,8 +264,8 @@ def test_several_files_of_any_kind(tmp_path: Path) -> None:
     assert len(changes) == 60 and error is not None
 
 
-def test_what_is_said_of_a_table_is_said_once() -> None:
-    """Though every thread meets it."""
+def test_a_warning_about_a_table_is_given_once() -> None:
+    """Although every thread meets its cause."""
     [golden] = golden_logs("mysql56/image_full")
     _, _, counts, *_ = check(golden.path)
     assert counts["unnamed_columns"] > 0
@@ -273,7 +273,7 @@ def test_what_is_said_of_a_table_is_said_once() -> None:
 
 @pytest.mark.parametrize("threads", [0, 1, 2, 7, 40])
 def test_numbers_of_threads(threads: int) -> None:
-    assert told(DATA, threads) == told(DATA, 1)
+    assert report_of(DATA, threads) == report_of(DATA, 1)
 
 
 @pytest.mark.parametrize(("threads", "error"), [(-1, ValueError), ("2", TypeError), (True, TypeError)])
@@ -302,7 +302,7 @@ def test_a_pass_that_is_dropped_leaves_no_thread() -> None:
         assert not threaded_pass._running
 
 
-def test_numbers_of_threads_come_again() -> None:
+def test_numbers_of_threads_are_reused() -> None:
     """A thread that has ended must not be taken for one that has its number now."""
     helper = threaded_pass._Helper(lambda: None)
     helper.start()
@@ -386,7 +386,7 @@ def test_who_takes_nothing_fills_no_memory() -> None:
 
 
 def test_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the threads are busy and there is nothing to return."""
+    """While the threads are busy and have nothing to return."""
     busy = threading.Event()
     read = ThreadedPass._read
 
@@ -454,7 +454,7 @@ def test_the_interpreter_ends_with_a_pass_that_was_not_read(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("columns", [None, ["id"]])
 def test_arrow_is_made_by_the_threads(columns: list[str] | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all tables alike, and of those whose definition changes in the middle."""
+    """For all tables, also those whose definition changes in the middle."""
     pytest.importorskip("pyarrow")
     makers = set()
     hold = ArrowBatch.hold
@@ -496,7 +496,7 @@ def test_an_error_of_arrow_comes_at_its_place() -> None:
         log.begin()
         log.insert(table, [{"id": number, "note": b"\xff" if number == 30 else "a"}])
         log.commit(number + 1)
-    told = []
+    errors = []
     for threads in (1, 3):
         with binlog_core.open(log.getvalue(), threads=threads) as opened:
             stream = opened.batches().stream()
@@ -505,8 +505,8 @@ def test_an_error_of_arrow_comes_at_its_place() -> None:
             with pytest.raises(BinlogError) as caught:
                 for part in found:
                     rows += part.to_pyarrow().num_rows
-            told.append((threads == 1 or rows >= 25, caught.value.offset, caught.value.column))
-    assert told[0] == told[1]
+            errors.append((threads == 1 or rows >= 25, caught.value.offset, caught.value.column))
+    assert errors[0] == errors[1]
 
 
 def test_who_takes_the_groups_is_one_of_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -573,7 +573,7 @@ def test_all_processors_by_default(door: str, monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_a_log_of_many_tables_is_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its groups would be shorter, and each of their batches has its price."""
+    """Its groups would be shorter, and each of their batches has a fixed cost."""
     log = Log("8.0.36")
     for number in range(1000):
         log.gtid(UUID, number + 1)

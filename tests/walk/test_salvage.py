@@ -90,7 +90,7 @@ def patched(data: bytes, at: int, new: bytes) -> bytes:
     [0, 5, 18, 100, 5000, 0x7FFFFFFF, 0xFFFFFFFF],
 )
 def test_an_impossible_length(server: str, length: int, mapped: bool) -> None:
-    """Whatever event_length says, only its own transaction is affected."""
+    """Whatever value event_length has, only its own transaction is affected."""
     log = made(server)
     for at in (log.begins[7], log.maps[7], log.rows[7], log.commits[7]):
         data = patched(log.data, at + 9, struct.pack("<I", length))
@@ -108,7 +108,7 @@ def test_an_impossible_length(server: str, length: int, mapped: bool) -> None:
 @by_server
 @pytest.mark.parametrize("verify", [True, False])
 def test_a_length_that_skips_good_events(server: str, verify: bool, mapped: bool) -> None:
-    """It leads right into a later event: those between are found all the same."""
+    """It leads exactly to a later event; those between are found all the same."""
     log = made(server)
     for target in (log.begins[9] + 5, log.rows[11] + 30):
         at = log.rows[7]
@@ -167,7 +167,7 @@ def test_bytes_that_are_too_many(server: str) -> None:
 
 
 def without_events(golden: Golden, kind: str) -> bytes:
-    """A copy that lacks a type of events, whose headers are what they were."""
+    """A copy without the events of one type; the headers of the others are unchanged."""
     data, out, at = golden.data, bytearray(), 0
     for event in golden.events:
         if event["type"] == kind:
@@ -187,7 +187,7 @@ ANNOTATED = [
 @MAPPED
 @pytest.mark.parametrize("golden", ANNOTATED, ids=str)
 def test_a_log_that_lacks_events_is_whole(golden: Golden, mapped: bool) -> None:
-    """As it was fetched without annotations: nothing of it is damaged, though positions disagree."""
+    """For example one fetched without annotations: it is not damaged, although positions disagree."""
     data = without_events(golden, "Annotate_rows")
     assert len(data) < len(golden.data)
     want = [value(change)[:-1] for change in known(golden).changes]
@@ -287,7 +287,7 @@ def test_neighbours_are_one_range() -> None:
     log = made("mysql")
     data = bytearray(log.data)
     for at in (log.maps[4], log.rows[4]):
-        data[at + 30] ^= 0xFF  # its checksum does not hold
+        data[at + 30] ^= 0xFF  # its checksum is wrong
     with opened(bytes(data)) as damaged:
         assert ids(damaged) == [i for i in range(COUNT) if i != 4]
         assert damaged.report.lost_ranges == [(damaged.files[0].path, log.maps[4], log.commits[4])]
@@ -361,21 +361,21 @@ def test_headers_and_events(server: str) -> None:
 
 
 @by_server
-def test_raise_tells_where(server: str) -> None:
+def test_raise_names_the_place(server: str) -> None:
     """Without on_error="skip" damage is never taken for the end of the log."""
     log = made(server)
     for length in (3, 0x0FFFFFFF):
         data = patched(log.data, log.rows[7] + 9, struct.pack("<I", length))
-        for road in (ids, binlog_core.Log.headers, lambda log: list(log.events())):
+        for way in (ids, binlog_core.Log.headers, lambda log: list(log.events())):
             for mapped in (True, False):
                 with opened(data, mapped, on_error="raise", verify_checksum=False) as damaged:
                     with pytest.raises(DecodeError) as caught:
-                        road(damaged)
+                        way(damaged)
                     assert caught.value.offset == log.rows[7]
 
 
-def test_a_relay_log_goes_on() -> None:
-    """Its positions are another log's."""
+def test_a_relay_log_is_read_on() -> None:
+    """Its positions are those of another log."""
     source = made("mysql")
     log = Log("8.0.36")
     log.rotate("binlog.000007")
@@ -390,7 +390,7 @@ def test_a_relay_log_goes_on() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 3])
-def test_old_logs_go_on(version: int) -> None:
+def test_old_logs_are_read_on_after_damage(version: int) -> None:
     log = Log("4.1.22" if version == 3 else "3.23.58", binlog_version=version)
     places = [log.query(f"INSERT INTO t VALUES ({i})", "shop") for i in range(40)]
     data = patched(log.getvalue(), places[9] + 9, b"\xff\xff\xff\xff")
@@ -559,7 +559,7 @@ def counted() -> Iterator[Counter[str]]:
 
 
 def test_damage_everywhere_takes_linear_time() -> None:
-    """Every second event is broken: each is looked behind once, not to the end of the log."""
+    """Every second event is broken; each search ends at the next event, not at the end of the log."""
 
     def taken(repeats: int) -> int:
         log = Log("8.0.36")
@@ -579,12 +579,12 @@ def test_damage_everywhere_takes_linear_time() -> None:
             assert ids(damaged) == list(range(1, repeats, 2))
         return work["calls"] + work["bytes"]
 
-    taken(50)  # what is made once is made
+    taken(50)  # things that are made once exist now
     assert taken(1600) < 10 * taken(200)  # 8 times the data; were it quadratic, 64 times the work
 
 
 def test_damage_in_a_log_that_lacks_events_takes_linear_time() -> None:
-    """What is behind is not looked through again at each damage, nor at each descriptor."""
+    """Earlier bytes are not searched again at each damage, nor at each descriptor."""
 
     def taken(repeats: int) -> int:
         log = Log("8.0.36")
@@ -616,7 +616,7 @@ def test_damage_in_a_log_that_lacks_events_takes_linear_time() -> None:
 
 
 def test_crc_of_the_made_logs() -> None:
-    """The damage is what breaks them: untouched they are whole."""
+    """Without damage they are whole: only the damage breaks them."""
     for server in SERVERS:
         log = made(server)
         with opened(log.data) as whole:
@@ -629,7 +629,7 @@ def test_crc_of_the_made_logs() -> None:
             assert zlib.crc32(log.data[at : at + length - 4]) == stored
 
 
-def test_a_flipped_type_is_no_descriptor() -> None:
+def test_an_event_with_a_flipped_type_is_not_taken_for_a_descriptor() -> None:
     """START_V3 has no checksum: a GTID event must not become one, and with it the log one of 4.0."""
     log = made("mysql")
     data = patched(log.data, log.begins[7] + 4, b"\1")
@@ -648,7 +648,7 @@ def test_a_flipped_type_is_no_descriptor() -> None:
 
 
 def test_a_packed_transaction_behind_rows_without_a_table_map() -> None:
-    """It is read: that rows before it could not be decoded says nothing of it."""
+    """It is read: rows before it that could not be decoded do not matter for it."""
     log = Log("8.0.36")
     log.gtid(UUID, 1)
     log.begin("shop")
@@ -669,7 +669,7 @@ def test_a_packed_transaction_behind_rows_without_a_table_map() -> None:
 
 
 def test_damage_at_the_head_makes_no_relay_log() -> None:
-    """Bytes of another place of the log, checksums and all, are not taken for it."""
+    """Bytes from elsewhere in the log, with valid checksums, are not taken for its head."""
     log = made("mysql")
     span = log.begins[9] - log.begins[1]
     data = patched(log.data, log.begins[1], log.data[log.begins[11] : log.begins[11] + span])

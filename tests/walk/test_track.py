@@ -44,7 +44,7 @@ def test_reading_is_mapping_whatever_the_pieces(
 ) -> None:
     use_small_blocks(monkeypatch, length)
     path = tmp_path / "bin.000001"
-    # Events that lie over the end of a piece, and those that are longer than some.
+    # Events that cross the end of a piece, and events that are longer than some pieces.
     path.write_bytes(log_of([10, 2900, 40, 700, 0, 2999, 2999, 5] * 4))
     assert changes(path, mmap=False) == changes(path, mmap=True)
     for golden in golden_logs("mysql97/dml_mixed"):

@@ -1,4 +1,4 @@
-"""Arrow columns of the golden logs, held against what the servers said, without the way through rows()."""
+"""Arrow columns of the golden logs, compared with the servers' truth, without rows()."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def written(tmp_path: Path, log: Log) -> Path:
 
 
 def ids(path: Path) -> tuple[list[int], binlog_core.Report]:
-    """What on_error="skip" leaves, and what it reports."""
+    """The rows that on_error="skip" leaves, and the report."""
     with binlog_core.open(path, on_error="skip") as log, pytest.warns(binlog_core.BinlogWarning):
         return [change.after["id"] for change in log.rows() if change.after], log.report
 
@@ -101,7 +101,7 @@ def test_broken_payload(tmp_path: Path, change: Any, says: str, read: Reader) ->
 def test_broken_payload_is_passed_over(tmp_path: Path, change: Any, says: str) -> None:
     path, offset = with_payload(tmp_path, change)
     with binlog_core.open(path, on_error="skip") as log, pytest.warns(binlog_core.BinlogWarning, match=says):
-        # What was inflated before the frame turned out broken is there, once: nothing good is lost.
+        # The part inflated before the break is there, once: no good event is lost.
         found = [change.after["id"] for change in log.rows() if change.after]
         assert [number for number in found if number != 2] == [1, 3]
         assert [(place.path, place.offset) for place in log.report.skipped] == [(str(path), offset)]
@@ -222,7 +222,7 @@ def test_types_without_a_post_header_need_not_be_listed() -> None:
 @pytest.mark.parametrize(
     "text", ["no-gtid", "3e11fa47-71ca-11e1-9e33-c80aa9429562", "0-1-x", "0-1-2-3", ":1"]
 )
-def test_text_that_is_no_gtid(tmp_path: Path, option: str, text: str) -> None:
+def test_text_that_is_not_a_gtid(tmp_path: Path, option: str, text: str) -> None:
     log = Log("8.0.36")
     insert(log, 1)
     arguments: dict[str, Any] = {option: text}
@@ -277,7 +277,7 @@ def test_wrong_key(log: Golden, on_error: Any) -> None:
 
 
 def test_names_that_no_server_writes(tmp_path: Path) -> None:
-    """Our own name for a column without one is not that of another column."""
+    """The name that we give to a column without one differs from those of all other columns."""
     table = Table("shop", "odd", [("c1", "INT"), ("", "INT"), ("c1", "INT")])
     log = Log("8.0.36")
     log.begin()

@@ -70,11 +70,11 @@ def test_closed_twice_and_used_after(path: Path, mmap: bool) -> None:
 
 
 @pytest.mark.parametrize("mmap", [True, False])
-@pytest.mark.parametrize("road", ["rows", "groups", "events"])
-def test_an_iterator_after_close_ends_or_says_so(path: Path, mmap: bool, road: str) -> None:
+@pytest.mark.parametrize("way", ["rows", "groups", "events"])
+def test_an_iterator_after_close_ends_or_raises(path: Path, mmap: bool, way: str) -> None:
     """Close during a pass: returned batches stay valid, and later ones are right or an error."""
     log = binlog_core.open(path, mmap=mmap, limits=binlog_core.Limits(group_rows=10))
-    passing = iter(getattr(log, road)())
+    passing = iter(getattr(log, way)())
     first = next(passing)
     log.close()
     with pytest.raises(BinlogError, match="closed"):
@@ -142,7 +142,7 @@ def _in_child(path: str, log: binlog_core.Log | None, out: Any) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_forked_while_open(path: Path) -> None:
-    """A mapping is the child's too. A file read piece by piece shares its place: that is not for both."""
+    """A child has the mapping too. A file read piece by piece shares its offset: both cannot use it."""
     with binlog_core.open(path, mmap=True) as log:
         passing = log.rows()
         next(passing)
@@ -261,7 +261,7 @@ def test_golden_logs_read_the_same_in_threads() -> None:
 
 @pytest.fixture
 def held_pools() -> Iterator[None]:
-    """As if another thread were just then in both pools."""
+    """Both pools, as if another thread held their locks."""
     for module in (_rows, _columns):
         module.hold_pool(True)
     try:
@@ -271,7 +271,7 @@ def held_pools() -> Iterator[None]:
             module.hold_pool(False)
 
 
-def test_nobody_waits_for_the_pool(path: Path, held_pools: None) -> None:
+def test_no_reader_waits_for_the_pool(path: Path, held_pools: None) -> None:
     with binlog_core.open(path) as log:
         assert ids(log) == list(range(6000))
         assert sum(batch.to_arrow().num_rows for batch in log.batches()) == 6000
@@ -280,7 +280,7 @@ def test_nobody_waits_for_the_pool(path: Path, held_pools: None) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_forked_while_another_thread_is_in_the_pool(path: Path, held_pools: None) -> None:
-    """Nobody lets go of the lock in the child, since it does not have that thread."""
+    """In the child nothing would release the lock: it does not have that thread."""
     child = os.fork()
     if child == 0:
         code = 1

@@ -1,4 +1,4 @@
-"""Logs cut and flipped: what comes out is a prefix of the truth, or an error of our own, whatever the bytes.
+"""Logs cut and flipped: whatever the bytes, reading gives a prefix of the truth or one of our errors.
 
 Inputs are numpy copies of exactly their size, so that a sanitizer sees any read beyond the end.
 """
@@ -66,7 +66,7 @@ def check_cut(golden: Golden, size: int) -> None:
         tried(None)
     except binlog_core.BinlogError as error:
         tried(error)
-        # Nothing is there that could be a log, or the header that names the key is not whole.
+        # Too short for a log, or for the header that names the key.
         assert size < (ENCRYPTED_HEADER + 4 if data[:4] == b"\xfdbin" else 4), f"cut at {size}"
     assert got == [values(change) for change in whole_changes(golden, size)], f"cut at {size}"
 
@@ -88,7 +88,7 @@ def test_cut_near_event_borders_and_at_random(golden: Golden) -> None:
 
 @pytest.mark.parametrize("golden", [g for g in FLIPPED if "checksum_none" not in g.name], ids=str)
 def test_flipped_bytes_under_a_checksum(golden: Golden) -> None:
-    """With checksums there is no wrong value: right rows, then perhaps one of our own errors."""
+    """With checksums no value is wrong: right rows come, then perhaps one of our errors."""
     rng = random.Random(golden.name)
     want = [values(change) for change in reference(golden).changes]
     for _ in range(FLIPS):
@@ -110,7 +110,7 @@ def test_flipped_bytes_under_a_checksum(golden: Golden) -> None:
 
 @pytest.mark.parametrize("golden", FLIPPED, ids=str)
 def test_flipped_bytes_without_a_checksum(golden: Golden) -> None:
-    """Wrong bytes may be other values here; what must not be is another error, a crash, or no end."""
+    """Here wrong bytes may become other values, but never an error of others, a crash or an endless loop."""
     rng = random.Random(golden.name + " unchecked")
     for _ in range(FLIPS):
         data = bytearray(golden.data)
@@ -123,20 +123,20 @@ def test_flipped_bytes_without_a_checksum(golden: Golden) -> None:
 
 
 def drain(data: bytes, golden: Golden) -> None:
-    """Everything that can be asked of a log."""
-    roads = (
+    """Read a log in every way."""
+    ways = (
         lambda log: list(log.headers()),
         lambda log: list(log.events()),
         lambda log: list(log.rows()),
         lambda log: [batch.to_arrow() for batch in log.batches()],
     )
-    for road in roads:
+    for way in ways:
         for options in ({}, {"on_error": "skip"}):
             try:
                 with binlog_core.open(
                     exact(data), verify_checksum=False, **golden.open_arguments, **options
                 ) as log:
-                    road(log)
+                    way(log)
                 tried(None)
             except binlog_core.BinlogError as error:
                 tried(error)
@@ -162,5 +162,5 @@ def test_not_a_log(data: bytes) -> None:
 
 
 def test_just_the_magic() -> None:
-    """A log that was only just opened."""
+    """A log of which the server has written only the magic."""
     assert list(binlog_core.open(exact(b"\xfebin")).rows()) == []

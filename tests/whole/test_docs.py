@@ -176,7 +176,7 @@ def test_python_blocks_of_spark(page: Path, folder: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_blocks_that_do_not_run(page: Path) -> None:
-    """They are Python at least, and what they import of ours is there."""
+    """They are valid Python, and the names that they import from the package exist."""
     for block in blocks_of(page.read_text("utf-8")):
         if block.language != "python" or block.not_run is None:
             continue
@@ -246,7 +246,7 @@ def test_the_debugging_example_stops_at_the_line_that_it_shows() -> None:
 
 
 def test_first_steps_are_run_whole() -> None:
-    """What `.ci/first-steps` takes out of a page is every block of it."""
+    """`.ci/first-steps` takes every block out of a page."""
     script = runpy.run_path(str(ROOT / ".ci" / "first-steps"))
     for page in script["PAGES"]:
         text = script["script_of"](page)
@@ -273,7 +273,7 @@ def test_an_unbuilt_source_folder_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_the_api_pages_have_what_is_public() -> None:
-    """All that the package exports, and nothing of a private room."""
+    """All that the package exports, and nothing from a private folder."""
     pages = "\n".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
     documented = re.findall(r"^::: (\S+)$", pages, re.MULTILINE)
     assert len(documented) == len(set(documented))

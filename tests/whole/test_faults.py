@@ -1,4 +1,4 @@
-"""Some of what soak/faults.py walks: calls that change files fail once, and the command runs again."""
+"""A sample of what soak/faults.py tries: calls that change files fail once, and the command runs again."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_start_and_stop_behind_4_gib(sparse: Sparse) -> None:
 
 @pytest.mark.parametrize("mapped", [True, False], ids=["mapped", "read"])
 def test_splits(sparse: Sparse, mapped: bool) -> None:
-    """Their borders lie close before the transactions: to look through a hole takes seconds."""
+    """They begin close before the transactions: searching a hole takes seconds."""
     places = sparse.begins[1:] if mapped else sparse.begins[3:]
     borders = [0, *(at + shift for at in places for shift in (-1000, 1)), sparse.size]
     splits = [Split(str(sparse.path), a, b) for a, b in pairwise(borders)]

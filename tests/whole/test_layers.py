@@ -13,7 +13,7 @@ PACKAGE = Path(binlog_core.__file__).parent
 
 
 def imported(node: ast.AST, folder: tuple[str, ...]) -> Iterator[str]:
-    """Rooms of the package that are imported, also inside functions; not those that only types name."""
+    """Parts of the package that a module imports, also inside functions; not those for types only."""
     for child in ast.iter_child_nodes(node):
         if (
             isinstance(child, ast.If)
@@ -42,7 +42,7 @@ def rooms() -> dict[str, set[str]]:
 
 
 def test_imports_only_go_down() -> None:
-    """There is an order in which each module is above all that it imports; a cycle would be named."""
+    """There is an order in which each part is above all that it imports; an error names a cycle."""
     order = list(TopologicalSorter(rooms()).static_order())
     assert order.index("_walk") < order.index("batch") < order.index("_decode") < order.index("log")
 

@@ -1,4 +1,4 @@
-"""Where tests lie: in folders like the package's, named like the module, or in the file named here."""
+"""Where tests are: in folders like the package's, in files named like the modules, or as listed here."""
 
 from __future__ import annotations
 

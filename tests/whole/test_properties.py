@@ -284,14 +284,14 @@ def strict(value: Any) -> Any:
 
 
 def seen(image: dict[str, Any] | None, case: Case) -> list[tuple[str, Any]] | None:
-    """What must come out of an image, in the table's order."""
+    """What reading an image must give, in the table's order."""
     if image is None:
         return None
     return [(name, strict(t.out(image[name]))) for name, t in case.types.items() if name in image]
 
 
 def parsed(image: dict[str, Any] | None, case: Case) -> list[tuple[str, Any]] | None:
-    """An image that came out, with JSON text read as JSON."""
+    """An image as read, with JSON text parsed."""
     if image is None:
         return None
     return [
@@ -314,7 +314,7 @@ def exact(data: bytes) -> Any:
 
 @common
 @given(cases())
-def test_what_went_in_comes_out(case: Case) -> None:
+def test_the_written_values_are_read_back(case: Case) -> None:
     """By the reference, as rows, and as arrays; the headers too."""
     want = read_log(case.data)
     check(want.changes, case)
@@ -329,8 +329,8 @@ def test_what_went_in_comes_out(case: Case) -> None:
 
 @common
 @given(st.sampled_from((None, "MINIMAL")).flatmap(lambda metadata: cases(metadata=metadata)))
-def test_decoders_agree_where_the_log_tells_less(case: Case) -> None:
-    """Names, signs, character sets and members are missing: both must make the same of it."""
+def test_decoders_agree_where_the_log_lacks_metadata(case: Case) -> None:
+    """Without names, signs, character sets and members both must give the same."""
     want = [(c.op, c.before, c.after, c.position, c.timestamp) for c in read_log(case.data).changes]
     with binlog_core.open(exact(case.data)) as log:
         assert [(c.op, c.before, c.after, c.position, c.timestamp) for c in log.rows()] == want

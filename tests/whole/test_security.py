@@ -157,7 +157,7 @@ def test_time_for_names_grows_no_faster_than_they_do(kind: str) -> None:
     assert_linear(run, lambda n: name * n, 4000)
 
 
-def test_names_are_no_directories() -> None:
+def test_names_do_not_act_as_directories() -> None:
     pytest.importorskip("pyspark")
     from binlog_core.spark.lake.destination import directory_name
 
@@ -278,7 +278,7 @@ WORST = (
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer takes memory of its own")
 @pytest.mark.parametrize("kind", WORST)
 def test_memory_stays_within_its_bound(kind: str, tmp_path: Path) -> None:
-    """The worst of what benchmarks/hostile.py measures in whole."""
+    """The worst inputs of those that benchmarks/hostile.py measures."""
     if "zst" in kind:
         pytest.importorskip("zstandard")
     (hostile,) = (one for one in INPUTS if one.kind == kind)
@@ -359,7 +359,7 @@ with binlog_core.open(path, mmap=mapped, limits=binlog_core.Limits(group_rows=10
 @pytest.mark.skipif(sys.platform == "win32", reason="a mapped file cannot be shortened")
 @pytest.mark.parametrize("way", ["mapped", "read"])
 def test_a_file_that_shrinks_while_it_is_read(way: str, tmp_path: Path) -> None:
-    """By reading it ends in an error or a cut tail; of a mapping the system may end the process."""
+    """Read piece by piece it ends in an error or a cut tail; mapped, the system may end the process."""
     log = Log(checksum=False)
     for i in range(20_000):
         log.begin()

@@ -1,4 +1,4 @@
-"""Nothing is silent: each kind of report is met with a small log, counted, and raised in strict mode.
+"""Nothing is silent: a small log for each kind of report, which is counted, and raised in strict mode.
 
 The expected kind and place follow from how the log was written, see ``support.writer``.
 """
@@ -255,7 +255,7 @@ def test_every_kind_has_its_log() -> None:
         "reconnects",
         "hidden_definitions",
         "unproved_definitions",
-        "unknown_sources",  # these four of servers: see tests/server
+        "unknown_sources",  # these four come from servers: see tests/server
         "unusable_indexes",  # strict passes use no index: see tests/index/test_files.py
     }
 
@@ -302,7 +302,7 @@ def test_a_cut_tail_raises_in_strict_mode(stream: bool) -> None:
         list(log.rows())
 
 
-def test_an_event_marked_as_ignorable_is_none_that_nobody_knows() -> None:
+def test_an_event_marked_as_ignorable_is_not_an_unknown_one() -> None:
     with binlog_core.open(with_event(150, b"for others", flags=0x80), strict=True) as log:
         assert len(list(log.rows())) == 1
 
@@ -325,7 +325,7 @@ def test_two_columns_of_one_name_stay_two_columns() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_rows_that_cannot_be_decoded_come_as_they_are(stream: bool) -> None:
+def test_rows_that_cannot_be_decoded_come_as_bytes(stream: bool) -> None:
     """A record is an event, its value the bytes of all its rows."""
     log = Log()
     log.begin()

@@ -36,7 +36,7 @@ def compiled(golden: Golden) -> tuple[list[Any], list[tuple[int, int, int, int]]
 
 
 def plain(golden: Golden) -> tuple[list[Any], list[tuple[int, int, int, int]]]:
-    """The same as the reference decoder in plain Python has it."""
+    """The same from the reference decoder in plain Python."""
     keys = Path(golden.keys).read_bytes() if golden.keys else None
     log = read_log(golden.data, keys, golden.old_digits)
     headers = [(h.position, h.server_id, h.next_position, h.event_length) for h in log.headers]
@@ -62,7 +62,7 @@ def test_arrays(golden: Golden) -> None:
 
 @pytest.mark.parametrize("golden", WITHOUT_FULL_METADATA, ids=str)
 def test_rows_with_a_schema(golden: Golden) -> None:
-    """With the CREATE TABLE statements everything is asked for: names, signs, text, members, padding."""
+    """With the CREATE TABLE statements everything is compared: names, signs, text, members, padding."""
     with binlog_core.open(golden.path, schema=golden.schema, **golden.open_arguments) as log:
         assert differences(log.rows(), golden, KNOWN_SCHEMA) == []
 
@@ -94,7 +94,7 @@ class ArrowChange:
 
 
 def arrow_changes(batch: Any, rows: list[dict[str, Any]]) -> Iterator[ArrowChange]:
-    """Changes from the values of an Arrow table; which record is which comes from the array."""
+    """Changes from the values of an Arrow table; the array says which record is which."""
     image = batch.array["image"]
     absent = np.unpackbits(image["absent_bitmap"], axis=1, bitorder="little").astype(bool)
 

@@ -142,6 +142,6 @@ def test_right_use_passes(told: Told) -> None:
     assert [error for error in told if error[0] == "right.py"] == []
 
 
-def test_wrong_use_is_told(told: Told) -> None:
+def test_wrong_use_is_reported(told: Told) -> None:
     lines = {number for name, number, _ in told if name == "wrong.py"}
     assert lines == {i for i, line in enumerate(WRONG.splitlines(), 1) if i > 4 and line}

@@ -1,4 +1,4 @@
-"""What an ALTER TABLE does to the rows that are there."""
+"""What an ALTER TABLE does to the existing rows."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_values_that_a_new_type_leaves_alone(
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "message"),
     [
         ("ALTER IGNORE TABLE t ADD UNIQUE (a)", "IGNORE deletes rows"),
         ("ALTER TABLE t ADD c INT AUTO_INCREMENT", "values of its own"),
@@ -102,6 +102,6 @@ def test_values_that_a_new_type_leaves_alone(
         ("ALTER TABLE t FROBNICATE", "not understood"),
     ],
 )
-def test_what_cannot_be_told(sql: str, told: str) -> None:
-    with pytest.raises(SchemaError, match=told):
+def test_alterations_whose_result_is_unknown(sql: str, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
         read_alteration(sql, KNOWN)

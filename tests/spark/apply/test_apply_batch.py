@@ -1,4 +1,4 @@
-"""apply_changes: a Delta table follows its source, held against a model and against written logs."""
+"""apply_changes: a Delta table follows its source, compared with a model and with written logs."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Source:
         return self.random.choice("xyz") * self.random.randrange(5)
 
     def log(self, number: int, count: int) -> Log:
-        """A log of a row that no other has, and of so many steps of work."""
+        """A log of one row that no other log has, and of so many steps of work."""
         log = Log("8.0.36")
         log.begin()
         row = {"id": 1000 + number, "a": "first", "b": number}
@@ -176,7 +176,7 @@ ROW = {"id": 1, "a": "x", "b": 5}
         ("ALTER TABLE t CHANGE COLUMN b c BIGINT NULL", {"id": 1, "a": "x", "b": None, "c": 5}),
         ("ALTER TABLE t MODIFY b INT, MODIFY a CHAR(3) NOT NULL", ROW),
         ("ALTER TABLE t MODIFY a ENUM('x','y')", ROW),
-        ("ALTER TABLE t MODIFY b VARCHAR(20)", ROW),  # text when rows come that have it
+        ("ALTER TABLE t MODIFY b VARCHAR(20)", ROW),  # it becomes text with the rows that have it
         ("ALTER TABLE t MODIFY b DECIMAL(30,0)", {**ROW, "b": Decimal(5)}),
         ("ALTER TABLE t ALTER a SET DEFAULT 'z', ENGINE=InnoDB, COMMENT 'x', ALGORITHM=COPY", ROW),
         ("ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 4", ROW),
@@ -235,7 +235,7 @@ def test_names_are_exchanged_and_checks_see_where_a_value_came_from(tmp_path: Pa
 def test_a_drop_stops_where_there_are_rows_to_lose(tmp_path: Path, form: Form) -> None:
     target = tmp_path / "target"
     log = Log("8.0.36")
-    log.query("DROP TABLE IF EXISTS t", "shop")  # nothing is lost: dumps begin like this
+    log.query("DROP TABLE IF EXISTS t", "shop")  # loses nothing: dumps begin like this
     log.query("CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20), b BIGINT)", "shop")
     log.begin()
     log.insert(T, [ROW])
@@ -427,7 +427,7 @@ LOGGED = sorted((DATA / "apply").iterdir())
 
 
 def follow(logs: list[Path], splits: str) -> Any:
-    """What a stream hands over of the last log, its schema being that of all of them."""
+    """The batch that a stream gives of the last log, in the schema of all logs."""
     everything = [str(path) for path in logs]
     given = {"table": "w.t", "ddl": "rows", "absent": "true", "mergeSchema": "true", "splitSize": splits}
     parsed = SourceOptions.parse(given)
@@ -462,7 +462,7 @@ def test_the_target_is_what_the_server_had_after_each_log(tmp_path: Path, folder
 
 
 def values_of(defaults: dict[str, Any], batch: Any) -> dict[str, Any]:
-    """Values that JSON has changed in the types of a batch."""
+    """Values read from JSON, in the types of a batch."""
     found = dict(defaults)
     for name in set(found) & set(batch.column_names):
         kind, value = batch.schema.field(name).type, found[name]
@@ -535,7 +535,7 @@ def test_rows_of_one_key_are_not_made_python_objects(tmp_path: Path) -> None:
 
 
 class Pieces(Here):
-    """Jobs that are dealt out to workers, with nothing but pickles between them."""
+    """Jobs run as by workers: functions, arguments and results are pickled."""
 
     def stage(self, function: Any, *, together: bool = False) -> list[Any]:
         order = [("_commit_version", "ascending"), ("_change_ordinal", "ascending")]
@@ -578,7 +578,7 @@ def test_many_workers_fold_what_one_does(
     assert not [path for path in target.iterdir() if path.name.startswith("_binlog")]
 
 
-def test_events_that_are_no_images(tmp_path: Path) -> None:
+def test_events_that_are_not_row_images(tmp_path: Path) -> None:
     columns = {"id": pa.array([1, 1], pa.int32()), "_commit_version": [1, 2], "_change_ordinal": [0, 0]}
     told: Any = {"key_columns": ["id"], "without_statements": True}
     unreadable = pa.table({**columns, "_change_type": ["insert", None]})
@@ -638,7 +638,7 @@ def test_a_commit_that_says_nothing_may_have_been_made(
     error: type[BaseException],
     made: bool,
 ) -> None:
-    """Its files stay; those of one that was not made go. Either way the batch is applied once."""
+    """Its files stay; those of a commit that was not made go. Either way the batch is applied once."""
     log = two_inserts()
     batch = batch_of(log, tmp_path / "log")
     target = tmp_path / "table"

@@ -1,4 +1,4 @@
-"""A Parquet file of a table: rows in the shape of a schema, and the bounds that may be recorded."""
+"""A Parquet file of a table: rows in a schema's types, and the bounds that may be recorded."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_texts_are_encoded_as_readers_of_the_format_know(
     assert file.read() == rows
 
 
-def test_no_rows_are_no_file(tmp_path: Path) -> None:
+def test_without_rows_no_file_is_written(tmp_path: Path) -> None:
     schema = pa.schema({"id": pa.int64()})
     writer = FileWriter(Folder(str(tmp_path)), schema)
     writer.write(schema.empty_table())
@@ -128,7 +128,7 @@ class FullDisk:
 
 
 @pytest.mark.parametrize("room", [0, 10, 400])
-def test_a_full_disk_is_told_as_it_is_and_nothing_is_left(tmp_path: Path, room: int) -> None:
+def test_a_full_disk_is_reported_as_such_and_nothing_is_left(tmp_path: Path, room: int) -> None:
     schema = pa.schema({"id": pa.int64()})
     writer = FileWriter(Folder(str(tmp_path)), schema)
     real = writer._filesystem

@@ -1,4 +1,4 @@
-"""What the statements among changes do, in all, to the rows before them."""
+"""What the statements among changes do in total to the rows before them."""
 
 from __future__ import annotations
 

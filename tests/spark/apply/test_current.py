@@ -1,4 +1,4 @@
-"""The current state of tables, out of an export."""
+"""The current state of tables, from an export."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def test_current_tables_hold_against_the_server(spark: SparkSession, tmp_path: P
     assert told
 
 
-def test_a_statement_is_of_the_table_that_is_spelt_so() -> None:
-    """If any table has capitals: the server then distinguishes names by case."""
+def test_a_statement_is_about_the_table_of_its_spelling() -> None:
+    """Where any table has capitals: such a server distinguishes names by case."""
     told: list[dict[str, Any]] = [
         {"database": None, "tables": ["d.T"]},
         {"database": None, "tables": ["d.t", "d.u"]},

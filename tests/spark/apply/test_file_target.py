@@ -1,4 +1,4 @@
-"""Changes into tables that are sets of files: what is refused before, and what a lost answer leaves."""
+"""Changes into tables that are sets of files: what is refused, and what a lost answer leaves."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def test_a_partitioned_table_is_left_to_spark(tmp_path: Path) -> None:
         form.target(tmp_path / "t")
 
 
-def test_files_stay_where_nobody_knows_of_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_stay_where_the_outcome_of_the_commit_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from pyiceberg.exceptions import CommitStateUnknownException
     from pyiceberg.table import Transaction
 

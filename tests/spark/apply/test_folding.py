@@ -29,7 +29,7 @@ def test_fold_keeps_what_a_moved_row_has(tmp_path: Path) -> None:
     }
     stager = Stager(Folder(str(tmp_path)), pa.schema([("id", pa.int32()), ("a", pa.string())]), (0,))
     staged = stager(pa.table(columns).to_batches())
-    assert [len(pairs) for pairs in staged.moved] == [1]  # their buckets are to meet
+    assert [len(pairs) for pairs in staged.moved] == [1]  # their buckets must be folded together
     again = Stager(stager.place, stager.schema, (0,), labels=labels_of(staged.moved)).again([staged])
     found = {}
     for buckets in {tuple(again.files[0][1])}:

@@ -1,4 +1,4 @@
-"""Where the work of an apply is done, and where its files lie in the meantime."""
+"""Where the work of an apply is done, and where its files are meanwhile."""
 
 from __future__ import annotations
 

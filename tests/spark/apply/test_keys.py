@@ -43,7 +43,7 @@ def test_keys_of_every_type(values: Any) -> None:
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
 def test_there_is_one_zero(kind: pa.DataType) -> None:
-    """A server takes -0.0 and 0.0 for the same key."""
+    """For a server -0.0 and 0.0 are the same key."""
     keys = [pa.array([-0.0, 1.5, 0.0], kind)]
     codes, count = numbered(keys)
     assert (codes.tolist(), count) == ([0, 1, 0], 2)

@@ -1,4 +1,4 @@
-"""Where workers put what became of keys, and what becomes of the files that have rows of them."""
+"""Where workers put the results of keys, and what happens to the files with rows of these keys."""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.mark.spark
-def test_two_targets_at_once_do_not_meet(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each MERGE is held until the other is there; then it is seen what each would read and commit."""
+def test_two_targets_at_once_do_not_interfere(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each MERGE waits until the other has begun; then the test sees what each would read and commit."""
     both = threading.Barrier(2, timeout=60)
     seen: dict[str, tuple[list[int], str]] = {}
     real = SparkSession.sql

@@ -35,7 +35,7 @@ def changes(*rows: tuple[Any, ...]) -> Any:
 
 
 def images_of(stager: Stager, staged: Staged) -> list[tuple[int, str | None, int, list[bool] | None]]:
-    """Key, value, what it is and what it lacks, of all images in the order of the changes."""
+    """Key, value, kind and missing columns of all images, in the order of the changes."""
     found = []
     for name, buckets, sizes in staged.files:
         assert len(buckets) == len(sizes)
@@ -66,7 +66,7 @@ def test_of_whole_images_the_last_of_a_key_is_kept(stager: Stager) -> None:
     staged = stager([changes(*WHOLE)])
     assert (staged.images, staged.torn, staged.partial, staged.moved) == (6, False, False, [])
     assert images_of(stager, staged) == [
-        (1, "y", INSERT, None),  # its row came into being here
+        (1, "y", INSERT, None),  # its row was inserted here
         (2, "m", GONE, None),
         (3, "m", CAME, None),
         (4, "z", DELETE, None),

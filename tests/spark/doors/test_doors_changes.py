@@ -54,7 +54,7 @@ def test_columns_by_what_is_asked_for(tmp_path: Path) -> None:
     assert every == [*own, "_absent", "_xid", "_gtid", "_rescued", "_corrupt", "_statement"]
 
 
-def test_columns_that_nobody_wants_are_not_decoded(tmp_path: Path) -> None:
+def test_columns_that_are_not_wanted_are_not_decoded(tmp_path: Path) -> None:
     options = SourceOptions.parse({"table": "shop.orders"})
     schema = pa.schema({"text": pa.string(), "_file": pa.string()})
     reader = ChangeReader.of(options, schema, projected=True)
@@ -92,7 +92,7 @@ def test_a_schema_whose_columns_of_ours_have_other_types() -> None:
 
 @pytest.fixture
 def indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Four logs with an index of small ranges; of the second it is stale, of the third another log's."""
+    """Four logs with an index of small ranges; the second's is stale, the third's is another log's."""
     monkeypatch.setattr(ranges, "RANGE_BYTES", 2000)
     logs = folder(tmp_path, 4)
     whole = (logs / "bin.000002").read_bytes()
@@ -137,7 +137,7 @@ def test_an_index_leaves_out_parts_and_ranges_but_no_row(
     assert least < most * 2 // 3
 
 
-def test_splits_without_a_match_are_no_tasks(indexed: Path) -> None:
+def test_splits_without_a_match_have_no_task(indexed: Path) -> None:
     def parts(**options: str) -> int:
         parsed = SourceOptions.parse({"table": "shop.t", "splitSize": "5k", **options})
         reader = ChangeReader.of(parsed, infer_schema([str(indexed)], parsed), projected=False)

@@ -1,4 +1,4 @@
-"""Exports that fail, and what is damaged or not to be written to: nothing comes out of it."""
+"""Exports that fail, damaged logs, and outputs that must not be written to: nothing is committed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_log_that_is_gone_when_it_is_read(
 def test_an_output_that_exists(spark: SparkSession, tmp_path: Path) -> None:
     log = write_log(tmp_path / "in" / "bin.000001", (Table("d", "t", [("id", "INT")]), [{"id": 1}]))
     output = tmp_path / "out"
-    output.mkdir()  # an empty directory is as good as none
+    output.mkdir()  # an empty directory counts as none
     export_logs(log, output, spark=spark)
     before = files_of(output)
     with pytest.raises(BinlogError, match="exists"):
@@ -136,7 +136,7 @@ def test_the_users_job_group_is_kept(spark: SparkSession, tmp_path: Path) -> Non
             context.setLocalProperty(name, None)  # type: ignore[arg-type]
 
 
-def test_what_is_no_export_is_never_overwritten(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_is_not_an_export_is_never_overwritten(spark: SparkSession, tmp_path: Path) -> None:
     log = write_log(tmp_path / "in" / "bin.000001")
     for output in (tmp_path, tmp_path / "in", log):
         with pytest.raises(BinlogError) as caught:
@@ -182,7 +182,7 @@ def test_a_job_that_fails_leaves_nothing(
     assert os.listdir(tmp_path) == []
 
 
-def test_tables_that_cannot_be_decoded_are_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_that_cannot_be_decoded_are_reported(spark: SparkSession, tmp_path: Path) -> None:
     good, bad = Table("d", "good", [("id", "INT")]), Table("d", "bad", [("id", "INT")])
     log = write_log(tmp_path / "bin.000001", (good, [{"id": 1}]), (bad, [{"id": 2}]))
     data = log.read_bytes()

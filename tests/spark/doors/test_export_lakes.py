@@ -85,7 +85,7 @@ def test_delta_tables(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.M
     export_logs(logs[:2], output, spark=spark, format="delta", run_id="one")
     assert len(rows(first.directory)) == 6
     assert {name for name in files_of(output) if name.endswith(".parquet")} == named
-    # Another run is appended; where a type changed, there is another table.
+    # Another run is appended; where a type changed, to another table.
     tables = export_logs(logs[1:], output, spark=spark, format="delta", run_id="two").tables
     assert [Path(table.directory).name for table in tables] == ["d.t", "d.t.v2"]
     assert [row["id"] for row in rows(tables[0].directory)] == [0, 1, 2, 3, 4, 5, 5]
@@ -136,7 +136,7 @@ def test_a_table_that_cannot_be_committed_holds_no_other(
     assert [ids_of_delta(deltalake, str(output / f"d.{name}")) for name in "abc"] == [[0], [1], [2]]
 
 
-def test_statistics_tell_the_versions_of_commits(spark: SparkSession, tmp_path: Path) -> None:
+def test_statistics_have_the_versions_of_commits(spark: SparkSession, tmp_path: Path) -> None:
     """An XA transaction that was prepared first and committed last: its version is the largest."""
     deltalake = pytest.importorskip("deltalake")
     table = Table("d", "t", [("id", "INT")], primary_key=["id"])
@@ -192,7 +192,7 @@ def test_iceberg_tables(spark: SparkSession, tmp_path: Path) -> None:
     os.unlink(output / "_runs" / "one.json")
     export(logs[:2], "one")
     assert len(rows("d.t")) == 6
-    # INT became BIGINT, which Iceberg promotes; a file of before goes into the wider table too.
+    # INT became BIGINT, which Iceberg promotes; an earlier file goes into the wider table too.
     assert [one.directory for one in export(logs[1:], "two").tables] == ["d.t"]
     assert [row["id"] for row in rows("d.t")] == [0, 1, 2, 3, 4, 5, 5, 1 << 40]
     assert [one.directory for one in export(logs[:1], "three").tables] == ["d.t"]

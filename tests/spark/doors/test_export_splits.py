@@ -42,7 +42,7 @@ def test_a_large_log_is_spread_over_splits(spark: SparkSession, tmp_path: Path) 
     assert all(log["splits"] > 1 for log in manifest_of(output)["logs"])
 
 
-def test_a_transaction_larger_than_a_split_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_transaction_larger_than_a_split_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     log = Log("8.0.36")
     transactions(log, count=3)
     transactions(log, count=1, body=9000)
@@ -71,7 +71,7 @@ def test_forged_transactions_in_a_blob_are_not_exported(
             deceived.append(reader.first_anchor in forged)
     assert any(deceived), "no split began inside the forgery: the test shows nothing"
     result = export_logs(path, tmp_path / "out", spark=spark, split_size=size)
-    # Where the chain breaks off the worker meets damage and sees by itself; else the driver does.
+    # Where the chain of events breaks, the worker notices the damage; otherwise the driver does.
     assert result.reread > 0 or not closing
     assert ids_of(tmp_path / "out", "shop.orders") == list(range(1, 9))
     assert leftovers(tmp_path / "out") == ["bin.000001"]

@@ -48,5 +48,5 @@ def test_a_schema_is_found_without_decoding_the_log(
     options = SourceOptions.parse({"table": "shop.t", "mergeSchema": str(every)})
     found = inference.find_definitions([str(tmp_path)], options, every=every)
     assert [column.name for column in found.definitions[0].columns] == ["id", "text"]
-    # An image of an insert says nothing of later ones, so some more are looked at.
+    # One insert's image says nothing about later ones, so some more are read.
     assert len(groups) == 1 if every else 1 < len(groups) <= 256

@@ -74,7 +74,7 @@ def test_a_stream_keeps_the_archive_that_it_reads(
     folder, checkpoint = str(tmp_path / "archive"), str(tmp_path / "checkpoint")
     sql("CREATE TABLE t (id INT PRIMARY KEY, text VARCHAR(30))")
     sql("INSERT INTO t VALUES (1, 'one'), (2, 'two')")
-    archive(SERVER, folder, until="now", start="now")  # not all that other tests have written
+    archive(SERVER, folder, until="now", start="now")  # not what other tests have written
     register(spark)
     batches: dict[int, list[Any]] = {}
 
@@ -125,7 +125,7 @@ def test_a_stream_keeps_the_archive_that_it_reads(
     start(availableNow=True).awaitTermination()
     assert current() == sorted(sql("SELECT * FROM t")) != []
     kept = [path for path in Path(checkpoint).rglob("*") if path.is_file()]
-    assert plan and any(path.stat().st_size for path in kept)  # what a stop cut short may be empty
+    assert plan and any(path.stat().st_size for path in kept)  # an early stop leaves an empty one
     for text in (plan.encode(), *(path.read_bytes() for path in kept)):
         assert PASSWORD.encode() not in text
     secret.write_text("wrong-and-secret")

@@ -39,7 +39,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def previous(number: int) -> bytes:
-    """PREVIOUS_GTIDS: one source with one interval, whose end is not in it."""
+    """PREVIOUS_GTIDS: one source with one half-open interval."""
     source = uuid.UUID(UUID).bytes + struct.pack("<QQQ", 1, 1, number + 1)
     return struct.pack("<Q", 1) + source if number else bytes(8)
 
@@ -83,7 +83,7 @@ def run(tmp_path: Path, format: Any = "parquet", **arguments: Any) -> ExportResu
 
 
 def exported(tmp_path: Path, table: str, runs: str = "*") -> list[tuple[int, int]]:
-    """Version and ordinal of each row that is there, in order."""
+    """Version and ordinal of each exported row, in order."""
     files = (tmp_path / "out").glob(f"{runs}/shop.{table}/*.parquet")
     found = [
         pq.read_table(file, columns=["_commit_version", "_change_ordinal"]).to_pylist() for file in files

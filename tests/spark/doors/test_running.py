@@ -1,4 +1,4 @@
-"""The jobs of an export: what is read again, and the error of a failed job."""
+"""The jobs of an export: which splits are read again, and the error of a failed job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.export import written
 
-from binlog_core.spark.doors.running import Progress, _rounds, _told_all, spark_failure
+from binlog_core.spark.doors.running import Progress, _results, _rounds, spark_failure
 from binlog_core.spark.lake.results import WrittenSplit
 from binlog_core.splits import Split, SplitResult
 
@@ -31,7 +31,7 @@ def test_a_split_that_was_deceived_is_read_again_from_its_true_anchor() -> None:
     assert reread == 1
     assert found[1].seam.first_anchor == 180
     told: list[Progress] = []
-    results = _told_all(dict(reversed(found.items())), told.append)
+    results = _results(dict(reversed(found.items())), told.append)
     assert [one.split.index for one in results] == [0, 1]
     assert told == [Progress(2, 2, 200, 6)]
 
@@ -47,6 +47,6 @@ def test_a_split_that_was_deceived_is_read_again_from_its_true_anchor() -> None:
         ("", "RuntimeError"),
     ],
 )
-def test_a_job_that_fails_is_told_in_a_line(text: str, reason: str) -> None:
+def test_a_job_that_fails_is_reported_in_a_line(text: str, reason: str) -> None:
     error: Any = spark_failure(RuntimeError(text))
     assert str(error) == f"the Spark job failed: {reason}"

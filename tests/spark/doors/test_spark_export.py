@@ -1,4 +1,4 @@
-"""The export job on a real local Spark: what comes out."""
+"""The results of the export job on a real local Spark."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_export_holds_against_the_server(spark: SparkSession, tmp_path: Path, se
     hold(by_pyarrow(output, manifest), logs, manifest)
     if server in ("mysql97", "maria118"):
         hold(by_spark(spark, output, manifest), logs, manifest)
-    # What is said of the result is so, too.
+    # The report of the result is right, too.
     told = {(table.database, table.table): table for table in result.tables}
     for (database, name), table in told.items():
         truth = [
@@ -105,7 +105,7 @@ def test_an_encrypted_log_with_its_key(spark: SparkSession, tmp_path: Path) -> N
     assert not output.exists()
     export_logs(golden.path, output, spark=spark, options=ReadOptions(unnamed="positions", keys=golden.keys))
     hold(by_pyarrow(output, manifest_of(output)), [golden], manifest_of(output))
-    assert output.stat().st_mode & 0o777 == 0o700  # decrypted: its owner's alone
+    assert output.stat().st_mode & 0o777 == 0o700  # decrypted: only its owner may read it
 
 
 def test_a_schema_file_is_read_by_the_driver(spark: SparkSession, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_a_table_with_a_name_of_ours_is_left_out(spark: SparkSession, tmp_path: 
         SourceOptions.parse({"table": "d.b", "excludeTables": "d.a"})
 
 
-def test_progress_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_progress_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     told: list[Progress] = []
     logs = [golden.path for golden in golden_logs("mysql97/types_*")]
     result = export_logs(logs, tmp_path / "out", spark=spark, progress=told.append)

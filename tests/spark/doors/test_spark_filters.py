@@ -1,4 +1,4 @@
-"""Filters that Spark hands over: they leave out rows, and never one that is wanted."""
+"""Filters that Spark passes: they leave out rows, but never one that is wanted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_filters_leave_out_parts(tmp_path: Path) -> None:
     first, last = rows[20]["_commit_version"], rows[40]["_commit_version"]
     version = ("_commit_version",)
     pushed = [filters.GreaterThan(version, first), filters.LessThanOrEqual(version, last)]
-    assert list(reader.pushFilters(pushed)) == pushed  # Spark still applies them
+    assert list(reader.pushFilters(pushed)) == pushed  # Spark applies them again
     partitions = reader.partitions()
     assert len(partitions) < everything / 2
     got = {row["id"] for part in partitions for batch in reader.read(part) for row in batch.to_pylist()}

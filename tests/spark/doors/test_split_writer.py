@@ -20,7 +20,7 @@ from binlog_core.spark.doors.split_writer import SplitWriter  # noqa: E402
 from binlog_core.spark.lake.writer import PartWriter  # noqa: E402
 
 
-def test_a_full_disk_is_told_of_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_for_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (split,) = plan_splits(orders(tmp_path))
     staging = tmp_path / "staging"
     staging.mkdir()
@@ -36,7 +36,7 @@ def test_a_full_disk_is_told_of_the_output(tmp_path: Path, monkeypatch: pytest.M
     assert json.loads(note.read_text())["path"] == str(staging)
 
 
-def test_files_and_statements_of_a_split_are_told(tmp_path: Path) -> None:
+def test_files_and_statements_of_a_split_are_reported(tmp_path: Path) -> None:
     (split,) = plan_splits(changed(tmp_path))
     (tmp_path / "staging").mkdir()
     found = SplitWriter(str(tmp_path / "staging"), ReadOptions(statements=True), prefix="x-").write(

@@ -138,7 +138,7 @@ def test_limits_rotation_and_the_same_rows_again(server: Server) -> None:
     server.transactions(20)
     server.rotate()
     server.transactions(10)
-    server.rotate()  # nothing in it yet
+    server.rotate()  # it is still empty
     reader = stream(server, maxBytesPerTrigger="500", splitSize="300")
     limit = reader.getDefaultReadLimit()
     assert limit == ReadMaxBytes(500)
@@ -165,7 +165,7 @@ def test_a_transaction_above_the_limit_comes_whole(server: Server) -> None:
     assert ids(reader, start, end)[:500] == list(range(500))
 
 
-def test_available_now_does_not_go_on(server: Server) -> None:
+def test_available_now_ends(server: Server) -> None:
     server.transactions(2)
     reader = stream(server)
     reader.prepareForTriggerAvailableNow()
@@ -213,7 +213,7 @@ def test_a_fresh_start_refuses_columns_that_no_definition_has(server: Server) ->
         changes = ChangeReader.of(parsed, pa.schema([(name, pa.int32()) for name in names]), projected=True)
         return BinlogStreamReader(changes, paths).initialOffset()
 
-    begin("id", "idd")  # no rows yet: nothing is known
+    begin("id", "idd")  # no rows yet: the schema is not known
     server.transactions(1)
     begin("id")
     with pytest.raises(SchemaError, match="no definition in the logs has the columns idd"):

@@ -50,7 +50,7 @@ DEEP = "[" * 200_000
         '{"kind": "DecodeError", "message": "x", "unknown": 1}',
     ],
 )
-def test_a_note_that_no_worker_left_is_none(note: str, tmp_path: Path) -> None:
+def test_a_file_that_no_worker_left_is_not_taken_for_a_note(note: str, tmp_path: Path) -> None:
     output = ParquetDirectory(str(tmp_path / "out"), "run")
     output.begin()
     (Path(output.notes) / f"{output.prefix}1.error.json").write_text(note)
@@ -74,7 +74,7 @@ def test_different_names_have_different_directories() -> None:
     assert directory_name("shop", "né w") == "shop.n~C3~A9~20w"
 
 
-def test_what_is_told_of_tables_and_logs() -> None:
+def test_the_properties_of_tables_and_logs() -> None:
     more, wide = pa.schema({"id": pa.int32()}), pa.schema({"id": pa.int64()})
     splits = [
         written(

@@ -1,4 +1,4 @@
-"""An export into tables of a lake: files are committed once, and what no commit names is deleted."""
+"""An export into tables of a lake: files are committed once, and those that no commit names are deleted."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def test_a_run_is_committed_once_and_the_rest_deleted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
-def test_the_files_of_a_commit_that_was_made_stay_whatever_it_says(
+def test_the_files_of_a_commit_that_was_made_stay_although_it_raises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
-    """An answer of a store that is lost, or Ctrl-C, comes after the commit."""
+    """A store's answer is lost, or Ctrl-C comes after the commit."""
     output = DeltaTables(str(tmp_path), "run")
     output.begin()
     split = written(Split("bin.000001"), files=(put(output, "a", 5, id=[5]),))

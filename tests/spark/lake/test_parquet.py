@@ -1,4 +1,4 @@
-"""An output is not trusted: others may have written anything there."""
+"""A directory of Parquet files as output, where others may have written anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an export says of itself: sums over files, tables and splits."""
+"""The results of an export: sums over files, tables and splits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_split_knows_how_far_its_last_transaction_went() -> None:
     one = written(split, end_position=250)
     assert (one.rows, one.bytes, one.overrun, one.long_transaction) == (3, 50, 50, False)
     assert written(split, end_position=301).long_transaction
-    assert written(split, SplitResult(split, None, 301), end_position=301).overrun == 0  # it owned nothing
+    assert written(split, SplitResult(split, None, 301), end_position=301).overrun == 0  # it owned none
     assert written(Split("a", 100), end_position=301).overrun == 0
 
 
@@ -37,7 +37,7 @@ def test_sums_of_an_export() -> None:
     assert (empty.rows, empty.skew, empty.slowest) == (0, 1.0, None)
 
 
-def test_a_state_names_its_runs_and_is_told_to_programs() -> None:
+def test_a_state_names_its_runs_and_is_given_to_programs() -> None:
     state = ExportState("s3://lake", "f00", runs=9, file="bin.000042", position=120, updated=5.0)
     state.rows["shop.t"] = {"insert": 7}
     assert (state.run_id, state.run_name) == ("f00-10", "000010")

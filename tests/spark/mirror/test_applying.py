@@ -1,4 +1,4 @@
-"""What of a round concerns a table: in batches of one definition each."""
+"""The changes of a round for one table, in batches of one definition each."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_tables_with_few_changes_do_not_wait_for_each_other(tmp_path: Path) -> N
         def _apply(self, table: TableState, *_: Any) -> None:
             threads[table.name] = threading.current_thread()
             if table.name != "many":
-                meeting.wait(60)  # one alone never comes past it
+                meeting.wait(60)  # one alone never passes it
 
     work = Recorded(None, None, state, None, lambda: None, threading.Event(), told.append)  # type: ignore[arg-type]
     offset = {"definitions": to_text(DdlTracker())}

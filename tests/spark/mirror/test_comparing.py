@@ -1,4 +1,4 @@
-"""A table on two sides: which keys have rows that are not the same on both."""
+"""A table on the server and in the lake: which keys have different rows."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_what_agrees() -> None:
     assert not Compared("shop.t", reason="the table is parked").agrees
 
 
-def test_a_table_whose_files_do_not_tell_its_rows_is_not_compared(tmp_path: Path) -> None:
+def test_a_table_whose_files_have_more_than_its_rows_is_not_compared(tmp_path: Path) -> None:
     """Another writer has deleted rows by a deletion vector: every file still has them."""
     from deltalake import DeltaTable, TableFeatures
 

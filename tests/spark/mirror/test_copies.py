@@ -1,4 +1,4 @@
-"""The first copy of a table: the chunks of its key are all of it, each row once."""
+"""The first copy of a table: together the chunks of its key have each row once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CREATE = "CREATE TABLE `t` (`a` INT, `b` INT, `c` {}, PRIMARY KEY (`a`, `b`, `c`
 
 
 class Server:
-    """Answers as a server does whose tables are in SQLite, which knows the same quotes and comparisons."""
+    """A server whose tables are in SQLite, which has the same quotes and comparisons."""
 
     def __init__(self, rows: list[tuple[Any, ...]], kind: str = "INT", row_length: int | None = 100) -> None:
         self.create, self.row_length = CREATE.format(kind), row_length

@@ -1,4 +1,4 @@
-"""A number for each row: the same for the same values."""
+"""Digests of rows: equal for equal values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from binlog_core.errors import MirrorError  # noqa: E402
 from binlog_core.spark.mirror.digests import digested, row_digests  # noqa: E402
 
 
-def test_rows_are_told_apart_by_each_of_their_values() -> None:
+def test_rows_are_distinguished_by_each_of_their_values() -> None:
     rows = [
         {"id": 1, "text": "a", "price": Decimal("1.50"), "day": dt.date(2026, 1, 1)},
         {"id": 1, "text": "a", "price": Decimal("1.51"), "day": dt.date(2026, 1, 1)},

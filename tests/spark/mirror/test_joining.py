@@ -1,4 +1,4 @@
-"""Small files of a table merged; in one commit, without a row more or less."""
+"""Small files of a table are merged in one commit, without a row more or less."""
 
 from __future__ import annotations
 

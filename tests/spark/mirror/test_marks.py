@@ -1,4 +1,4 @@
-"""Safe marks: a server's position, and its place in an archive."""
+"""Safe marks: a server's position, and the matching place in an archive."""
 
 from __future__ import annotations
 

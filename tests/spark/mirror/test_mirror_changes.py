@@ -1,4 +1,4 @@
-"""Parts of the log for the tables of a mirror: statements about one, definitions in offsets."""
+"""Parts of the log for the tables of a mirror: a table's statements, and definitions in offsets."""
 
 from __future__ import annotations
 

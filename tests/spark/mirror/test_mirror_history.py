@@ -86,7 +86,7 @@ def test_a_history_begins_with_the_rows_that_there_are(changes: Changes) -> None
     assert [row["_commit_version"] for row in changes.rows()] == [99, 99, 199, 199]
 
 
-def test_a_table_that_is_copied_again_at_the_same_place_begins_anew(changes: Changes) -> None:
+def test_a_table_that_is_copied_again_at_the_same_place_starts_over(changes: Changes) -> None:
     """As by a resync of rows that are not logged, on a server that logs nothing else meanwhile."""
     for number in (7, 8):
         table = changes.lake.opened(changes.state)
@@ -144,7 +144,7 @@ def test_files_of_a_commit_that_fails_are_deleted(
     else:
         monkeypatch.setattr(history, "write_file", full)
     more = changes.file(ID, (2, "insert", 160))
-    truncate = ToldStatement(160, 3, "truncate", ("shop.t",), None, True, "TRUNCATE t")
+    truncate = ReportedStatement(160, 3, "truncate", ("shop.t",), None, True, "TRUNCATE t")
     with pytest.raises(OSError, match="No space"):
         changes.append(200, more, statements=(truncate,))
     assert set(Path(changes.lake.table(changes.state, 1)).rglob("*.parquet")) == there

@@ -1,4 +1,7 @@
-"""A mirror that cannot continue says why, and applies nothing by half. These tests have their own server."""
+"""A mirror that cannot continue says why, and applies no part of a round.
+
+These tests have their own server.
+"""
 
 from __future__ import annotations
 
@@ -99,10 +102,10 @@ def test_a_table_that_stands_in_a_log_that_is_gone_holds_no_other(
     assert rows_of(tmp_path) == [(1, 5), (2, 5)]
 
 
-def test_an_outage_of_a_tables_catalog_holds_no_other(
+def test_an_outage_of_a_tables_catalog_delays_no_other_table(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When a copy is committed, what it left is removed, and a table that was dropped is emptied."""
+    """Whether a copy is committed, its leftovers are removed, or a dropped table is emptied."""
 
     def stages() -> dict[str, str]:
         return {one.table.removeprefix("refused."): one.stage for one in mirrored(url, tmp_path)}
@@ -151,7 +154,7 @@ def test_a_table_without_a_key_is_copied_when_it_has_changed(url: str, sql: Sql,
     assert rows_of(tmp_path) == [(1, 7), (2, 2)]
 
 
-def test_a_table_without_a_key_that_is_written_to_all_the_time_keeps_nobody_waiting(
+def test_a_table_without_a_key_that_is_always_written_to_keeps_no_table_waiting(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sql("CREATE TABLE keyless (a INT)")
@@ -248,7 +251,7 @@ def test_a_column_that_is_spelt_in_another_way_is_the_same(
 def test_another_writers_commit_is_not_overwritten(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody compacts the table between a round's reading and its commit: that is done again."""
+    """Another writer compacts the table between a round's reading and its commit: the round is repeated."""
     mirrored(url, tmp_path)
     sql("INSERT INTO t VALUES (3, 3)")
     mirrored(url, tmp_path)
@@ -278,7 +281,7 @@ def test_another_writers_commit_is_not_overwritten(
 def test_an_iceberg_table_of_others_is_not_written_to(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not one that has the same name, nor what comes in between a round's reading and its commit."""
+    """Neither a table of the same name, nor over a commit between a round's reading and its own."""
     form, place = IcebergForm(tmp_path), tmp_path / "lake" / "refused.t"
     sql("CREATE TABLE taken (id INT PRIMARY KEY)")
     other = IcebergLakeTable(load_iceberg_catalog(form.catalog), ("refused", "taken"), f"{tmp_path}/theirs")
@@ -296,12 +299,12 @@ def test_an_iceberg_table_of_others_is_not_written_to(
     monkeypatch.setattr(IcebergLakeTable, "_commit", late)
     sql("UPDATE t SET v = v + 10")
     sql("DELETE FROM t WHERE id = 2")
-    for _ in range(2):  # what it found half done it does again
+    for _ in range(2):  # it repeats what it found half done
         t, _ = mirrored(url, tmp_path / "lake")
     assert (len(met), t.stage, form.read(place).to_pylist()) == (1, "following", [{"id": 1, "v": 11}])
 
 
-def test_another_server_goes_on_behind_a_failover(url: str, sql: Sql, other: Other, tmp_path: Path) -> None:
+def test_a_mirror_continues_after_a_failover(url: str, sql: Sql, other: Other, tmp_path: Path) -> None:
     mirrored(url, tmp_path)
     sql("UPDATE t SET v = 5 WHERE id = 1")
     other()
@@ -330,10 +333,10 @@ def test_a_transaction_that_the_next_server_lacks_stops_the_mirror(
 
 
 @pytest.mark.parametrize("when", ["before", "behind"])
-def test_a_copy_is_of_one_server(
+def test_a_copy_is_made_from_one_server(
     when: str, url: str, sql: Sql, other: Other, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server takes over while chunks are read: no log shows which of the other's rows it lacks."""
+    """Another server takes over while chunks are read: no log shows which rows it lacks."""
     copied: list[str] = []
 
     def run(self: Copier, chunks: Any) -> Any:
@@ -342,7 +345,7 @@ def test_a_copy_is_of_one_server(
             other()
         yield from real(self, chunks)
         if len(copied) == 1 and when == "behind":
-            sql("SET sql_log_bin = 0")  # lost with the server that it was of
+            sql("SET sql_log_bin = 0")  # lost with its server
             sql("DELETE FROM t WHERE id = 1")
             sql("SET sql_log_bin = 1")
             other()
@@ -439,10 +442,10 @@ def test_a_table_that_arrow_cannot_hold_stops_alone(
     assert "ArrowCapacityError: array cannot contain" in str(large.reason)
 
 
-def test_what_a_lost_answer_did_not_tell_is_not_applied_twice(
+def test_a_round_whose_answer_was_lost_is_not_applied_twice(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commit is made, then the store is gone; the next round is a longer one."""
+    """The commit is made, then the store is gone; the next round is longer."""
     mirrored(url, tmp_path)
     calls: list[int] = []
 

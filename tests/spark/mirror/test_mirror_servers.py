@@ -69,7 +69,7 @@ def test_what_is_rolled_back_is_not_copied(
 def test_a_table_that_is_listed_but_cannot_be_opened_is_parked(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As MySQL before 8.0 lists one whose tablespace is gone: the mirror must not look at it forever."""
+    """MySQL before 8.0 lists one whose tablespace is gone: the mirror must not retry it forever."""
     plan, looks = mirroring.plan_copy, []
 
     def planned(connection: Connection, state: TableState, *these: Any, **named: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a server sends for a SELECT, in the types of the lake; the texts are as servers send them."""
+"""The result of a SELECT in the types of the lake; the texts are as servers send them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_values_in_the_types_of_the_lake(kind: str, sent: bytes, values: Any) ->
     ("kind", "sent"),
     [("INT", b"x"), ("TINYINT", b"128"), ("DATE", b"2024-1-1"), ("TIME", b"noon"), ("DATE", b"2024-0a-01")],
 )
-def test_a_value_that_is_none_of_its_type_names_its_column(kind: str, sent: bytes) -> None:
+def test_a_value_that_does_not_fit_its_type_names_its_column(kind: str, sent: bytes) -> None:
     with pytest.raises(DecodeError, match="the server's value is not a") as caught:
         selection(kind).batch(received([(sent,)]))
     assert (caught.value.table, caught.value.column) == ("shop.t", "c")

@@ -154,7 +154,7 @@ def test_a_row_has_the_same_values_whether_copied_or_replayed(
 
 
 def _plain(column: pa.Array) -> list[str]:
-    """With the sign of zero, and dates that Python has not."""
+    """With the sign of zero, and dates that Python lacks."""
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
     return [repr(value) for value in column.to_pylist()]
@@ -219,7 +219,7 @@ def test_tables_are_copied_followed_compared_and_copied_anew(
     for table in ("a", "b", "b_old", "keyless", "later"):
         assert rows_of(tmp_path, table, form) == sorted(sql(f"SELECT * FROM {table}")), table
     added = [(*row[:3], 7 if row[3] is None else row[3]) for row in folded(tmp_path, "a", ("id",), form)]
-    assert added == rows_of(tmp_path, "a", form)  # what an ALTER did to rows is in no image of them
+    assert added == rows_of(tmp_path, "a", form)  # no row image has what an ALTER did to the row
     assert folded(tmp_path, "b", ("x", "y"), form) == rows_of(tmp_path, "b", form)
     assert folded(tmp_path, "gone", ("id",), form) == []
     assert not (tmp_path / "history" / f"{DATABASE}.keyless").exists()
@@ -227,7 +227,7 @@ def test_tables_are_copied_followed_compared_and_copied_anew(
         now = parse_gtid_set(sql("SELECT @@GLOBAL.gtid_binlog_pos")[0][0])
         followed = [one for one in status(tmp_path) if one.stage == "following"]
         assert [parse_gtid_set(one.gtids or "") for one in followed] == [now] * 5
-        last = form.told(tmp_path / f"{DATABASE}.a")
+        last = form.last_commit(tmp_path / f"{DATABASE}.a")
         assert parse_gtid_set(last["binlog_core.gtids"]) <= now
     compared = verify(tmp_path, spark=session)
     assert {one.table.partition(".")[2]: one.rows for one in compared} == {
@@ -294,7 +294,7 @@ def test_an_iceberg_table_has_all_types_and_widens_them(
         mirror(SERVER, tmp_path, **arguments, format="delta")
 
 
-def test_a_table_that_cannot_go_on_stops_alone(
+def test_a_table_that_cannot_continue_stops_alone(
     sql: Callable[[str], Any], session: Any, tmp_path: Path
 ) -> None:
     sql("CREATE TABLE a (id INT PRIMARY KEY, v VARCHAR(20))")

@@ -1,4 +1,4 @@
-"""What a mirror says of its tables."""
+"""What a mirror reports of its tables."""
 
 from __future__ import annotations
 

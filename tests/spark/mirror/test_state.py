@@ -1,4 +1,4 @@
-"""What a mirror knows of itself: kept and loaded, refused where it is not one."""
+"""The state of a mirror: stored and loaded, and refused where it is not valid."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_state_longer_than_any_of_ours_is_not_read(tmp_path: Path) -> None:
         Lake(str(tmp_path)).load()
 
 
-def test_a_state_is_kept_as_it_is_without_offsets_that_nobody_is_at(tmp_path: Path) -> None:
+def test_a_state_is_kept_without_offsets_that_no_table_is_at(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     assert lake.load() is None
     state = new_state("mysql://root@db1", ("shop.*", "other.t"), "archive")

@@ -1,4 +1,4 @@
-"""A comparison while others write to the server, or the server is another one."""
+"""A comparison while others write to the server, or after another server took over."""
 
 from __future__ import annotations
 

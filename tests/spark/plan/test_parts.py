@@ -1,4 +1,4 @@
-"""Parts of logs: in whatever parts they are read, the rows, their order and their numbers are the same."""
+"""Parts of logs: however logs are divided, the rows, their order and their numbers are the same."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_what_a_statement_does_to_one_table(sql: str, mode: int, kind: str | Non
     assert kind_of(LoggedStatement(4, 0, "shop", sql, mode, 4), "shop.t") == kind
 
 
-def test_a_server_that_logs_rows_under_capitals_tells_names_apart_by_case() -> None:
+def test_a_server_that_logs_rows_under_capitals_distinguishes_names_by_case() -> None:
     """MariaDB 10.11 with lower_case_table_names=1 logs TRUNCATE TABLE T as typed, and rows of t."""
 
     def kind(sql: str, table: str, database: str = "shop") -> str | None:

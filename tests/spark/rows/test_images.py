@@ -1,4 +1,4 @@
-"""Row images: which are returned, and what they lack."""
+"""Row images: which are returned, and which columns they lack."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from binlog_core.batch import ChangeBatch  # noqa: E402
 from binlog_core.spark.rows.images import absent_names, select_images  # noqa: E402
 
 
-def told(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+def facts_of(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [(row["_change_type"], row["id"], row["text"], row["_absent"]) for row in rows]
 
 
 def test_partial_images_say_what_they_lack(tmp_path: Path) -> None:
     path = partial(tmp_path)
-    assert told(read(path, table="shop.orders")) == [
+    assert facts_of(read(path, table="shop.orders")) == [
         ("insert", 1, "a", None),
         ("insert", 2, "b", None),
         ("update_preimage", 1, None, ["text"]),
@@ -36,14 +36,14 @@ def test_partial_images_say_what_they_lack(tmp_path: Path) -> None:
         ("update_postimage", 9, None, ["text"]),
         ("delete", 9, None, ["text"]),
     ]
-    assert told(read(path, table="shop.orders", images="after")) == [
+    assert facts_of(read(path, table="shop.orders", images="after")) == [
         ("insert", 1, "a", None),
         ("insert", 2, "b", None),
         ("update_postimage", 1, "c", None),
         ("update_postimage", 9, None, ["text"]),
         ("delete", 9, None, ["text"]),
     ]
-    assert told(read(path, table="shop.orders", images="keychange")) == [
+    assert facts_of(read(path, table="shop.orders", images="keychange")) == [
         ("insert", 1, "a", None),
         ("insert", 2, "b", None),
         ("update_postimage", 1, "c", None),

@@ -1,4 +1,4 @@
-"""What is noted while a split is read: statements between rows, and damage."""
+"""What is recorded while a split is read: statements between rows, and damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""read_split: the golden logs in the types of Spark, held against the servers' truth, without Spark."""
+"""read_split: the golden logs in the types of Spark, compared with the servers' truth, without Spark."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_decimals_above_38_digits_have_all_their_digits(tmp_path: Path) -> None:
     ]
 
 
-def test_damage_is_told_after_the_rows_before_it(tmp_path: Path) -> None:
+def test_damage_is_reported_after_the_rows_before_it(tmp_path: Path) -> None:
     golden = golden_logs("mysql97/types_ints")[0]
     data = bytearray(golden.data)
     position = max(golden.row_positions)

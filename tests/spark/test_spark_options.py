@@ -51,6 +51,22 @@ def test_a_password_is_refused_in_an_option(given: dict[str, str], told: str) ->
     assert "secret-word" not in str(refused.value)
 
 
+@pytest.mark.parametrize("digits", ["²", "①", "9" * 5000], ids=["superscript", "circled", "long"])
+@pytest.mark.parametrize(
+    ("option", "before", "message"),
+    [
+        ("startTime", "", "ISO 8601"),
+        ("startOffset", "bin.000001:", "FILE:POSITION"),
+        ("epoch", "", "a number from 0 to"),
+    ],
+)
+def test_digits_that_are_not_a_number_are_refused(
+    option: str, before: str, message: str, digits: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        SourceOptions.parse({option: before + digits})
+
+
 def test_options_of_source_and_functions_have_one_set_of_names() -> None:
     common = {one.name for one in fields(LogOptions)}
     source, functions = ({one.name for one in fields(kind)} for kind in (SourceOptions, ReadOptions))

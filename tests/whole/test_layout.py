@@ -32,6 +32,7 @@ THROUGH: dict[str, str] = {
     "_scans.py": "test_duckdb.py",
     "server/run.py": "server/test_stream.py",  # a tuple
     "_sources/opened.py": "test_log.py",  # what a Log has open
+    "spark/apply/attempts.py": "spark/apply/test_file_target.py",  # files of failed commits
     "spark/doors/partition.py": "spark/doors/test_datasource.py",  # a field in Spark's own class
     "spark/lake/table.py": "spark/lake/test_lake_delta.py",  # protocols, and a record
     "_tables/side_dtypes.py": "core/test_records.py",  # twins of structs in the core

@@ -50,7 +50,7 @@ def test_an_event_that_is_too_large_is_not_waited_for() -> None:
             yield event(10**6)[:100]
 
     packed = PackedEvents(chunks(), Limits(event_bytes=1000), "log", 77, 40)  # type: ignore[arg-type]
-    with pytest.raises(DecodeError, match=r"1000000 bytes: Limits\.event_bytes=1000"):
+    with pytest.raises(DecodeError, match=r"1000000 bytes is larger than Limits\.event_bytes=1000"):
         for window in packed:
             packed.left = len(window)
     assert len(taken) == 1

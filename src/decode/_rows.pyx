@@ -277,6 +277,8 @@ cdef class Decoder(Place):
 
     def enter(self, buffer):
         """Walk the events inside a payload; they have the outer event's position."""
+        if not self.loop.depth and not self.loop.trx.open:      # its GTID was not read: the walk has passed it already
+            self.loop.trx.boundary = self.loop.event.position
         if self.loop.windows[1].held:
             PyBuffer_Release(&self.loop.windows[1].view)
             self.loop.windows[1].held = False

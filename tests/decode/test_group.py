@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.golden import Golden, golden_logs
 from support.logs import all_rows
+from support.writer import Log, Table
 
 import binlog_core
 from binlog_core import Limits
@@ -53,3 +54,23 @@ def test_reading_continues_with_the_same_values(golden: Golden) -> None:
                 assert [c.after for c in found + rest] == [c.after for c in whole]
                 assert [c.before for c in found + rest] == [c.before for c in whole]
     assert inside or len(whole) < 9
+
+
+def test_the_middle_of_a_compressed_transaction_whose_gtid_was_not_read() -> None:
+    table, log, at = Table("shop", "t", [("id", "INT")]), Log("8.0.36"), []
+    for number in range(3):
+        log.gtid(UUID, number + 1)
+        at.append(log.position)
+        with log.compressed_transaction() as inner:
+            inner.begin()
+            for row in range(8):
+                inner.insert(table, [{"id": 10 * number + row}])
+            inner.commit()
+    data = log.getvalue()
+    whole = all_rows(data, start=at[1])
+    assert [c.after["id"] for c in whole if c.after] == [*range(10, 18), *range(20, 28)]
+    with binlog_core.open(data, start=at[1], limits=Limits(group_rows=3)) as opened:
+        reader, found = ChangeReader(Report(), skip_errors=False), []
+        for group in opened.groups():
+            found += reader.changes([group])
+            assert found + all_rows(data, start=group.position) == whole

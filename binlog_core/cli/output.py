@@ -41,6 +41,7 @@ _OPTIONS = {
     "exclude_gtids": "--exclude-gtids",
     "server_id": "--server-id",
     "keys": "--keys",
+    "partial": "--partial",
     "start": "--start",
     "stop": "--stop",
 }

@@ -93,7 +93,7 @@ class FlashbackScript(Script):
                 raise BinlogError(
                     f"{self._incomplete:,} transactions or statements in the range cannot be reversed"
                     " completely:"
-                    " choose another range, or reverse the rest with --partial"
+                    " choose another range, or reverse the rest with partial="
                 )
             self._write_all()
         finally:

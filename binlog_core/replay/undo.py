@@ -275,7 +275,7 @@ def plan_undo(
         first = first or collector.first_missed
         raise BinlogError(
             f"{' and '.join(what)} in the range cannot be reversed, the first: {first}."
-            " Choose another range, or reverse the rest with --partial"
+            " Choose another range, or reverse the rest with partial="
         )
     if rows:
         others = {name: value for name, value in options.items() if name not in _NOT_FOR_ALL}

@@ -235,7 +235,9 @@ def test_a_statement_inside_a_transaction(tmp_path: Path) -> None:
     log = Log("8.4.0")
     transaction(log, 1, lambda: log.query("UPDATE t SET a = 1", "shop"))
     assert work(play(log, tmp_path)) == ["COMMIT 1 2"]
-    assert "cannot be reversed completely" in play(log, tmp_path, "--flashback", code=1).err
+    refused = play(log, tmp_path, "--flashback", code=1).err
+    assert "cannot be reversed completely" in refused
+    assert "reverse the rest with --partial" in refused
     assert work(play(log, tmp_path, "--flashback", "--partial")) == ["COMMIT 2 1"]
 
 

@@ -130,6 +130,8 @@ class SplitReader:
         for name, value in (("start", options.get("start")), ("stop", options.get("stop"))):
             if isinstance(value, int | tuple):
                 raise ValueError(f"{name}={value!r}: expected a time, since a split has its own positions")
+        if options.get("follow"):
+            raise ValueError("follow=True: expected False, since a split has an end")
         self.split = split
         self.rows = 0
         self.tail: Tail | None = None
@@ -248,5 +250,7 @@ def read_split_groups(split: Split, **options: Unpack[LogOptions]) -> SplitReade
     ------
     BinlogError
         As for `binlog_core.open`, and while iterating as for ``Log.groups``.
+    ValueError
+        A start or stop that is not a time, or ``follow=True``.
     """
     return SplitReader(split, options)

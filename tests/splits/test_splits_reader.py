@@ -56,13 +56,15 @@ def test_splits_within_the_magic(size: int) -> None:
 # ---------------------------------------------------------------- planning
 
 
-def test_positions_are_not_options(tmp_path: Path) -> None:
+def test_positions_and_following_are_not_options(tmp_path: Path) -> None:
     path = write(tmp_path / "binlog.000001", Log())
     with pytest.raises(ValueError, match="start=4"):
         read_split_groups(Split(str(path)), start=4)
+    with pytest.raises(ValueError, match="follow=True"):
+        read_split_groups(Split(str(path)), follow=True)
 
 
-def test_what_one_split_tells(tmp_path: Path) -> None:
+def test_the_attributes_of_one_split(tmp_path: Path) -> None:
     log = Log("8.0.36")
     transactions(log, count=4, body=5000)
     path = write(tmp_path / "binlog.000001", log)

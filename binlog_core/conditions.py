@@ -286,7 +286,8 @@ class _Parser:
     def __init__(self, text: str, limits: Limits) -> None:
         if len(text) > limits.condition_length:
             raise ConditionError(
-                f"the condition has {len(text)} characters: Limits.condition_length={limits.condition_length}"
+                f"the condition has {len(text)} characters, more than"
+                f" Limits.condition_length={limits.condition_length}"
             )
         self._text = text
         self._most = limits.condition_depth

@@ -3,6 +3,7 @@
     python soak/faults.py                        # everything; the mirror on the machine's mariadbd
     python soak/faults.py apply export_delta     # these alone
     python soak/faults.py --most 20 index        # twenty faults of each kind at most, spread over the calls
+    python soak/faults.py --first 61 mirror      # from the 61st call on: to continue a walk that was ended
 
 A first run counts the calls that change something: tests/support/faults.py has the list. Then, for each call
 and each kind of fault, a run begins from the same files and fails there. A reader checks the result so far;
@@ -705,7 +706,7 @@ def repaired(scenario: Scenario, root: Path) -> None:
 
 
 def walk(
-    name: str, scenario: Scenario, kinds: Iterable[str], most: int, verbose: bool
+    name: str, scenario: Scenario, kinds: Iterable[str], first: int, most: int, verbose: bool
 ) -> tuple[int, list[str]]:
     """The number of faults, and what was wrong after them."""
     wrong: list[str] = []
@@ -727,9 +728,9 @@ def walk(
         code, said = (code, said) if code else in_child(lambda: scenario.check(root))
         if code or not calls:
             return 0, [f"{name}: without a fault: {said}"]
-        chosen = range(1, len(calls) + 1)
-        if most:
-            chosen = range(1, len(calls) + 1, -(-len(calls) // most))
+        chosen = range(first, len(calls) + 1)
+        if most and chosen:
+            chosen = range(first, len(calls) + 1, -(-len(chosen) // most))
         for at in chosen:
             for kind in filter(scenario.kinds.__contains__, kinds):
                 again()
@@ -799,6 +800,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--most", type=int, default=0, help="faults of each kind, spread over the calls")
+    parser.add_argument("--first", type=int, default=1, help="the first call that fails")
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=KINDS)
     parser.add_argument("--port", type=int)
     parser.add_argument("--verbose", action="store_true")
@@ -808,7 +810,9 @@ def main() -> int:
     failed = False
     for name, scenario in scenarios(arguments.names, arguments.port):
         began = time.monotonic()
-        count, wrong = walk(name, scenario, arguments.kinds, arguments.most, arguments.verbose)
+        count, wrong = walk(
+            name, scenario, arguments.kinds, arguments.first, arguments.most, arguments.verbose
+        )
         seconds = time.monotonic() - began
         print(f"{name}: {count} faults, {len(wrong)} wrong, {seconds:.0f} s", *wrong, sep="\n  ", flush=True)
         failed |= bool(wrong) or not count

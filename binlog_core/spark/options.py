@@ -16,7 +16,7 @@ from .._decode.selection import is_wanted_name
 from .._redaction import shown_text
 from .._sources.places import is_server
 from .._tables.full_names import full_name, split_name
-from .._tables.given_names import near_names
+from .._tables.given_names import near
 from ..arrow.text import TextErrors
 from ..conditions import Condition
 from ..schema.given import Schema
@@ -230,9 +230,7 @@ class SourceOptions(LogOptions):
                 storage[name[3:]] = text
                 continue
             if key not in _PARSERS:
-                near = near_names(name, _KNOWN, most=1)
-                hint = f": {near[0]}?" if near else f"; known: {', '.join(_KNOWN)}"
-                raise ValueError(f"option {name!r} is unknown{hint}")
+                raise ValueError(f"option {name!r} is unknown{near(name, _KNOWN)}")
             shown, parse = _PARSERS[key]
             try:
                 values[_field(shown)] = parse(str(text))

@@ -221,9 +221,10 @@ class Copier:
                         break
                     except UnreachableError as error:
                         connection = None
-                        if not left:
+                        if left:
+                            time.sleep(_PAUSE)
+                        else:
                             yield Copied(chunk.table, chunk.number, error=error)
-                        time.sleep(_PAUSE)
                     except Exception as error:
                         if connection is not None:
                             connection.close()  # rows may still be on their way

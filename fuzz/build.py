@@ -37,6 +37,7 @@ HEADERS = [
     "src/arrow/copy_spans.h",
     "src/types/ascii.h",
     "src/batch/records.pxi",
+    "src/decode/definitions.pxi",
     "src/decode/place.pxi",
     "src/decode/words.pxi",
     "src/crc/crc32.h",

@@ -5,8 +5,10 @@ from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
 from cpython.ref cimport Py_DECREF, Py_INCREF
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.stdlib cimport malloc
 
 from arrow.sink cimport free_made, made_t
+from batch.records cimport image_t
 from batch.runs cimport run_t
 from memory.memory cimport give_back
 

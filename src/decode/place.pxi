@@ -1,6 +1,7 @@
 # What a loop says about its place in the log and the current event. Included by decode/_rows.pyx.
 
 from decode.loop cimport loop_t
+from decode.table_cache cimport content_t, table_cache_t
 from decode.table_map_events cimport has_room
 from wire.codes cimport QUERY_EVENT
 from wire.cursor cimport Cursor, load_u16, remaining

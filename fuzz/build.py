@@ -34,15 +34,7 @@ DIRECTIVES = {
     "cdivision": True,
 }  # fmt: skip
 HEADERS = [
-    "src/arrow/copy_spans.h",
-    "src/types/ascii.h",
-    "src/batch/records.pxi",
-    "src/decode/definitions.pxi",
-    "src/decode/place.pxi",
-    "src/decode/words.pxi",
-    "src/crc/crc32.h",
-    "src/crc/crc32_run.h",
-    "src/find/resync_scan.h",
+    *(str(path) for kind in ("h", "pxi") for path in sorted((ROOT / "src").rglob(f"*.{kind}"))),
     "fuzz/_code_tables.pxi",
 ]
 INCLUDED = {

@@ -218,7 +218,7 @@ class LogDecoder:
         """
         start = self.selection.start_position
         if self.begin():
-            self._feed(self.track.begin(start))
+            self._begin_at(start)
             yield from self._from(start)
 
     def part(self, start: int | None, stop: int | None, anchors: int) -> Iterator[Group]:
@@ -241,7 +241,7 @@ class LogDecoder:
         asked = self.selection.start_position if start is None else None
         if start is not None:
             self._loop.break_off()  # independent of what was read before
-        self._feed(self.track.begin(asked if start is None else start))
+        self._begin_at(asked if start is None else start)
         self._anchors = anchors if stop is not None else self._own_anchors
         self.track.read_to = stop
         self._stop_at(self.selection.stop_position if stop is None else stop)
@@ -272,6 +272,13 @@ class LogDecoder:
         self._set_format(description)
         self._loop.check_positions(self.track.checks_positions)
         return True
+
+    def _begin_at(self, start: int | None) -> None:
+        before = self.format
+        offset = self.track.begin(start)
+        if self.format is not None and self.format is not before:
+            self._set_format(self.format)
+        self._feed(offset)
 
     def _from(self, asked: int | None) -> Iterator[Group]:
         """Walk on. `asked`: where the user asked to start."""

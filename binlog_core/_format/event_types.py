@@ -72,6 +72,7 @@ class EventType(IntEnum):
     MARIADB_ROWS_FRAGMENT = 172
 
 
+DESCRIPTORS = frozenset((EventType.FORMAT_DESCRIPTION, EventType.START_V3))
 # A transaction begins with one of these if the log has GTIDs.
 GTID_EVENTS = frozenset(
     (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)

@@ -12,8 +12,8 @@ import numpy as np
 
 from .._core._index import find_header, told_by_headers
 from .._format.event_header import FIRST_EVENT
-from .._format.event_types import GTID_EVENTS, EventType
-from .._walk.event_walk import DESCRIPTORS, Damage, Run, begins_in, by_code, walk
+from .._format.event_types import DESCRIPTORS, GTID_EVENTS, EventType
+from .._walk.event_walk import Damage, Run, begins_in, by_code, walk
 from ..errors import BinlogError
 
 if TYPE_CHECKING:

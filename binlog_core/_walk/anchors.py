@@ -71,12 +71,13 @@ class Head(NamedTuple):
         if found.state is not LogState.OPEN or found.format is None:
             return None
         boundaries = Boundaries.of(head, found.format)
-        headers, _ = head_of(head, found.format)
+        headers, second_descriptor = head_of(head, found.format)
         types = set(headers["type_code"].tolist())
         told = headers[headers["next_position"] != 0]
         ends = (told["position"] + told["event_length"]) & 0xFFFFFFFF
         splittable = (
             boundaries.splittable
+            and not second_descriptor
             and bool(np.all(ends == told["next_position"]))
             and source.splittable
             and source.seekable

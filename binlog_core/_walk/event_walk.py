@@ -14,7 +14,7 @@ import numpy as np
 from .._core import _headers
 from .._core._headers import HEADER_DTYPE, walk_headers
 from .._format.event_header import FIRST_EVENT, length_of, type_of
-from .._format.event_types import EventType
+from .._format.event_types import DESCRIPTORS, EventType
 from .._format.format_description import FormatDescription
 from ..errors import BinlogError, ChecksumError, DecodeError
 from .track import DAMAGED_END, DAMAGED_LENGTH, WRONG_CHECKSUM, Track, asked_from
@@ -24,7 +24,6 @@ HeaderFilter = Callable[[np.ndarray], np.ndarray]  # headers to a mask of those 
 _BEGIN = np.frombuffer(b"\0BEGIN", np.uint8)  # after the database's name
 _CHUNK = 8192  # headers: more leave the processor's caches
 _FIRST_CHUNK = 64
-DESCRIPTORS = (EventType.FORMAT_DESCRIPTION, EventType.START_V3)
 
 
 class Run(NamedTuple):
@@ -131,10 +130,11 @@ def walk(track: Track, start: int | None = None, stop: int | None = None) -> Ite
     TruncatedError
         The log ends inside an event, in strict mode.
     """
-    description = track.format or track.wait_for_format()
-    if description is None:
+    if (track.format or track.wait_for_format()) is None:
         return
     offset = track.begin(start)
+    description = track.format
+    assert description is not None
     begin = track.base + offset
     chunk = _CHUNK if stop is None else _FIRST_CHUNK  # little is read after `stop`
     while stop is None or track.base + offset < stop:

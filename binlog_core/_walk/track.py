@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from .._core import _rows
 from .._format.descriptors import LogState, detect, parse_next_descriptor
-from .._format.event_header import HEADER_LENGTH_V1, length_of
+from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V1, length_of, type_of
+from .._format.event_types import DESCRIPTORS, EventType
 from .._format.format_description import FormatDescription
 from ..errors import BinlogError, DecodeError, TruncatedError
 from ..limits import DEFAULT_LIMITS, Limits
@@ -28,7 +29,20 @@ _BLOCK_LEN = 1280 << 10  # of the first block: a group of one table has 1 MiB of
 _LONGEST_BLOCK = 32 << 20
 _PIECE_LEN = 128 << 10  # read at once if it is not known how much is wanted
 _SLACK = 32 << 10  # a group is some events longer, or shorter, than the one before it
+_ENDLESS = 1 << 63
 _TORN_WAIT = 0.2  # seconds, before an event with a wrong checksum at the end of a growing log is read again
+
+# What can come before the first transaction of a log.
+_HEAD_EVENTS = DESCRIPTORS | {
+    EventType.ROTATE,
+    EventType.STOP,
+    EventType.HEARTBEAT,
+    EventType.HEARTBEAT_V2,
+    EventType.PREVIOUS_GTIDS,
+    EventType.MARIADB_GTID_LIST,
+    EventType.MARIADB_BINLOG_CHECKPOINT,
+    EventType.MARIADB_START_ENCRYPTION,
+}
 
 # As the loop says it
 DAMAGED_LENGTH = _rows.FAULTS[_rows.WRONG_LENGTH]
@@ -128,6 +142,8 @@ class Track:
         self.window: Window = b"" if self._view is None else self._view
         self.base = 0
         self._head = b""
+        self._descriptors: list[tuple[int, FormatDescription]] = []  # at the log's head
+        self._head_walked_to = FIRST_EVENT
         self._boundaries: Boundaries | None = None
 
     @property
@@ -153,6 +169,7 @@ class Track:
         found = detect(head, self.path, verify_checksum=self.verify)
         self._head = head
         self.format = found.format
+        self._descriptors = [] if found.format is None else [(FIRST_EVENT, found.format)]
         for note in found.format.notes if found.format else ():
             self.report.add("format_notes", path=self.path, offset=4, detail=note)
         if found.state is LogState.CUT:
@@ -209,15 +226,53 @@ class Track:
     def begin(self, start: int | None = None) -> int:
         """Go to where reading begins: a position, or the source's first event. Returns the offset there.
 
+        `format` becomes that of the last descriptor before the position at the log's head.
+
         Raises
         ------
         DecodeError
             The position is after the end of a file whose size is known.
+        BinlogError
+            A descriptor at the head is not valid, and errors are not skipped.
         """
         position = max(start or 0, self.source.begin)
         if self._view is not None and position > self.end:
             raise DecodeError(f"start={position} is beyond the file's {self.end} bytes", path=self.path)
+        if self.source.begin == FIRST_EVENT < position and self._descriptors:
+            self._walk_head(position)
+            self.format = [found for at, found in self._descriptors if at < position][-1]
         return self.go_to(position)
+
+    def _walk_head(self, end: int) -> None:
+        """Find the descriptors before the log's first transaction, up to a position.
+
+        A relay log begins with the replica's, and continues with the source's. Each event is looked at once,
+        and never one after `end`: the source may be a stream.
+        """
+        while (position := self._head_walked_to) < end:
+            offset = self.go_to(position)
+            if self._view is None:
+                self.window = self.source.peek(_HEAD_LEN)
+            in_force = self._descriptors[-1][1]
+            if len(self.window) - offset < HEADER_LENGTH_V1:
+                return
+            kind = in_force.canonical(type_of(self.window, offset))
+            length = length_of(self.window, offset)
+            if kind not in _HEAD_EVENTS or length < HEADER_LENGTH_V1:
+                self._head_walked_to = _ENDLESS
+                return
+            if kind in DESCRIPTORS and position > FIRST_EVENT:
+                self.format = in_force
+                try:
+                    following = self.next_descriptor(offset)
+                except BinlogError:
+                    if not self.skip_errors:
+                        raise
+                else:
+                    if following is None:
+                        return
+                    self._descriptors.append((position, following))
+            self._head_walked_to = position + length
 
     def go_to(self, position: int) -> int:
         """Make the window begin at a position, or contain it; return the offset in it."""

@@ -11,12 +11,12 @@ import numpy as np
 
 from .._format.compression import payload_chunks
 from .._format.event_header import HEADER
-from .._format.event_types import EventType
+from .._format.event_types import DESCRIPTORS, EventType
 from .._format.format_description import FormatDescription
 from .._format.statements import may_change_definitions
 from ..errors import BinlogError, DecodeError
 from ..events import EventHeader, GtidEvent, OpaqueEvent, QueryEvent, parse_event
-from .event_walk import ALL, DESCRIPTORS, Part, Run, RunFilter, begins_in, by_code, runs_of
+from .event_walk import ALL, Part, Run, RunFilter, begins_in, by_code, runs_of
 from .packed import PackedEvents
 from .track import DAMAGED_LENGTH, Track
 

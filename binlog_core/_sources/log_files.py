@@ -241,7 +241,7 @@ def resolve(
     if not isinstance(target, (str, os.PathLike, IndexFile)):
         if hasattr(target, "read"):
             name = getattr(target, "name", None)
-            path = name if isinstance(name, str) else "<stream>"
+            path = name if isinstance(name, str) and name else "<stream>"
             return LogFiles([log(path, SharedFile(target, path))])
         try:
             memoryview(target)

@@ -414,7 +414,9 @@ class _DirectSource(FileSource):
     def _fetch_into(self, buffer: memoryview) -> int:
         handle: Any = self._open_handle()
         if type(handle) not in (io.FileIO, io.BufferedReader, io.BytesIO):  # others may have `read` alone
-            return super()._fetch_into(buffer)
+            data = super()._fetch(len(buffer))  # not the subclass's own, which takes the lock a second time
+            buffer[: len(data)] = data
+            return len(data)
         try:
             return handle.readinto(buffer) or 0
         except (OSError, ValueError) as exc:

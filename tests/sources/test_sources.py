@@ -9,6 +9,7 @@ import lzma
 import os
 import random
 import sys
+import tempfile
 import threading
 import tracemalloc
 
@@ -19,6 +20,7 @@ from support.sources import Pipe, one, read_all, written
 
 from binlog_core._sources import sources
 from binlog_core._sources.compressed_files import DecompressedSource
+from binlog_core._sources.log_files import resolve
 from binlog_core._sources.sources import (
     BufferSource,
     FileSource,
@@ -247,6 +249,51 @@ def test_a_file_object_begins_where_it_stands():
     assert source.read(50) == DATA[:50]
     source.seek(0)
     assert read_all(source) == DATA
+
+
+class OnlyRead:
+    """A file object of somebody's own, which can seek."""
+
+    def __init__(self) -> None:
+        file = io.BytesIO(DATA)
+        self.read, self.seek, self.tell, self.seekable = file.read, file.seek, file.tell, file.seekable
+
+
+def temporary() -> object:
+    file = tempfile.NamedTemporaryFile()  # noqa: SIM115 - its reader closes it
+    file.write(DATA)
+    file.seek(0)
+    return file
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        OnlyRead,
+        temporary,
+        lambda: gzip.GzipFile(fileobj=io.BytesIO(gzip.compress(DATA))),
+        lambda: io.BufferedRandom(io.BytesIO(DATA)),
+    ],
+    ids=["own", "temporary", "gzip", "random"],
+)
+def test_file_objects_of_other_types_are_read_into_buffers(make):
+    """Two sources share the file; each takes its lock once for a piece."""
+    found: list[bytes] = []
+
+    def work() -> None:
+        [log] = resolve(make())
+        for source in (log.open(), log.open()):
+            buffer = memoryview(bytearray(len(DATA)))
+            count = 0
+            while got := source.fill(buffer[count:]):
+                count += got
+            found.append(bytes(buffer[:count]))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert found == [DATA, DATA]
 
 
 def test_file_objects_that_fail():

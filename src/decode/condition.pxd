@@ -10,7 +10,7 @@ from libc.string cimport memcmp, memcpy, memset
 from batch.records cimport (
     OP_DELETE, OP_INSERT, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE, image_t, invalid_date_t, span_t,
 )
-from decode.condition_texts cimport accepts_text
+from decode.condition_texts cimport accepts_text, compare_bytes
 from decode.condition_values cimport fields_of, in_set, invalid_date_of, is_between, key_of, state_of_invalid_date
 from decode.condition_words cimport (
     FORM_DATE, FORM_I4, FORM_I8, FORM_LIMBS2, FORM_LIMBS4, FORM_PADDED, FORM_SPAN, FORM_U4, FORM_U8, PROGRAM_AND,
@@ -34,8 +34,8 @@ cdef inline bint differs(const looked_at_t* at, const test_t* test, const uint8_
     if test.form == FORM_SPAN or test.form == FORM_PADDED:
         memcpy(&spans[0], before + test.out, sizeof(span_t))
         memcpy(&spans[1], after + test.out, sizeof(span_t))
-        return (spans[0].length != spans[1].length
-                or memcmp(at.buffer + spans[0].offset, at.buffer + spans[1].offset, spans[0].length) != 0)
+        return compare_bytes(at.buffer + spans[0].offset, spans[0].length,
+                             at.buffer + spans[1].offset, spans[1].length) != 0
     if test.form == FORM_LIMBS2 or test.form == FORM_LIMBS4:
         width = 16 if test.form == FORM_LIMBS2 else 32
         return memcmp(before + test.out, after + test.out, width) != 0

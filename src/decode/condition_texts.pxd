@@ -10,7 +10,9 @@ from decode.condition_words cimport (
 
 
 cdef inline int compare_bytes(const uint8_t* a, size_t a_len, const uint8_t* b, size_t b_len) noexcept nogil:
-    cdef int order = memcmp(a, b, min(a_len, b_len))
+    # An empty one may have no address, which memcmp would not take.
+    cdef size_t least = min(a_len, b_len)
+    cdef int order = memcmp(a, b, least) if least else 0
     if order:
         return order
     return (a_len > b_len) - (a_len < b_len)

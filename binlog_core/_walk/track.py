@@ -250,9 +250,7 @@ class Track:
         and never one after `end`: the source may be a stream.
         """
         while (position := self._head_walked_to) < end:
-            offset = self.go_to(position)
-            if self._view is None:
-                self.window = self.source.peek(_HEAD_LEN)
+            offset = self._look_at(position, HEADER_LENGTH_V1)
             in_force = self._descriptors[-1][1]
             if len(self.window) - offset < HEADER_LENGTH_V1:
                 return
@@ -262,6 +260,7 @@ class Track:
                 self._head_walked_to = _ENDLESS
                 return
             if kind in DESCRIPTORS and position > FIRST_EVENT:
+                offset = self._look_at(position, min(length, _HEAD_LEN))
                 self.format = in_force
                 try:
                     following = self.next_descriptor(offset)
@@ -273,6 +272,16 @@ class Track:
                         return
                     self._descriptors.append((position, following))
             self._head_walked_to = position + length
+
+    def _look_at(self, position: int, size: int) -> int:
+        """Go to a position, with this many bytes in the window if the log has them; return the offset in it.
+
+        What was read to recognize the log is not fetched again.
+        """
+        offset = self.go_to(position)
+        if self._view is None:
+            self.window = self.source.peek(size)
+        return offset
 
     def go_to(self, position: int) -> int:
         """Make the window begin at a position, or contain it; return the offset in it."""

@@ -177,3 +177,30 @@ def test_a_damaged_descriptor_before_the_position() -> None:
         ids(bytes(data), start=start)
     assert caught.value.offset == second
     assert ids(bytes(data), start=start, on_error="skip") == ids(bytes(data), on_error="skip") == []
+
+
+class Noting:
+    """A file object that notes where it is read."""
+
+    def __init__(self, data: bytes) -> None:
+        self._file = io.BytesIO(data)
+        self.seek, self.tell, self.seekable = self._file.seek, self._file.tell, self._file.seekable
+        self.reads: list[tuple[int, int]] = []
+
+    def read(self, size: int) -> bytes:
+        self.reads.append((self._file.tell(), size))
+        return self._file.read(size)
+
+
+def test_the_head_is_fetched_once() -> None:
+    """In an object store each read is a request."""
+    log = Log("8.0.36")
+    log.previous_gtids()
+    transactions(log, 200)
+    data = log.getvalue()
+    with binlog_core.open(data, limits=Limits(group_rows=1)) as whole:
+        last = [group.position.offset for group in whole.groups()][-2]
+    assert last > 8192
+    file = Noting(data)
+    assert len(ids(file, start=last)) == 1
+    assert sum(size for place, size in file.reads if place < last) == 4096

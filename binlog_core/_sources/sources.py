@@ -152,9 +152,7 @@ class Source(ABC):
     def fill(self, buffer: memoryview) -> int:
         """Like `read`, into the caller's memory; returns the number of bytes."""
         if self._ahead:
-            data = self.read(len(buffer))
-            buffer[: len(data)] = data
-            return len(data)
+            return _put(self.read(len(buffer)), buffer)
         count = self._fetch_into(buffer[:MAX_READ_LEN])
         self.position += count
         return count
@@ -245,9 +243,7 @@ class Source(ABC):
 
     def _fetch_into(self, buffer: memoryview) -> int:
         """The same, into a buffer; returns the number of bytes."""
-        data = self._fetch(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+        return _put(self._fetch(len(buffer)), buffer)
 
     def _move(self, position: int) -> None:
         """Make `position` the next byte that `_fetch` gives; called only if `seekable`."""
@@ -265,6 +261,12 @@ class Source(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _put(data: bytes, buffer: memoryview) -> int:
+    """Put bytes at the beginning of a buffer; return their number."""
+    buffer[: len(data)] = data
+    return len(data)
 
 
 class BufferSource(Source):
@@ -414,9 +416,8 @@ class _DirectSource(FileSource):
     def _fetch_into(self, buffer: memoryview) -> int:
         handle: Any = self._open_handle()
         if type(handle) not in (io.FileIO, io.BufferedReader, io.BytesIO):  # others may have `read` alone
-            data = super()._fetch(len(buffer))  # not the subclass's own, which takes the lock a second time
-            buffer[: len(data)] = data
-            return len(data)
+            # Not the subclass's own `_fetch`, which takes the lock a second time.
+            return _put(super()._fetch(len(buffer)), buffer)
         try:
             return handle.readinto(buffer) or 0
         except (OSError, ValueError) as exc:

@@ -151,9 +151,8 @@ class PartReader:
         self.source = source
         self._on_pause = on_pause
         self._report, self._executed, self._met = NotedReport(settings.strict), NotedExecuted(), NamesMet()
-        selection = replace(selection, met=self._met)
-        if not first:
-            selection = replace(selection, done_records=0)
+        done = selection.done_records if first else 0
+        selection = replace(selection, met=self._met, done_records=done)
         self._decoder = settings.decoder(
             source, selection, self._report, settings.definitions(), None, self._executed, known
         )

@@ -89,7 +89,7 @@ def errors_as_lines() -> Iterator[None]:
             yield
             sys.stdout.flush()
     except BinlogError as error:
-        _fail(told(error))
+        _fail(error_text(error))
     except (TypeError, ValueError) as error:
         if _ARGUMENT.match(str(error)) is None:
             raise
@@ -113,13 +113,18 @@ def note(text: str) -> None:
     messages().print(f"note: {printable(text)}", style="yellow", markup=False)
 
 
-def told(error: BinlogError) -> str:
-    """An error on one line, with the names of options instead of those of Python's arguments."""
-    return " ".join(printable(_ARGUMENT_ALONE.sub(_as_option, str(error))).split())
+def error_text(error: BinlogError) -> str:
+    """The text of an error, with the names of options instead of those of Python's arguments."""
+    return printable(_ARGUMENT_ALONE.sub(_as_option, str(error)))
+
+
+def print_error(text: str) -> None:
+    """Print an error on one line, apart from the results."""
+    messages().print(f"error: {' '.join(text.split())}", style="red", markup=False)
 
 
 def _fail(text: str) -> None:
-    messages().print(f"error: {' '.join(text.split())}", style="red", markup=False)
+    print_error(text)
     raise typer.Exit(EXIT_ERROR) from None
 
 

@@ -18,7 +18,16 @@ from ..inspect.verify import MOST_PLACES, Verdict
 from ..inspect.verify import verify as verify_target
 from ..report import KINDS
 from .options import LoginOptions, spread, targets
-from .output import EXIT_ERROR, EXIT_USAGE, errors_as_lines, messages, printable, results, size, told
+from .output import (
+    EXIT_ERROR,
+    EXIT_USAGE,
+    error_text,
+    errors_as_lines,
+    print_error,
+    printable,
+    results,
+    size,
+)
 from .progress import Bar
 
 _STYLES = {"whole": "green", "cut": "yellow", "damaged": "red"}
@@ -68,7 +77,7 @@ def verify(
                 verdicts = verify_target(name, bar, keys=keys, **(login.login() if is_server(name) else {}))
             except BinlogError as error:
                 failed = True
-                _tell(error)
+                print_error(error_text(error))
                 continue
             except ValueError as error:
                 raise typer.BadParameter(str(error)) from None
@@ -76,7 +85,7 @@ def verify(
                 bar.close()
                 if isinstance(verdict, BinlogError):
                     failed = True
-                    _tell(verdict)
+                    print_error(error_text(verdict))
                     continue
                 states.add(verdict.state)
                 if as_json:
@@ -89,10 +98,6 @@ def verify(
         raise typer.Exit(EXIT_USAGE)
     if states & bad:
         raise typer.Exit(EXIT_ERROR)
-
-
-def _tell(error: BinlogError) -> None:
-    messages().print(f"error: {told(error)}", style="red", markup=False)
 
 
 def show(verdict: Verdict, console: Console) -> None:

@@ -81,6 +81,14 @@ def unquote(text: str, escapes: bool) -> str:
     )
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a whole number of at most 20 ASCII digits.
+
+    `str.isdigit` alone accepts characters that `int` refuses, and more digits than it takes.
+    """
+    return text.isascii() and text.isdigit() and len(text) <= 20
+
+
 def tokenize_statements(sql: str, sql_mode: int = 0, *, most: int | None = None) -> Iterator[Iterator[Token]]:
     """The statements of a text, each as its tokens; ``DELIMITER`` lines of dumps are obeyed.
 
@@ -280,7 +288,7 @@ class TokenReader:
     def number(self) -> int:
         """Take a whole number."""
         word = self.word()
-        if not (word.isascii() and word.isdigit() and len(word) <= 20):
+        if not is_number(word):
             raise self.unexpected("a number")
         self._step()
         return int(word)

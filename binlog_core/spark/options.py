@@ -20,6 +20,7 @@ from .._tables.given_names import near
 from ..arrow.text import TextErrors
 from ..conditions import Condition
 from ..schema.given import Schema
+from ..schema.tokens import is_number
 from ..server.address import has_password
 from ..splits import DEFAULT_SPLIT_SIZE
 from .rows.fit import OnSchemaChange
@@ -341,13 +342,8 @@ def _metadata(text: str) -> tuple[str, ...]:
     return tuple(_choice(*LAKE_METADATA)(name) for name in _names(text))
 
 
-def _is_number(text: str) -> bool:
-    # isdigit() alone takes characters that int() refuses, and more digits than it takes.
-    return text.isascii() and text.isdigit() and len(text) <= 20
-
-
 def _time(text: str) -> int:
-    if _is_number(text):
+    if is_number(text):
         return int(text)
     try:
         moment = dt.datetime.fromisoformat(text)
@@ -366,7 +362,7 @@ def _offset(text: str) -> tuple[str, int]:
         except (KeyError, TypeError, ValueError):
             raise ValueError('expected {"file": …, "position": …}') from None
     file, _, position = text.rpartition(":")
-    if not file or not _is_number(position):
+    if not file or not is_number(position):
         raise ValueError("expected FILE:POSITION")
     return file, int(position)
 
@@ -391,7 +387,7 @@ def split_size_of(text: str) -> int | None:
 
 def _number(most: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        if not _is_number(text) or int(text) > most:
+        if not is_number(text) or int(text) > most:
             raise ValueError(f"expected a number from 0 to {most}")
         return int(text)
 

@@ -19,7 +19,7 @@ pytest.importorskip("typer")
 
 from support.cli import COMMAND, long_log, run, start
 
-from binlog_core.cli.output import size, told
+from binlog_core.cli.output import error_text, size
 
 LOG = DATA / "mysql97" / "gtid.binlog"
 
@@ -183,7 +183,7 @@ def test_a_server_has_no_position_without_a_log() -> None:
 
 def test_a_condition_in_an_error_stays() -> None:
     error = binlog_core.BinlogError("gtids= has GTIDs of MariaDB; no change of keys=3", path="start=7")
-    assert told(error) == "--include-gtids has GTIDs of MariaDB; no change of keys=3 (file start=7)"
+    assert error_text(error) == "--include-gtids has GTIDs of MariaDB; no change of keys=3 (file start=7)"
 
 
 def test_sizes() -> None:

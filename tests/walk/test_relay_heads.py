@@ -33,20 +33,21 @@ def relayed(server: str, *, checksum: bool, **options: Any) -> bytes:
     return source.getvalue()[4:]
 
 
-def with_checksums() -> bytes:
-    log = Log("8.0.36", checksum=False)
+def unlike_the_replica(*, checksum: bool) -> bytes:
+    """Either the source or the replica has checksums."""
+    log = Log("8.0.36", checksum=not checksum)
     log.previous_gtids()
     log.rotate("source.000007")
-    log.raw(relayed("8.0.36", checksum=True))
+    log.raw(relayed("8.0.36", checksum=checksum))
     return log.getvalue()
+
+
+def with_checksums() -> bytes:
+    return unlike_the_replica(checksum=True)
 
 
 def without_checksums() -> bytes:
-    log = Log("8.0.36", checksum=True)
-    log.previous_gtids()
-    log.rotate("source.000007")
-    log.raw(relayed("8.0.36", checksum=False))
-    return log.getvalue()
+    return unlike_the_replica(checksum=False)
 
 
 def other_lengths() -> bytes:

@@ -69,7 +69,6 @@ def open_filesystem(path: str, options: dict[str, Any] | None = None) -> tuple[A
         pyarrow is not installed.
     """
     import_pyarrow()
-    import pyarrow
     import pyarrow.fs
 
     if not is_url(path):

@@ -18,6 +18,7 @@ from .._decode.boundaries import last_boundary
 from .._decode.gtid_selection import union
 from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V3, length_of
 from .._sources.log_files import LogFile
+from .._sources.log_names import name_key
 from .._sources.timeline import CONTINUED, FAILOVER, GAP, NAME, RESET, Segment, Timeline
 from ..errors import ArchiveError, BinlogError, DivergedError, PurgedError
 from ..gtids import AnyGtidSet, parse_gtid_set
@@ -291,7 +292,7 @@ class Archiver:
             self._take(feed, run)
             if self._stop.is_set():
                 return
-            if self._until_now and self._tracker.timestamp > feed.now:
+            if self._until_now and _reaches(run, feed.end):
                 return  # a server that writes faster than this reads would never end
 
     def _place(self, feed: Feed) -> tuple[str, int]:
@@ -566,6 +567,14 @@ def _last_boundary(path: str) -> int:
     """Where the last complete transaction of a log ends."""
     with LogFile(path, mmap=False).open() as source:
         return last_boundary(source, FIRST_EVENT)
+
+
+def _reaches(run: Run, end: tuple[str, int] | None) -> bool:
+    """Whether a run comes to a place; this cannot be known for a log of another name."""
+    if end is None:
+        return False
+    (base, number, _), (last_base, last_number, _) = name_key(run.file), name_key(end[0])
+    return base == last_base and (number, run.position + len(run.data)) >= (last_number, end[1])
 
 
 def _identity_of(segment: Segment) -> Identity:

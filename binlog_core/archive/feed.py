@@ -68,8 +68,8 @@ class Feed(Protocol):
         """The identity of the server."""
 
     @property
-    def now(self) -> int:
-        """The server's clock at the time of the connection; seconds since 1970 UTC."""
+    def end(self) -> tuple[str, int] | None:
+        """The server's log and position at the time of the connection; None: the user may not ask."""
 
     def locate(self, start: Start) -> tuple[str, int]:
         """The log, and the place in it, where a dump begins; None: the oldest log."""

@@ -16,7 +16,7 @@ from ..server.address import Address
 from ..server.connection import Connection
 from ..server.dump import Begin, Dump
 from ..server.dump import LineLost as DumpLost
-from ..server.start import encoded, lacking, listed, unknown_sources
+from ..server.start import encoded, lacking, listed, status_of, unknown_sources
 from .feed import Identity, LineLost, LogMissing, Run, Start
 
 _GRACE = 0.02  # seconds to wait for more before the received bytes are written to disk
@@ -50,7 +50,9 @@ class LiveFeed:
         self.behind = False  # it lacks transactions of the archive
         with _lost(), self._connect() as connection:
             self._facts = connection.facts()
-            self.now = int(str(connection.query("SELECT UNIX_TIMESTAMP()")[0][0]))
+            status = status_of(connection)
+        # Not its clock: events have the time of the session, or of the primary.
+        self.end = (status.file, status.offset) if status is not None else None
         facts = self._facts
         self.identity = Identity(f"{host[0]}:{host[1]}", facts.version, facts.uuid, facts.server_id)
 

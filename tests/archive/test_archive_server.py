@@ -74,6 +74,14 @@ def is_whole(folder: Path, connection: Any) -> bool:
     return not rest and mine == theirs
 
 
+def test_now_is_a_position_not_a_time(connection: Any, tmp_path: Path) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET timestamp = 4102444800")  # of the session: of 2100
+    write(connection, 300, 1)
+    run("archive", SERVER, tmp_path / "archive", "--until", "now")
+    assert is_whole(tmp_path / "archive", connection)
+
+
 def test_logs_are_the_servers_own(connection: Any, tmp_path: Path) -> None:
     folder = tmp_path / "archive"
     for seed in range(3):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from support.archive import (
 )
 
 import binlog_core
-from binlog_core.archive.feed import LineLost
+from binlog_core.archive.feed import LineLost, Run
 
 
 def test_an_archive_holds_the_servers_bytes(server: FakeServer, tmp_path: Path) -> None:
@@ -37,6 +38,28 @@ def test_it_continues_inside_a_log(server: FakeServer, tmp_path: Path) -> None:
     archiver = archive(server, tmp_path)
     assert_same(server, tmp_path)
     assert archiver.status.gtids == str(server.executed)
+
+
+def test_events_of_a_later_time_than_the_servers_do_not_end_it(server: FakeServer, tmp_path: Path) -> None:
+    server.clock += 1_000_000  # of a session's SET TIMESTAMP, or of a primary whose clock is ahead
+    busy(server)
+    server.clock -= 1_000_000
+    busy(server)
+    archive(server, tmp_path)
+    assert_same(server, tmp_path)
+
+
+def test_a_server_that_writes_without_end_ends_at_its_position(server: FakeServer, tmp_path: Path) -> None:
+    class Writing(FakeFeed):
+        def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[Run]:
+            return super().dump(file, position, until_now=False)
+
+    feed = Writing(server, idle=lambda: server.transaction() > 0)
+    file, end = server.current, len(server.bytes_of(server.current))
+    server.transaction()
+    archiver = archive(server, tmp_path, connect=lambda: feed)
+    assert archiver.status.file == file
+    assert archiver.status.position >= end
 
 
 def test_lines_that_are_lost_lose_nothing(server: FakeServer, tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ class FakeFeed:
         self.identity = Identity(
             "db1:3306", server.version, None if server.mariadb else server.uuid, server.server_id
         )
-        self.now = server.clock
+        self.end = server.current, len(server.bytes_of(server.current))
         self._chance = random.Random(seed)
         self._left = cut_after
         self._idle = idle

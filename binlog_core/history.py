@@ -17,7 +17,7 @@ from ._gtid_fields import gtid_text
 from ._sources.log_names import name_within
 from .batch import OUTCOMES
 from .conditions import UNBOUNDED, Condition, quoted, quoted_name
-from .errors import ConditionError, SchemaError
+from .errors import BinlogError, ConditionError, SchemaError
 from .log import Log
 from .transactions import DETAIL_TYPES, Transaction
 
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from ._tables.tables import Table
 
 _Key = tuple[Any, ...]
+_OF_CHANGES = (
+    "gtids",
+    "exclude_gtids",
+    "server_id",
+    "ops",
+)  # options that choose changes: the end is another
 _MOST_KEYS = 1000  # that a row's history is followed over
 
 
@@ -149,20 +155,22 @@ def row_as_of(
     Returns
     -------
     dict of str to value, or None
-        The row, or None if it did not exist. A partial image is completed from those before it.
+        The row, or None if it did not exist. A partial image is completed from those before it. Changes that
+        were rolled back do not count, nor those of an XA transaction that was not committed by then.
 
     Raises
     ------
     SchemaError
         As for `history`; also if the logs have no change of this row, so that its state is not known.
     BinlogError
-        Reading the logs failed.
+        Reading the logs failed, or an export has a change of an XA transaction, and not its end.
     """
     names, wanted = _KeyNames(key), tuple(key.values())
     open_changes = opener_of(target, options.get("storage_options"))
     states: dict[tuple[Any, ...], dict[str, Any] | None] = {}
     until = cast("RangeOptions", {**options, "stop": stop})
-    _replay(_history(names, open_changes, table, key, until), names, states)
+    changes = _history(names, open_changes, table, key, until)
+    _replay(_committed(changes, open_changes, table, until), names, states)
     for values, row in states.items():
         if _same(values, wanted):
             return row
@@ -172,6 +180,45 @@ def row_as_of(
             if image is not None and _same(names.values(image), wanted):
                 return version.change.before if image is version.change.before else None
     raise SchemaError("the logs have no change of this row", table=table)
+
+
+def _committed(
+    versions: list[Version], open_changes: Opener, table: str, options: RangeOptions
+) -> Iterator[Version]:
+    """The versions that exist: without those that were rolled back, or prepared and not committed so far."""
+    committed: set[tuple[str, int]] | None = None
+    for version in versions:
+        one = version.transaction
+        if one.outcome == "XA prepared":
+            if committed is None:
+                committed = _committed_xa(open_changes, table, options)
+            if (one.path, one.begin_position) not in committed:
+                continue
+        if one.outcome != "rolled back":
+            yield version
+
+
+def _committed_xa(open_changes: Opener, table: str, options: RangeOptions) -> set[tuple[str, int]]:
+    """Where the XA transactions begin that were prepared and later committed."""
+    others = cast("RangeOptions", {name: one for name, one in options.items() if name not in _OF_CHANGES})
+    prepared: dict[str, tuple[str, int]] = {}
+    committed = set()
+    with open_changes(tables=glob.escape(table), **others) as log:
+        for one in log.each_file():
+            if not isinstance(one, Log):
+                raise BinlogError(
+                    "the export lacks the ends of XA transactions: expected an export with --xa committed",
+                    table=table,
+                )
+            for group in one.groups(asides=True):
+                for aside in group.asides:
+                    if aside.kind == "xa prepare":
+                        prepared[aside.xid] = one.files[0].name, aside.transaction
+                    elif aside.kind in ("xa commit", "xa rollback"):
+                        begin = prepared.pop(aside.xid, None)
+                        if begin is not None and aside.kind == "xa commit":
+                            committed.add(begin)
+    return committed
 
 
 def _replay(

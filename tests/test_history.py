@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import struct
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,37 @@ def test_before_the_first_change_it_was_what_that_found() -> None:
     assert row_as_of(log.getvalue(), "shop.t", {"id": 1}, moment) == row(1, 3)
 
 
+def _prepared(log: Log, change: tuple[dict[str, Any], dict[str, Any]], xid: str) -> None:
+    log.query(f"XA START {xid}")
+    log.update(T, [change])
+    log.query(f"XA END {xid}")
+    log.event(38, struct.pack("<BIII", False, 1, 1, 0) + b"a")  # XA PREPARE
+
+
+def test_a_row_never_was_what_was_not_committed() -> None:
+    log = Log("8.4.0")
+    log.begin("shop")
+    log.insert(T, [row(1)])
+    log.commit()
+    log.begin("shop")
+    log.update(T, [(row(1), row(1, 5))])
+    log.query("ROLLBACK")
+    _prepared(log, (row(1), row(1, 6)), "X'61',X'',1")
+    log.query("XA ROLLBACK X'61',X'',1")
+    _prepared(log, (row(1), row(1, 7)), "X'61',X'',1")
+    prepared = len(log.getvalue())
+    log.query("XA COMMIT X'61',X'',1")
+
+    def at(stop: int) -> dict[str, Any] | None:
+        return row_as_of(log.getvalue(), "shop.t", {"id": 1}, stop)
+
+    assert at(prepared) == row(1)
+    assert at(1 << 40) == row(1, 7)
+    found = history(log.getvalue(), "shop.t", {"id": 1})
+    outcomes = ["committed", "rolled back", "XA prepared", "XA prepared"]
+    assert [one.transaction.outcome for one in found] == outcomes
+
+
 def test_partial_images_are_completed() -> None:
     log = Log("8.4.0")
     log.begin("shop")
@@ -259,6 +291,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line["op"] for line in lines] == ["insert", "update", "update", "update", "update", "delete"]
     assert lines[1]["changed"] == {"a": [0, 1]}
     assert lines[1]["statement"] == "statement 2"
+    assert lines[1]["outcome"] == "committed"
     pyarrow = pytest.importorskip("pyarrow")
     made = pyarrow.ipc.open_stream(run("history", "shop.t", "id=20", logs, "-f", "arrow").out).read_all()
     assert made.column("op").to_pylist() == [line["op"] for line in lines]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +14,9 @@ from ..position import Position
 
 if TYPE_CHECKING:
     from .executed import Snapshot
+
+
+_XID = re.compile(r"X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)", re.IGNORECASE)
 
 
 class Aside(NamedTuple):
@@ -43,6 +47,12 @@ class Aside(NamedTuple):
     text: str
     database: str = ""
     transaction: int = 0
+
+    @property
+    def xid(self) -> str:
+        """The id of its XA transaction, in the same form in all statements."""
+        found = _XID.search(self.text)
+        return ",".join(found.groups()).lower() if found else self.text
 
 
 @dataclass(slots=True)

@@ -148,6 +148,7 @@ def as_dict(one: Version) -> dict[str, Any]:
         "thread_id": transaction.thread_id,
         "user": transaction.user,
         "statement": transaction.statement,
+        "outcome": transaction.outcome,
         "file": change.path,
         "position": change.position,
     }

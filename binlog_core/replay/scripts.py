@@ -37,7 +37,6 @@ _SAVEPOINT = re.compile(
     r"(?P<verb>SAVEPOINT|ROLLBACK\s+TO(?:\s+SAVEPOINT)?|RELEASE\s+SAVEPOINT)\s+(?P<name>.+)",
     re.IGNORECASE | re.DOTALL,
 )
-_XID = re.compile(r"X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)", re.IGNORECASE)
 _MAY_TAKE_ROWS = frozenset((b"TRUNCATE", b"DROP", b"ALTER", b"CREATE"))
 _TAKES_PARTITIONS = ("DROP", "TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT")
 
@@ -223,14 +222,14 @@ class Script(ABC):
                 self._asides, self._waiting = [], place
             self._asides.append(aside)
             if aside.kind == "xa prepare":
-                self._no_rows.add(_xid(aside.text))
+                self._no_rows.add(aside.xid)
 
     def _add_inside(self, transaction: Transaction, aside: Aside) -> None:
         match aside.kind:
             case "statement":
                 transaction.holes.append("it has a change that is not a row")
             case "xa prepare":
-                transaction.xid = _xid(aside.text)
+                transaction.xid = aside.xid
             case "savepoint" if found := _SAVEPOINT.fullmatch(aside.text.strip()):
                 verb = " ".join(found["verb"].upper().split())
                 transaction.goes_back |= verb.startswith("ROLLBACK")
@@ -239,7 +238,7 @@ class Script(ABC):
                 self._write_savepoint(f"{verb} {quote_name(name)};")
 
     def _end_xa(self, path: str, aside: Aside) -> None:
-        xid = _xid(aside.text)
+        xid = aside.xid
         one = self._prepared.pop(xid, None)
         if one is None:
             if xid not in self._no_rows and aside.kind == "xa commit":
@@ -335,11 +334,6 @@ def _takes_rows(statement: bytes, aside: Aside) -> bool:
     except (SchemaError, StopIteration):  # cut, or of a later server
         return verb in (b"TRUNCATE", b"DROP")
     return False
-
-
-def _xid(text: str) -> str:
-    found = _XID.search(text)
-    return ",".join(found.groups()).lower() if found else text
 
 
 def _in_log_order(group: Group, made: list[Any]) -> Iterator[tuple[int, int, int, int, int]]:

@@ -328,6 +328,12 @@ def test_xa_transactions(tmp_path: Path) -> None:
     with pytest.raises(BinlogError, match="cannot be reversed"):
         plan_undo(out, ops="insert")
     assert any("only prepared in the log" in note for note in plan_undo(out, **ALL).notes)
+    found = [row_as_of(path, "shop.account_a", {"id": number}, 1 << 40) for number in (1, 2, 3)]
+    # XA ROLLBACK of the deletion of 1 and the update of 3.
+    assert [row and row["n"] for row in found] == [4716716783546786661, 0, 7310393111918566694]
+    with pytest.raises(BinlogError, match="expected an export with --xa committed"):
+        row_as_of(out, "shop.account_a", {"id": 3}, 1 << 40)
+    assert row_as_of(out, "shop.account_a", {"id": 50}, 1 << 40) is not None
 
 
 def facts_of(versions: list[Version]) -> list[tuple[Any, ...]]:

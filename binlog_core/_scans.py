@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ._change_columns import CHANGE_COLUMNS, DELETE, INSERT, POSTIMAGE, PREIMAGE
 from ._core._capsules import schema_capsule, stream_capsule
-from ._core._values import RowReader
+from ._core._values import RowReader, row_texts
 from ._gtid_fields import gtid_text
 from ._json_text import encode_plain
 from ._pushdown import pushed_condition
@@ -332,9 +332,7 @@ class AllChangesScan(Scan):
             extras.append(ChangeColumn("_table", numbers, labels=(batch.table.full_name,)))
         if "image" in columns:
             labels = [encode_plain(column.name) + b": " for column in batch.columns]
-            images = RowReader(batch, None, "raise").row_texts(
-                "json", labels, b", ", encode_plain, gaps=False
-            )
+            images = row_texts(RowReader(batch), "json", labels, b", ", encode_plain, gaps=False)
             codes = {image: code for code, image in enumerate(dict.fromkeys(images))}
             numbers = np.array([codes[image] for image in images], np.uint32)
             texts = tuple(f"{{{image.decode()}}}" for image in codes)

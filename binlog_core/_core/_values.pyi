@@ -115,23 +115,6 @@ class RowReader:
     def values(self, record: int) -> dict[str, Any]: ...
     def change(self, record: int) -> RowChange: ...
     def column_values(self, column: str) -> list[Any]: ...
-    def column_texts(
-        self,
-        column: str,
-        form: Literal["csv", "json", "sql"],
-        other: Callable[[Any], str],
-        *,
-        bytes_are_text: bool = False,
-    ) -> list[str]: ...
-    def row_texts(
-        self,
-        form: Literal["csv", "json"],
-        labels: list[bytes],
-        separator: bytes,
-        other: Callable[[Any], bytes],
-        *,
-        gaps: bool = True,
-    ) -> list[bytes]: ...
 
 @final
 class ChangeIterator(Iterator[RowChange]):
@@ -147,3 +130,20 @@ class Changes(Iterator[RowChange]):
     def close(self) -> None: ...
 
 def shortcuts() -> dict[str, bool]: ...
+def column_texts(
+    reader: RowReader,
+    column: str,
+    form: Literal["csv", "json", "sql"],
+    other: Callable[[Any], str],
+    *,
+    bytes_are_text: bool = False,
+) -> list[str]: ...
+def row_texts(
+    reader: RowReader,
+    form: Literal["csv", "json"],
+    labels: list[bytes],
+    separator: bytes,
+    other: Callable[[Any], bytes],
+    *,
+    gaps: bool = True,
+) -> list[bytes]: ...

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
-from .._core._values import RowReader
+from .._core._values import RowReader, row_texts
 from .._gtid_fields import gtid_text
 from .._json_text import encode_plain as _encode
 from .._json_text import plain
@@ -64,7 +64,7 @@ def json_lines(group: Group, readers: list[tuple[ChangeBatch, RowReader]]) -> by
     path = _encode(group.path)
     for batch, reader in readers:
         labels = [_encode(column.name) + b": " for column in batch.columns]
-        images = reader.row_texts("json", labels, b", ", _encode, gaps=False)
+        images = row_texts(reader, "json", labels, b", ", _encode, gaps=False)
         image = batch.array["image"]
         chosen = image[image["op"] != POSTIMAGE]
         table = b'"database": %b, "table": %b' % (_encode(batch.table.database), _encode(batch.table.name))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._change_columns import DEFAULT_CHANGE_COLUMNS, POSTIMAGE
-from .._core._values import RowReader
+from .._core._values import RowReader, column_texts
 from .._debezium import Envelopes
 from .._decode.merge import ChangeReader
 from .._tables.tables import records_at_a_time
@@ -214,7 +214,7 @@ class CsvWriter(_OneTable):
             )
         if batch.table.undecodable is None:
             reader = RowReader(batch)
-            columns = [reader.column_texts(column.name, "csv", csv_field) for column in batch.columns]
+            columns = [column_texts(reader, column.name, "csv", csv_field) for column in batch.columns]
         else:
             columns = [csv_values(batch.column(column.name).tolist()) for column in batch.value_columns]
         known: dict[Any, str] = {}  # most are the same for many rows

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._change_columns import INSERT, POSTIMAGE, PREIMAGE
-from .._core._values import RowChange, RowReader, ValuePlan
+from .._core._values import RowChange, RowReader, ValuePlan, column_texts
 from .._tables.column_types import Kind
 from .._tables.tables import Column, Table, records_at_a_time
 from ..errors import BinlogError, SchemaError
@@ -205,7 +205,7 @@ class BatchStatements:
                 made = list(map(literal, reader.column_values(column.name)))
             else:
                 alike = plan.ascii_alike[i]
-                made = list(reader.column_texts(column.name, "sql", literal, bytes_are_text=alike))
+                made = list(column_texts(reader, column.name, "sql", literal, bytes_are_text=alike))
         except SchemaError as error:
             values = reader.column_values(column.name)
             offset = int(batch.array["image"]["position"][_index_of(refused, values)])

@@ -23,12 +23,9 @@ from batch.invalid_dates cimport find_invalid_date
 from batch.records cimport (
     OP_DELETE, OP_INSERT, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE, image_t, invalid_date_t, span_t, transaction_t,
 )
-from memory.memory cimport append, memory_t, release
+from memory.memory cimport memory_t, release
 from objects.decimal_parts cimport DECIMAL_LIMBS, decimal_of, decimal_of_text, decimals_are_known
 from objects.dict_slots cimport dict_block, find_slots, put_slot, slot_at
-from objects.field_texts cimport (
-    PUT_DONE, PUT_NO_MEMORY, TEXT_CSV, TEXT_JSON, TEXT_SQL, is_text, put_fixed, put_status_t, put_text, text_form_t,
-)
 from objects.value_objects cimport (
     FORM_ASCII, FORM_BYTES, FORM_DATE, FORM_DECIMAL, FORM_DOUBLE, FORM_ENUM, FORM_FLOAT, FORM_I16, FORM_I32, FORM_I64,
     FORM_I8, FORM_JSON, FORM_NONE, FORM_SET, FORM_TEXT, FORM_TIME, FORM_U16, FORM_U32, FORM_U64, FORM_U8, FORM_UTF8,
@@ -87,15 +84,6 @@ def shortcuts():
 cdef inline PyObject* new_reference(object value) noexcept:
     Py_INCREF(value)
     return <PyObject*> value
-
-
-cdef dict TEXT_FORMS = {"csv": TEXT_CSV, "json": TEXT_JSON, "sql": TEXT_SQL}
-
-
-cdef int put_bytes(memory_t* out, bytes text) except -1:
-    if append(out, <const char*> text, <size_t> len(text)):
-        raise MemoryError
-    return 0
 
 
 @cython.final
@@ -255,130 +243,6 @@ cdef class RowReader:
             else:
                 out.append(self.value(field, i, record))
         return out
-
-    def column_texts(self, column, form, other, *, bint bytes_are_text=False):
-        """One column's values in every record, as text of a format.
-
-        Parameters
-        ----------
-        column : str
-            Name of a decoded column.
-        form : "json", "csv" or "sql"
-            Whole numbers come without quotes; so does DECIMAL (with all digits of the scale), except in JSON. Dates,
-            times and text that needs no escape come in the format's quotes, as does DECIMAL in JSON. Times have six
-            fraction digits if they have any; a TIMESTAMP has the offset of UTC, except in SQL.
-        other : callable
-            Makes text of every other value, including None for NULL and absent.
-        bytes_are_text : bool
-            Whether bytes that are printable ASCII are quoted like text.
-
-        Returns
-        -------
-        list of str
-            As long as the batch.
-
-        Raises
-        ------
-        KeyError, DecodeError
-            As in `column_values`.
-        """
-        cdef Py_ssize_t i, record
-        cdef field_t* field
-        cdef memory_t text
-        cdef text_form_t wanted = TEXT_FORMS[form]
-        cdef list out = []
-        i = self.plan.index_of(column)
-        field = &self.plan.fields[i]
-        nothing = other(None)
-        memset(&text, 0, sizeof(text))
-        try:
-            for record in range(self.record_count):
-                if self.is_missing(field, record):
-                    out.append(nothing)
-                    continue
-                text.length = 0
-                if not self.put_value(&text, field, i, record, wanted, bytes_are_text):
-                    out.append(other(self.value(field, i, record)))
-                    continue
-                out.append(PyUnicode_DecodeUTF8(<const char*> text.data, <Py_ssize_t> text.length, NULL))
-        finally:
-            release(&text)
-        return out
-
-    def row_texts(self, form, list labels, bytes separator, other, *, bint gaps=True):
-        """Every record as one line of a format.
-
-        Parameters
-        ----------
-        form : "json" or "csv"
-            As in `column_texts`.
-        labels : list of bytes
-            Text before the value of each decoded column.
-        separator : bytes
-            Text between two values.
-        other : callable
-            Makes bytes of every other value, including None for NULL.
-        gaps : bool
-            Whether an absent column is written like NULL; False leaves it out.
-
-        Returns
-        -------
-        list of bytes
-            As long as the batch.
-
-        Raises
-        ------
-        DecodeError
-            As in `column_values`.
-        """
-        cdef Py_ssize_t i, record
-        cdef field_t* field
-        cdef const uint8_t* bitmaps
-        cdef memory_t text
-        cdef text_form_t wanted = TEXT_FORMS[form]
-        cdef bytes nothing = other(None)
-        cdef bytes part
-        cdef bint absent
-        cdef list out = []
-        if len(labels) != self.plan.count:
-            raise ValueError(f"{len(labels)} labels: expected one for each of the {self.plan.count} columns")
-        memset(&text, 0, sizeof(text))
-        try:
-            for record in range(self.record_count):
-                text.length = 0
-                for i in range(self.plan.count):
-                    field = &self.plan.fields[i]
-                    bitmaps = self.at(record) + sizeof(image_t) + field.bitmap_byte
-                    absent = (bitmaps[self.plan.bitmap_len] & field.bitmap_mask) != 0
-                    if absent and not gaps:
-                        continue
-                    if text.length or (gaps and i):
-                        put_bytes(&text, separator)
-                    put_bytes(&text, <bytes> labels[i])
-                    if absent or bitmaps[0] & field.bitmap_mask:
-                        put_bytes(&text, nothing)
-                    elif not self.put_value(&text, field, i, record, wanted, False):
-                        part = other(self.value(field, i, record))
-                        put_bytes(&text, part)
-                out.append(PyBytes_FromStringAndSize(<const char*> text.data, <Py_ssize_t> text.length))
-        finally:
-            release(&text)
-        return out
-
-    cdef bint put_value(self, memory_t* out, field_t* field, Py_ssize_t i, Py_ssize_t record,
-                        text_form_t wanted, bint bytes_are_text) except -1:
-        # False: the value's text cannot be taken from the record directly
-        cdef const uint8_t* p = self.at(record) + field.offset
-        cdef put_status_t status
-        cdef span_t span
-        if is_text(field, bytes_are_text):
-            memcpy(&span, p, sizeof(span))
-            status = put_text(out, field, <const uint8_t*> self.span_data(record, i, &span), span.length, wanted)
-        else:
-            status = put_fixed(out, field, p, wanted)
-        if status == PUT_NO_MEMORY:
-            raise MemoryError
-        return status == PUT_DONE
 
     cdef int check_record(self, Py_ssize_t record) except -1:
         if not 0 <= record < self.record_count:
@@ -742,3 +606,4 @@ cdef class RowReader:
 
 
 include "objects/change_iterator.pxi"
+include "objects/row_texts.pxi"

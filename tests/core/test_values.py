@@ -26,7 +26,15 @@ from numpy.typing import NDArray
 from support.jsonb_encoder import encode, expected
 
 import binlog_core
-from binlog_core._core._values import ChangeIterator, Changes, RowChange, RowReader, ValuePlan, shortcuts
+from binlog_core._core._values import (
+    ChangeIterator,
+    Changes,
+    RowChange,
+    RowReader,
+    ValuePlan,
+    column_texts,
+    shortcuts,
+)
 from binlog_core._tables.column_types import Kind
 from binlog_core._tables.tables import Column, Table, record_dtype
 from binlog_core.batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE, ChangeBatch
@@ -781,7 +789,7 @@ def test_texts_of_formats_are_those_of_values() -> None:
                         ("csv", csv_field),
                         ("json", lambda value: json_line(plain(value)).decode().rstrip("\n")),
                     ):
-                        assert reader.column_texts(column.name, form, one) == list(map(one, values))
+                        assert column_texts(reader, column.name, form, one) == list(map(one, values))
                     checked += len(values)
     assert checked > 10_000
 

@@ -204,13 +204,13 @@ class Batches(Iterator[ChangeBatch]):
         else:
             every = chain(() if self._first is None else (self._first,), self._started())
             self._first = self._pass = None
-        if isinstance(told := self._told(), Pass):  # or an iterator over batches made by hand
-            told.prepare(prepared)
+        if isinstance(read := self._latest_pass(), Pass):  # or an iterator over batches made by hand
+            read.prepare(prepared)
         return every
 
     def defined_columns(self) -> tuple[Column, ...] | None:
         """The columns of a table without rows, if it is the only selected table that ``schema=`` defines."""
-        tables = [columns for _, columns in self._told().defined()]
+        tables = [columns for _, columns in self._latest_pass().defined()]
         return tables[0] if len(tables) == 1 else None
 
     def _started(self) -> Iterator[ChangeBatch]:
@@ -222,18 +222,18 @@ class Batches(Iterator[ChangeBatch]):
     @property
     def report(self) -> Report:
         """What the pass over the log has found missing or lost, or has skipped, so far."""
-        return self._told().report
+        return self._latest_pass().report
 
     @property
     def tail(self) -> Tail | None:
         """Where and why the pass over the log ended inside an event."""
-        return self._told().tail
+        return self._latest_pass().tail
 
     def close(self) -> None:
         """End the pass early. Batches stay valid."""
-        self._told().close()
+        self._latest_pass().close()
 
-    def _told(self) -> Pass[ChangeBatch]:
+    def _latest_pass(self) -> Pass[ChangeBatch]:
         if self._latest is None:
             self._started()
         assert self._latest is not None

@@ -440,16 +440,16 @@ class Log:
 
     def definitions_met(self) -> Pass[Table]:
         """For the package: the tables of all batches in their order; a table from an index occurs once."""
-        told: list[Table] = []
-        selection = replace(self.settings.selected(None, {"*": ()}, ""), told=told)
+        indexed: list[Table] = []
+        selection = replace(self.settings.selected(None, {"*": ()}, ""), tables_from_index=indexed)
 
         def read(reading: Reading) -> Iterator[Table]:
             for group in self._groups(reading, selection, indexed=True):
-                tables = [*told, *(batch.table for batch in group.batches)]
-                told.clear()
+                tables = [*indexed, *(batch.table for batch in group.batches)]
+                indexed.clear()
                 del group
                 yield from tables
-            yield from told
+            yield from indexed
 
         return self._pass(read)
 

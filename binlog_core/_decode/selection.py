@@ -60,7 +60,7 @@ class Selection:
     repeated: AnyGtidSet | None = None  # of these, which came before, statements are not followed again
     asides: bool = False  # what is not a row is gathered too: see group.Aside
     met: NamesMet = field(default_factory=NamesMet)  # of the names given here, in a pass
-    told: list[Table] | None = None  # definitions are all that is wanted, and here are those of an index
+    tables_from_index: list[Table] | None = None  # given where only definitions are wanted: those of an index
     table_maps: TableMapsMet | None = None  # of the definitions that are met, where they are asked for
 
     @property
@@ -85,7 +85,7 @@ class Selection:
             or self.server_id is not None
             or self.selects_gtids
             or self.ops != ALL_OPS
-            or self.told is not None
+            or self.tables_from_index is not None
         )
 
     @property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._change_columns import POSTIMAGE
-from .._core._index import any_bits, count_changes, told_by_transactions
+from .._core._index import any_bits, count_changes, summarize_transactions
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection, TableMapsMet
 from .._walk.track import Track
@@ -218,7 +218,7 @@ class _Builder:
         return self._rows.setdefault(i, _Rows())
 
     def _add_transactions(self, rows: _Rows, records: NDArray[np.void]) -> None:
-        first, last, threads, runs = told_by_transactions(records.view(np.uint8), _MOST_INTERVALS)
+        first, last, threads, runs = summarize_transactions(records.view(np.uint8), _MOST_INTERVALS)
         rows.first_commit = min(rows.first_commit, first)
         rows.last_commit = max(rows.last_commit, last)
         rows.threads = known_of(rows.threads, threads)

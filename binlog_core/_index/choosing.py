@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 Extent = tuple[int | None, int | None]  # of a log: from a position up to another; None: where the pass says
 _MOST_KEYS = 64  # values that an AND of several IN expands to
-_TOLD_BY = {"_server_id": "servers", "_thread_id": "threads"}
+_RECORDED_IN = {"_server_id": "servers", "_thread_id": "threads"}
 _COLUMNS = (
     *("begin", "end", "first_timestamp", "last_timestamp", "first_commit", "last_commit", "statements"),
     *("reported", "definition", "flags", "inserts", "updates", "deletes", "moved"),
@@ -113,12 +113,12 @@ class LogRanges:
 
     def serve(self, selection: Selection) -> bool:
         """Whether a pass may rely on them."""
-        if selection.told is not None and not self._tells_definitions(selection):
+        if selection.tables_from_index is not None and not self._has_all_definitions(selection):
             return False
         # Whether a transaction without a GTID is wanted depends on the events before it.
         return not selection.done_records and (self._has_gtids or not selection.selects_gtids)
 
-    def _tells_definitions(self, selection: Selection) -> bool:
+    def _has_all_definitions(self, selection: Selection) -> bool:
         """Whether the index records every definition that a pass would meet, in order."""
         places = selection.start_position, selection.stop_position
         times = selection.start_timestamp, selection.stop_timestamp
@@ -260,7 +260,7 @@ class _Choice:
         if selection.start_timestamp is not None:
             chosen &= ranges.column("last_timestamp")[firsts] >= selection.start_timestamp
         if selection.server_id is not None:
-            chosen &= self._told("servers", firsts, {selection.server_id})
+            chosen &= self._may_contain("servers", firsts, {selection.server_id})
         if selection.selects_gtids:
             chosen &= self._of_gtids(firsts)
         wanted[left] = chosen
@@ -299,7 +299,7 @@ class _Choice:
 
     # ------------------------------------------------------------ ranges
 
-    def _told(self, name: str, firsts: Numbers, wanted: set[int]) -> Mask:
+    def _may_contain(self, name: str, firsts: Numbers, wanted: set[int]) -> Mask:
         texts = self._ranges.column(name)
         return np.array(
             [texts[i] == UNKNOWN or not wanted.isdisjoint(_numbers(texts[i])) for i in firsts], np.bool_
@@ -356,8 +356,8 @@ class _Choice:
                 return _Definition(False)
             if self._definitions is not None:
                 table = self._definitions.complete(table, Report(warn=False), path="", offset=0)
-            if selection.told is not None:
-                selection.told.append(table)
+            if selection.tables_from_index is not None:
+                selection.tables_from_index.append(table)
                 return _Definition(False)
             selection.wanted_columns(table)
             where = None if selection.where is None else selection.where.of(table)
@@ -423,7 +423,9 @@ class _Choice:
         firsts = ranges.firsts[np.searchsorted(ranges.firsts, rows, "right") - 1]
         if isinstance(node, MetaTest):
             exact = {span.low for span in node.spans if span.low is not None and span.low == span.high}
-            return self._told(_TOLD_BY[node.name], firsts, exact) if len(exact) == len(node.spans) else yes
+            if len(exact) != len(node.spans):
+                return yes
+            return self._may_contain(_RECORDED_IN[node.name], firsts, exact)
         values = _values_of(node)
         if values is None:
             return yes

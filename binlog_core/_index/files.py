@@ -55,7 +55,7 @@ COLUMNS = (*_NUMBERS, *_TEXTS, "table_map", "few", *FILTERS)
 
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1  # of a column's values, where they are not known
-_UNTOLD: dict[str, Any] = {"definition": -1, "low": LEAST, "low_2": LEAST, "high": MOST, "high_2": MOST}
+_DEFAULTS: dict[str, Any] = {"definition": -1, "low": LEAST, "low_2": LEAST, "high": MOST, "high_2": MOST}
 
 
 class IndexDamage(Exception):
@@ -142,8 +142,8 @@ def as_table(rows: Sequence[dict[str, Any]]) -> pyarrow.Table:
 
     fields: dict[str, Any] = {}
     for name in (*_NUMBERS, "table_map", "few"):
-        untold = _UNTOLD.get(name, 0 if name in _NUMBERS else b"")
-        fields[name] = [row.get(name, untold) for row in rows]
+        default = _DEFAULTS.get(name, 0 if name in _NUMBERS else b"")
+        fields[name] = [row.get(name, default) for row in rows]
     for name in _TEXTS:
         fields[name] = [row.get(name, "").encode("utf-8", "replace").decode() for row in rows]
     none = (b"",) * PARTS

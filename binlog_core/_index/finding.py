@@ -51,14 +51,14 @@ class Indexes:
             return None
         path = index_path(file.path)
         try:
-            return self._of(file, path, lambda damage: self._tell(path, damage, report))
+            return self._of(file, path, lambda damage: self._report_damage(path, damage, report))
         except IndexDamage as damage:
             self._drop(path)
-            self._tell(path, damage, report)
+            self._report_damage(path, damage, report)
             return None
 
     @staticmethod
-    def _tell(path: str, damage: IndexDamage, report: Report) -> None:
+    def _report_damage(path: str, damage: IndexDamage, report: Report) -> None:
         report.add("unusable_indexes", path=path, detail=f"{damage}; create it again")
 
     def _of(self, file: LogFile, path: str, on_damage: Callable[[IndexDamage], None]) -> LogRanges | None:
@@ -140,8 +140,8 @@ class Indexes:
         first, last = settings.file_range(files)
         self._ahead.clear()
         for i in range(first, last + 1):
-            told: list[Table] | None = None if selection.told is None else []
-            here = replace(settings.ranged(selection, files, i), met=NamesMet(), told=told)
+            tables: list[Table] | None = None if selection.tables_from_index is None else []
+            here = replace(settings.ranged(selection, files, i), met=NamesMet(), tables_from_index=tables)
             ranges = self._ranges_of(files[i])
             if ranges is None or not ranges.serve(here) or format_ is None:
                 return False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._core._index import find_header, told_by_headers
+from .._core._index import find_header, summarize_headers
 from .._format.event_header import FIRST_EVENT
 from .._format.event_types import DESCRIPTORS, GTID_EVENTS, EventType
 from .._walk.event_walk import Damage, Run, begins_in, by_code, walk
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .._walk.track import Track
 
 RANGE_BYTES = 1 << 20
-_MOST_TOLD = 1000
+_MOST_KNOWN = 1000
 _ENDS = (
     EventType.ROTATE,
     EventType.STOP,
@@ -132,7 +132,7 @@ class Ranges:
             edges.append(i)
         edges.append(len(headers))
         for one, (first, last) in zip(found[1 - len(edges) :], pairwise(edges), strict=True):
-            _tell(one, headers[first:last])
+            _add_headers(one, headers[first:last])
         found[-1].end = int(headers["position"][-1]) + int(headers["event_length"][-1])
 
 
@@ -151,18 +151,18 @@ def _edges(begin: int, run: Run, headers: NDArray[np.void], *, gtids: bool) -> I
         begin = int(positions[i])
 
 
-def _tell(one: Range, headers: NDArray[np.void]) -> None:
+def _add_headers(one: Range, headers: NDArray[np.void]) -> None:
     if not len(headers):
         return
-    first, last, packed, servers = told_by_headers(headers[int(_IS_DESCRIPTOR[headers["type_code"][0]]) :])
+    first, last, packed, servers = summarize_headers(headers[int(_IS_DESCRIPTOR[headers["type_code"][0]]) :])
     one.first_timestamp = min(one.first_timestamp, first)
     one.last_timestamp = max(one.last_timestamp, last)
     one.servers = known_of(one.servers, None if packed else {*servers, int(headers["server_id"][0])})
 
 
-def known_of(known: set[int] | None, told: set[int] | None) -> set[int] | None:
+def known_of(known: set[int] | None, more: set[int] | None) -> set[int] | None:
     """The known servers or threads, with those of more events; None if unknown, or more than 1000."""
-    if known is None or told is None:
+    if known is None or more is None:
         return None
-    known |= told
-    return known if len(known) <= _MOST_TOLD else None
+    known |= more
+    return known if len(known) <= _MOST_KNOWN else None

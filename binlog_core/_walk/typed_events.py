@@ -114,14 +114,14 @@ class _CommitTimes:
         if passed > self._passed:
             bound = self._bounds[passed - 1]
             self._passed = passed
-            self._latest = self._told(event if event is not None and bound == index else bound)
+            self._latest = self._commit_time_of(event if event is not None and bound == index else bound)
         return self._latest
 
     def end(self) -> None:
         """End the run: a transaction may continue after it."""
         self.at(len(self._run.headers))
 
-    def _told(self, found: Event | int) -> int | None:
+    def _commit_time_of(self, found: Event | int) -> int | None:
         if isinstance(found, int):
             header = self._run.headers[found : found + 1]
             if header["type_code"][0] not in _COMMIT_TIMED:

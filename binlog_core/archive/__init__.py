@@ -123,7 +123,7 @@ def archive(
     folder = fspath(destination)
     files = Files()
     stop = stop or threading.Event()
-    told = _Telling(files, [status] if isinstance(status, str | PathLike) else status, progress)
+    on_status = _ThrottledStatus(files, [status] if isinstance(status, str | PathLike) else status, progress)
     address = Address.of(
         server,
         {**(options or {}), "semi_sync": semi_sync},
@@ -173,13 +173,13 @@ def archive(
         files=files,
         stop=stop,
         reconnect=address.reconnect,
-        told_status=told,
+        on_status=on_status,
         uploader=uploader,
     )
     return archiver.run()
 
 
-class _Telling:
+class _ThrottledStatus:
     """Passes a status on, but not more often than needed."""
 
     def __init__(
@@ -191,13 +191,13 @@ class _Telling:
         self._files = files
         self._paths = [fspath(path) for path in paths]
         self._progress = progress
-        self._told_at = 0.0
+        self._passed_at = 0.0
         self._state = ""
 
     def __call__(self, status: Status) -> None:
-        if status.updated - self._told_at < _STATUS_INTERVAL and status.state == self._state:
+        if status.updated - self._passed_at < _STATUS_INTERVAL and status.state == self._state:
             return
-        self._told_at, self._state = status.updated, status.state
+        self._passed_at, self._state = status.updated, status.state
         for path in self._paths:
             write_status(self._files, path, status)
         if self._progress is not None:

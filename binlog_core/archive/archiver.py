@@ -24,7 +24,7 @@ from ..errors import ArchiveError, BinlogError, DivergedError, PurgedError
 from ..gtids import AnyGtidSet, parse_gtid_set
 from ..report import BinlogWarning
 from .feed import Behind, Feed, Identity, LineLost, LogMissing, Run, Start
-from .files import Files, locked, put, remove_unfinished, told
+from .files import Files, as_archive_error, locked, put, remove_unfinished
 from .growing import GrowingLog, OtherHistory, whole_events
 from .keeper import Keeper
 from .names import is_log_name, logs_among, next_name, number_of
@@ -65,7 +65,7 @@ class Archiver:
         Ends the archiver.
     reconnect : float
         Seconds to keep trying after a connection was lost.
-    told_status : callable
+    on_status : callable
         Called with the status whenever something was put on disk, and about once a second.
     uploader : Uploader or None
         Uploads the archive to a store; the directory is then its spool.
@@ -82,7 +82,7 @@ class Archiver:
         files: Files | None = None,
         stop: threading.Event | None = None,
         reconnect: float = 300.0,
-        told_status: Callable[[Status], None] = lambda status: None,
+        on_status: Callable[[Status], None] = lambda status: None,
         uploader: Uploader | None = None,
     ) -> None:
         self._connect = connect
@@ -93,7 +93,7 @@ class Archiver:
         self._files = files or Files()
         self._stop = stop or threading.Event()
         self._reconnect = reconnect
-        self._told_status = told_status
+        self._on_status = on_status
         self._uploader = uploader
         self._on_disk: tuple[str, int] | None = None  # path of the growing log, and its bytes on disk
         self.status = Status(uploader.name if uploader is not None else folder, "")
@@ -123,7 +123,7 @@ class Archiver:
         BinlogError
             The server refuses, cannot be reached, or has another history.
         """
-        with told(self._folder, "make the archive's directory"):
+        with as_archive_error(self._folder, "make the archive's directory"):
             self._files.make_directory(self._folder)
         with locked(self._folder):
             uploader = self._uploader
@@ -163,7 +163,7 @@ class Archiver:
 
     def _load(self) -> None:
         """Find the archive's position; cut the last log back to complete events."""
-        with told(self._folder, "read the archive's directory"):
+        with as_archive_error(self._folder, "read the archive's directory"):
             remove_unfinished(self._files, self._folder)
             names = self._files.names(self._folder)
         if NAME not in names:
@@ -176,13 +176,13 @@ class Archiver:
                 )
             return
         path = os.path.join(self._folder, NAME)
-        with told(path, "read the timeline"), open(path, "rb") as file:
+        with as_archive_error(path, "read the timeline"), open(path, "rb") as file:
             self.timeline = Timeline.parse(file.read(), path)
         while (last := self.timeline.last) is not None:
             folder = self.folder_of(last)
             logs = []
             if os.path.isdir(folder):
-                with told(folder, "read the archive's directory"):
+                with as_archive_error(folder, "read the archive's directory"):
                     remove_unfinished(self._files, folder)
                     logs = logs_among(self._files.names(folder))
             if logs:
@@ -201,7 +201,7 @@ class Archiver:
             return
         found = whole_events(path)
         if found.size:
-            with told(path, "read the log"), open(path, "rb") as file:
+            with as_archive_error(path, "read the log"), open(path, "rb") as file:
                 data = mmap.mmap(file.fileno(), found.size, access=mmap.ACCESS_READ)
             self._scan(memoryview(data)[FIRST_EVENT:], path)
         if found.closed and found.size == os.path.getsize(path):
@@ -518,7 +518,7 @@ class Archiver:
             str(seam.before) if seam.before else None,
         )
         folder = self.folder_of(segment)
-        with told(folder, "start a segment of the timeline"):
+        with as_archive_error(folder, "start a segment of the timeline"):
             if count:
                 self._files.make_directory(folder)
                 for name in self._files.names(folder):  # a crash came before the timeline named them
@@ -531,7 +531,7 @@ class Archiver:
 
     def _write_timeline(self) -> None:
         path = os.path.join(self._folder, NAME)
-        with told(path, "write the timeline"):
+        with as_archive_error(path, "write the timeline"):
             put(self._files, path, self.timeline.to_bytes())
 
     # ------------------------------------------------------------ syncing
@@ -560,7 +560,7 @@ class Archiver:
             status.seconds_behind = 0.0
         elif status.timestamp and status.state in ("archiving", "comparing", "connecting"):
             status.seconds_behind = max(0.0, round(status.updated - status.timestamp, 3))
-        self._told_status(status)
+        self._on_status(status)
 
 
 def _last_boundary(path: str) -> int:

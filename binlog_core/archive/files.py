@@ -127,7 +127,7 @@ def remove_unfinished(files: Files, folder: str) -> None:
 
 
 @contextlib.contextmanager
-def told(path: str, doing: str) -> Iterator[None]:
+def as_archive_error(path: str, doing: str) -> Iterator[None]:
     """An OSError as an ArchiveError that names the file and the failed action."""
     try:
         yield
@@ -143,7 +143,7 @@ def locked(folder: str) -> Iterator[None]:
     It is a lock of the operating system, which ends with the process, however that ends.
     """
     path = os.path.join(folder, ".lock")
-    with told(path, "lock the archive"):
+    with as_archive_error(path, "lock the archive"):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
     try:
         try:

@@ -20,7 +20,7 @@ from .._format.event_types import EventType
 from .._format.magic import MAGIC
 from .._opening import open as open_log
 from ..errors import ArchiveError, BinlogError, DecodeError, FormatError, NotABinlogError
-from .files import Files, told, write_all
+from .files import Files, as_archive_error, write_all
 
 _FLAGS = FIRST_EVENT + FLAGS_AT  # of the descriptor: the first event of a log
 _PIECE = 1 << 20  # bytes compared at a time
@@ -104,7 +104,7 @@ class GrowingLog:
         self.name = os.path.basename(path)
         self.checksummed = found is not None and found.checksummed
         self._flags = b"\0"  # the first byte of the descriptor's flags, as the server's closed log has it
-        with told(path, "open the log"):
+        with as_archive_error(path, "open the log"):
             self._descriptor = files.open(path, new=found is None)
         self.size = self.synced = 0
         self._may_be_torn = True
@@ -114,14 +114,14 @@ class GrowingLog:
             if found is not None:
                 self._take_up(found)
             else:
-                with told(path, "make the log"):
+                with as_archive_error(path, "make the log"):
                     files.sync_directory(os.path.dirname(path) or ".")
         except BaseException:
             self.close()
             raise
 
     def _take_up(self, found: Found) -> None:
-        with told(self.path, "write to the disk"):
+        with as_archive_error(self.path, "write to the disk"):
             # Data written before a crash may be only in the system's cache.
             self._files.sync(self._descriptor)
         self.size = self.synced = found.size
@@ -131,7 +131,7 @@ class GrowingLog:
     def _trim(self) -> None:
         """Cut off what a crash left after the last complete event, once the server has sent those bytes."""
         if self._may_be_torn:
-            with told(self.path, "cut the log back to its last complete event"):
+            with as_archive_error(self.path, "cut the log back to its last complete event"):
                 if self._files.size(self._descriptor) != self.size:
                     self._files.truncate(self._descriptor, self.size)
             self._may_be_torn = False
@@ -197,7 +197,9 @@ class GrowingLog:
         except OSError as error:
             reason = error.strerror or str(error)
             # A part may have been written: leave complete events only.
-            with told(self.path, f"write ({reason}), nor cut the log back to its last complete event"):
+            with as_archive_error(
+                self.path, f"write ({reason}), nor cut the log back to its last complete event"
+            ):
                 self._files.truncate(self._descriptor, self.size)
             raise ArchiveError(f"cannot write: {reason}", path=self.path, offset=self.size) from error
         self.size += len(data)
@@ -249,7 +251,7 @@ class GrowingLog:
     def read(self, size: int, position: int) -> bytes:
         """Bytes of the log."""
         parts = []
-        with told(self.path, "read the log"):
+        with as_archive_error(self.path, "read the log"):
             while size and (part := self._files.read(self._descriptor, size, position)):
                 parts.append(part)
                 size -= len(part)
@@ -263,7 +265,7 @@ class GrowingLog:
         self._end_behind()
         if self.synced == self.size:
             return
-        with told(self.path, "write to the disk"):
+        with as_archive_error(self.path, "write to the disk"):
             self._files.sync(self._descriptor)
         self.synced = self.size
 
@@ -277,7 +279,7 @@ class GrowingLog:
     def _end_behind(self) -> None:
         behind, self._behind = self._behind, None
         if behind is not None:
-            with told(self.path, "write to the disk"):
+            with as_archive_error(self.path, "write to the disk"):
                 behind[1].result()
             self.synced = max(self.synced, behind[0])
 
@@ -286,7 +288,7 @@ class GrowingLog:
         self._end_behind()
         if self.size:
             self._trim()
-            with told(self.path, "finish the log"):
+            with as_archive_error(self.path, "finish the log"):
                 write_all(self._files, self._descriptor, self._flags, _FLAGS)
                 self._files.sync(self._descriptor)
             self.synced = self.size

@@ -18,7 +18,7 @@ from .._sources.log_files import LogFile
 from ..errors import ArchiveError, BinlogError, MissingExtraError
 from ..index import index as index_logs
 from ..report import BinlogWarning
-from .files import Files, hidden_name, told, write_all
+from .files import Files, as_archive_error, hidden_name, write_all
 from .names import logs_among
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Keeper:
         zstandard = _zstandard()
         folder, name = os.path.split(path)
         hidden = os.path.join(folder, hidden_name(name + ".zst"))
-        with told(path, "compress the log"):
+        with as_archive_error(path, "compress the log"):
             with contextlib.suppress(FileNotFoundError):
                 self._files.remove(hidden)
             source = self._files.open(path)
@@ -211,7 +211,7 @@ class Keeper:
             if self._uploader is not None:
                 self._uploader.store.remove(self._uploader.store.name_of(log.path))
                 continue
-            with told(log.path, "remove the log"):
+            with as_archive_error(log.path, "remove the log"):
                 self._files.remove(log.path)
 
     def _kept(self) -> list[LogFile]:
@@ -222,7 +222,7 @@ class Keeper:
             return [log for segment in segments for log in self._uploader.store.logs(segment.folder)]
         logs = []
         for folder in map(self._archiver.folder_of, segments):
-            with told(folder, "read the archive's directory"):
+            with as_archive_error(folder, "read the archive's directory"):
                 found = logs_among(self._files.names(folder))
             logs += [LogFile(os.path.join(folder, name), mmap=False) for name in found]
         return logs

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 from .._prometheus import Metric, metrics_text
-from .files import Files, put, told
+from .files import Files, as_archive_error, put
 
 _METRICS = {
     "position_bytes": (
@@ -133,7 +133,7 @@ def write_status(files: Files, path: str, status: Told) -> None:
     ------
     ArchiveError
     """
-    with told(path, "write the status"):
+    with as_archive_error(path, "write the status"):
         put(
             files, path, status.to_prometheus() if path.endswith(".prom") else status.to_json(), durable=False
         )

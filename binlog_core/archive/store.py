@@ -20,7 +20,7 @@ from .._sources.tails import TailPart, chain_of, without_parts
 from .._sources.timeline import NAME, Timeline
 from ..errors import ArchiveError, BinlogError, MissingFileError
 from .claims import Claim
-from .files import Files, put, told
+from .files import Files, as_archive_error, put
 from .names import logs_among
 
 _PIECE = 8 << 20
@@ -285,7 +285,7 @@ class Uploader:
             for old in logs_among(names):
                 files.remove(os.path.join(path, old))
         target = os.path.join(self._spool, folder)
-        with told(target, "write into the spool"):
+        with as_archive_error(target, "write into the spool"):
             files.make_directory(target)
             path = os.path.join(target, name)
             with contextlib.suppress(FileNotFoundError):
@@ -316,7 +316,7 @@ class Uploader:
     def upload_timeline(self) -> None:
         """Upload the timeline if it has changed."""
         path = os.path.join(self._spool, NAME)
-        with told(path, "read the timeline"), open(path, "rb") as file:
+        with as_archive_error(path, "read the timeline"), open(path, "rb") as file:
             text = file.read()
         if text != self._timeline:
             self._write_small(NAME, text)
@@ -328,12 +328,12 @@ class Uploader:
             self._claim.check()
             self.upload_timeline()
             name = os.path.relpath(path, self._spool)
-            with told(path, "read the log"), open(path, "rb") as source:
+            with as_archive_error(path, "read the log"), open(path, "rb") as source:
                 self.store.write(name, source, os.path.getsize(path))
             self._finished.add(_bare(path))
             for part in self._parts(_bare(name), chained=False):  # its beginning went before it, as it grew
                 self.store.remove(part.path)
-            with told(path, "remove the log, which is in the store"):
+            with as_archive_error(path, "remove the log, which is in the store"):
                 os.unlink(path)
 
     def _parts(self, name: str, *, chained: bool) -> list[TailPart]:
@@ -365,7 +365,7 @@ class Uploader:
             if size <= end:
                 return
             try:
-                with told(path, "read the log"):
+                with as_archive_error(path, "read the log"):
                     source = open(path, "rb")  # noqa: SIM115 - closed below
             except ArchiveError as error:
                 if isinstance(error.__cause__, FileNotFoundError):

@@ -104,14 +104,14 @@ def archive(
             )
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
-    messages().print(Text(printable(f"{told(found)}, {size(found.received_bytes)} received")))
+    messages().print(Text(printable(f"{status_line(found)}, {size(found.received_bytes)} received")))
     if told_to_stop.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     if found.damaged_logs:
         raise typer.Exit(EXIT_ERROR)
 
 
-def told(status: Status) -> str:
+def status_line(status: Status) -> str:
     """An archive's progress in one line."""
     if status.file is None:
         return f"{status.server}: {status.state}"
@@ -171,5 +171,5 @@ class _Line:
         rate = (status.received_bytes - self._before[1]) / seconds
         self._before = now, status.received_bytes
         self._shown.update(
-            Text(printable(f"{told(status)}, {size(status.received_bytes)}, {size(int(rate))}/s"))
+            Text(printable(f"{status_line(status)}, {size(status.received_bytes)}, {size(int(rate))}/s"))
         )

@@ -17,7 +17,7 @@ cdef enum:
 # ---------------------------------------------------------------- headers and transactions
 
 
-def told_by_headers(const header_record_t[::1] headers):
+def summarize_headers(const header_record_t[::1] headers):
     """Summarize event headers.
 
     Parameters
@@ -76,7 +76,7 @@ cdef inline bint goes_on(const transaction_t* before, const transaction_t* here)
     return memcmp(here.uuid, before.uuid, 16) == 0 and memcmp(here.tag, before.tag, 32) == 0
 
 
-def told_by_transactions(const uint8_t[::1] records, size_t most_runs):
+def summarize_transactions(const uint8_t[::1] records, size_t most_runs):
     """Summarize transactions.
 
     Parameters

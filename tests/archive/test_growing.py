@@ -92,7 +92,7 @@ def test_what_goes_to_disk_beside_the_stream_counts_once_it_is_there(
         else:
             met.wait(60)
 
-    archive(server, tmp_path, files=SlowFiles(), told_status=see, most=2)
+    archive(server, tmp_path, files=SlowFiles(), on_status=see, most=2)
     assert len(told) == 5
     assert_same(server, tmp_path)
 

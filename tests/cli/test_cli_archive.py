@@ -12,16 +12,16 @@ pytest.importorskip("typer")
 from support.cli import run
 
 from binlog_core.archive.status import Status
-from binlog_core.cli.archive import stopping, told
+from binlog_core.cli.archive import status_line, stopping
 
 
 def test_a_status_in_a_line() -> None:
     status = Status("/archive", "db1:3306")
-    assert told(status) == "db1:3306: connecting"
+    assert status_line(status) == "db1:3306: connecting"
     status.file, status.position, status.state = "bin.000007", 1_234_567, "archiving"
-    assert told(status) == "db1:3306: bin.000007 1,234,567, archiving"
+    assert status_line(status) == "db1:3306: bin.000007 1,234,567, archiving"
     status.seconds_behind, status.reconnects = 1234.4, 2
-    assert told(status) == "db1:3306: bin.000007 1,234,567, archiving, 1,234 s behind, 2 reconnects"
+    assert status_line(status) == "db1:3306: bin.000007 1,234,567, archiving, 1,234 s behind, 2 reconnects"
 
 
 @pytest.mark.parametrize(("number", "interrupted"), [(signal.SIGTERM, False), (signal.SIGINT, True)])

@@ -27,8 +27,8 @@ def test_headers(packed: bool) -> None:
     given = headers(500)
     given["type_code"][77] = 40 if packed else 2  # TRANSACTION_PAYLOAD_EVENT
     times = given["timestamp"]
-    assert _index.told_by_headers(given) == (times.min(), times.max(), packed, {0, 1, 2})
-    assert _index.told_by_headers(given[:0]) == (0xFFFFFFFF, 0, False, set())
+    assert _index.summarize_headers(given) == (times.min(), times.max(), packed, {0, 1, 2})
+    assert _index.summarize_headers(given[:0]) == (0xFFFFFFFF, 0, False, set())
 
 
 def test_the_next_header_of_a_type() -> None:
@@ -51,7 +51,7 @@ def transactions(numbers: list[int], kind: int = 1) -> np.ndarray:
 
 
 def facts_of(records: np.ndarray, most: int = 10) -> tuple[int, int, set[int], list[int] | None]:
-    return _index.told_by_transactions(records.view(np.uint8), most)
+    return _index.summarize_transactions(records.view(np.uint8), most)
 
 
 def test_transactions() -> None:

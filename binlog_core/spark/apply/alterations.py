@@ -35,11 +35,26 @@ _OPTIONS = frozenset(  # they begin parts that change no values
 
 
 class Check(NamedTuple):
-    """A new type of a column, which does not change values that fit it; `fits` tests a value."""
+    """A new type of a column, which does not change values that fit it.
+
+    Parameters
+    ----------
+    column : str
+    fits : callable
+        Tests a value that is not null.
+    reason : str
+    nulls : bool
+        Whether null fits it.
+    """
 
     column: str
     fits: Callable[[Any], bool]
     reason: str
+    nulls: bool = True
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value, which may be null, stays the same."""
+        return self.nulls if value is None else self.fits(value)
 
 
 class From(NamedTuple):
@@ -62,15 +77,20 @@ class Alteration:
         What has to hold, because otherwise values would change without a row in the log.
     defaults : dict of name to value
         Defaults of the columns that are added.
+    present : frozenset of str or None
+        The columns that the table has then, in small letters; None if that is not known.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     types: dict[str, pa.DataType] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
     defaults: dict[str, Any] = field(default_factory=dict)
+    present: frozenset[str] | None = None
 
 
-def read_alteration(sql: str, known: Mapping[str, pa.DataType]) -> Alteration:
+def read_alteration(
+    sql: str, known: Mapping[str, pa.DataType], present: frozenset[str] | None = None
+) -> Alteration:
     """Read an ALTER TABLE.
 
     Parameters
@@ -79,6 +99,8 @@ def read_alteration(sql: str, known: Mapping[str, pa.DataType]) -> Alteration:
         The statement.
     known : mapping of name to pyarrow.DataType
         The columns that the table has or had, in the types of a lake.
+    present : frozenset of str or None
+        The columns that it has on the server, in small letters; None if that is not known.
 
     Raises
     ------
@@ -98,16 +120,20 @@ def read_alteration(sql: str, known: Mapping[str, pa.DataType]) -> Alteration:
         raise reader.unexpected("TABLE")
     reader.accept("IF", "EXISTS")
     reader.qualified_name("")
-    return _Reading(reader, known).run()
+    return _Reading(reader, known, present).run()
 
 
 class _Reading:
-    def __init__(self, reader: TokenReader, known: Mapping[str, pa.DataType]) -> None:
+    def __init__(
+        self, reader: TokenReader, known: Mapping[str, pa.DataType], present: frozenset[str] | None
+    ) -> None:
         self.reader = reader
+        self.present = present
         self.known = known
         self.names = {name.lower(): name for name in known}
         self.out = Alteration()
         self.gone: list[str] = []
+        self.came: list[str] = []
         self.dialect = Dialect()
 
     def run(self) -> Alteration:
@@ -123,7 +149,18 @@ class _Reading:
                 raise reader.unexpected("the end of a part")
         for name in self.gone:
             self.out.values.setdefault(name, None)  # unless another column gets the name
+        if self.present is not None:
+            gone = {name.lower() for name in self.gone}
+            self.out.present = (self.present - gone) | {name.lower() for name in self.came}
         return self.out
+
+    def _is_there(self, name: str) -> bool:
+        """Whether the server's table has a column, where a statement does nothing if it has, or has not."""
+        if name.lower() not in self.names:
+            return False
+        if self.present is None:  # one that was dropped is still among the known ones
+            raise SchemaError("IF EXISTS: it is not known whether the column was there", column=name)
+        return name.lower() in self.present
 
     def _part(self) -> None:
         reader = self.reader
@@ -133,15 +170,17 @@ class _Reading:
             self._drop()
         elif reader.accept("MODIFY"):
             reader.accept("COLUMN")
-            reader.accept("IF", "EXISTS")
-            column, _ = self._definition()
-            self._change(column.name, column)
+            missing_allowed = reader.accept("IF", "EXISTS")
+            column, tokens = self._definition()
+            if not missing_allowed or self._is_there(column.name):
+                self._change(column.name, column, tokens)
         elif reader.accept("CHANGE"):
             reader.accept("COLUMN")
-            reader.accept("IF", "EXISTS")
+            missing_allowed = reader.accept("IF", "EXISTS")
             old = reader.name()
-            column, _ = self._definition()
-            self._change(old, column)
+            column, tokens = self._definition()
+            if not missing_allowed or self._is_there(old):
+                self._change(old, column, tokens)
         elif reader.accept("RENAME"):
             self._rename()
         elif reader.accept("CONVERT"):
@@ -178,22 +217,24 @@ class _Reading:
             raise SchemaError("system versioning adds columns")
         if not reader.accept("COLUMN") and Keys().read(reader):
             return None
-        reader.accept("IF", "NOT", "EXISTS")
+        exists_allowed = reader.accept("IF", "NOT", "EXISTS")
         if not reader.accept_symbol("("):
-            return self._add_column()
+            return self._add_column(exists_allowed)
         while True:
             if not Keys().read(reader):
-                self._add_column()
+                self._add_column(exists_allowed)
             if not reader.accept_symbol(","):
                 break
         return reader.expect_symbol(")")
 
-    def _add_column(self) -> None:
+    def _add_column(self, exists_allowed: bool) -> None:
         column, tokens = self._definition()
+        if exists_allowed and self._is_there(column.name):
+            return
+        self.came.append(column.name)
         name = self.names.get(column.name.lower(), column.name)
         kind = lake_type_of(column)
-        words = {token.text.upper() for token in tokens if token.kind is TokenKind.WORD}
-        if kind is None or column.generated or words & {"AUTO_INCREMENT", "SERIAL", "NEXT"}:
+        if kind is None or column.generated or _words_of(tokens) & {"AUTO_INCREMENT", "SERIAL", "NEXT"}:
             raise SchemaError("the server gives a new column values of its own", column=column.name)
         if column.nullable is None:  # for TIMESTAMP, that depends on the server's settings
             raise SchemaError("the server may give a new TIMESTAMP a value of its own", column=column.name)
@@ -221,10 +262,14 @@ class _Reading:
             return reader.skip_element()
         if not reader.accept("COLUMN"):
             raise SchemaError("the table is renamed")
+        missing_allowed = reader.accept("IF", "EXISTS")
         old = reader.name()
         if not reader.accept("TO"):
             raise reader.unexpected("TO")
-        return self._move(old, reader.name())
+        new = reader.name()
+        if not missing_allowed or self._is_there(old):
+            self._move(old, new)
+        return None
 
     def _move(self, old: str, new: str) -> None:
         old, new = self.names.get(old.lower(), old), self.names.get(new.lower(), new)
@@ -233,8 +278,9 @@ class _Reading:
                 self.out.types.setdefault(new, self.known[old])
             self.out.values[new] = From(old)
             self.gone.append(old)
+            self.came.append(new)
 
-    def _change(self, old: str, column: ColumnSchema) -> None:
+    def _change(self, old: str, column: ColumnSchema, tokens: list[Token]) -> None:
         """Take a new definition, which can be applied if it does not change the values."""
         old = self.names.get(old.lower(), old)
         kind = lake_type_of(column)
@@ -243,6 +289,10 @@ class _Reading:
             raise SchemaError("the server computes the values again", column=column.name)
         if here is not None:
             self._compare(old, here, column, kind)
+            if column.type_name == "timestamp" and not column.nullable:
+                self._check(old, lambda value: True, "NULL becomes the current time", nulls=False)
+            if _words_of(tokens) & {"AUTO_INCREMENT", "SERIAL"}:
+                self._check(old, bool, "AUTO_INCREMENT numbers a row with 0 anew", nulls=False)
         self._move(old, column.name)
         if old.lower() != column.name.lower():
             new = self.names.get(column.name.lower(), column.name)
@@ -263,7 +313,10 @@ class _Reading:
             raise SchemaError(f"{here} becomes {kind}", column=name)
         fits = _fits(column, here)
         if fits is not None:
-            self.out.checks.append(Check(name, fits, f"{column.type_name} changes its values"))
+            self._check(name, fits, f"{column.type_name} changes its values")
+
+    def _check(self, name: str, fits: Callable[[Any], bool], reason: str, *, nulls: bool = True) -> None:
+        self.out.checks.append(Check(name, fits, reason, nulls))
 
     def _definition(self) -> tuple[ColumnSchema, list[Token]]:
         reader = self.reader
@@ -281,6 +334,10 @@ class _Reading:
         reader.accept("FIRST")
         rest = rest[: len(rest) - left]
         return replace(column, scale=_scale(column, rest)), rest
+
+
+def _words_of(tokens: Sequence[Token]) -> set[str]:
+    return {token.text.upper() for token in tokens if token.kind is TokenKind.WORD}
 
 
 def _scale(column: ColumnSchema, tokens: Sequence[Token]) -> int | None:
@@ -352,6 +409,9 @@ def _literal(reader: TokenReader, column: ColumnSchema, kind: pa.DataType) -> An
     sign = -1 if reader.accept_symbol("-") else 1
     reader.accept_symbol("+")
     token = reader.take()
+    following = reader.peek()
+    if token.kind is TokenKind.STRING and following is not None and following.kind is TokenKind.STRING:
+        raise SchemaError("the DEFAULT of a new column is in several parts", column=column.name)
     if token.kind is TokenKind.WORD and token.text.upper() == "NULL":
         return None
     if token.kind is TokenKind.WORD and token.text.upper() in ("TRUE", "FALSE"):
@@ -378,7 +438,9 @@ def _literal(reader: TokenReader, column: ColumnSchema, kind: pa.DataType) -> An
             if types.is_date32(kind):
                 return dt.date.fromisoformat(text)
             if types.is_timestamp(kind) and kind.tz is None and not column.fsp:
-                return dt.datetime.fromisoformat(text)
+                moment = dt.datetime.fromisoformat(text)
+                if moment.tzinfo is None and not moment.microsecond:  # which a server rounds, or cuts off
+                    return moment
     except (ValueError, InvalidOperation, IndexError):
         pass
     raise SchemaError("the DEFAULT of a new column is not understood", column=column.name)

@@ -181,8 +181,9 @@ def apply_images(
     on_drop: OnDrop = "stop",
     defaults: Mapping[str, Any] | None = None,
     statements: Iterable[AppliedStatement] = (),
+    present: frozenset[str] | None = None,
 ) -> Applied:
-    """Apply changes; `statements` are those that are not among the changes. See `apply_changes`."""
+    """Apply changes; `statements` are those that are not among the changes. See `apply_changes`, `Rules`."""
     pa = import_pyarrow()
     here = into.columns
     jobs = _respelt(_jobs_of(batch), here.names)
@@ -207,7 +208,7 @@ def apply_images(
         changes = Changes(jobs, stager, keys, defaults or {}, app=app)
         every = sorted([*changes.stage(), *statements])
         known = {field.name: field.type for field in (*here, *own)}
-        rules = Rules(keys, on_alter, on_drop, known, lambda: into.has_rows)
+        rules = Rules(keys, on_alter, on_drop, known, lambda: into.has_rows, present)
         effects = changes.effects = follow(every, rules, changes.alive)
         # Columns that an ALTER added and no row of the batch has: their types are in the statement.
         added = tuple(pa.field(name, kind) for name, kind in effects.types.items() if name not in known)

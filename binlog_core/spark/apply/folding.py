@@ -301,7 +301,7 @@ class Living:
 
 def fits(check: Check, values: Any) -> bool:
     """Whether a check holds for all values."""
-    return all(value is None or check.fits(value) for value in values.unique().to_pylist())
+    return all(map(check.holds, values.unique().to_pylist()))
 
 
 def _before(images: RowImages, place: Position) -> int:

@@ -39,6 +39,9 @@ class Rules:
         The columns of the table, in the batch and the target.
     target_has_rows : callable
         Whether the target has rows; called only at a DROP, since it reads the table's state.
+    present : frozenset of str or None
+        The columns that the server's table has before the statements, in small letters; None if that is not
+        known.
     """
 
     keys: tuple[str, ...]
@@ -46,6 +49,7 @@ class Rules:
     on_drop: OnDrop = "stop"
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     target_has_rows: Callable[[], bool] = lambda: True
+    present: frozenset[str] | None = None
 
 
 class Altered(NamedTuple):
@@ -82,6 +86,8 @@ class Effects:
         The types of columns that were added or got another type.
     checks : tuple of Check
         Checks of the target's columns, which hold if none of the values would change.
+    present : frozenset of str or None
+        The columns that the server's table has then, in small letters; None if that is not known.
     """
 
     cleared: Position | None = None
@@ -89,6 +95,7 @@ class Effects:
     values: dict[str, Any] = field(default_factory=dict)
     types: dict[str, pa.DataType] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
+    present: frozenset[str] | None = None
 
     def clear(self, place: Position) -> Effects:
         """The effects with a statement that empties the table."""
@@ -106,6 +113,7 @@ class Effects:
             values=values,
             types={**self.types, **change.types},
             checks=(*self.checks, *self._of_target(change.checks)),
+            present=change.present,
         )
 
     def _of_target(self, checks: Iterable[Check]) -> Iterable[Check]:
@@ -113,7 +121,7 @@ class Effects:
             source = self.values.get(check.column, From(check.column))
             if isinstance(source, From):
                 yield check._replace(column=source.column)
-            elif source is not None and not check.fits(source):
+            elif not check.holds(source):
                 raise SchemaError(check.reason, column=check.column)
 
 
@@ -137,7 +145,7 @@ def follow(statements: Iterable[AppliedStatement], rules: Rules, alive: Alive) -
     ApplyStopped
         A statement cannot be applied.
     """
-    effects = Effects()
+    effects = Effects(present=rules.present)
     for one in statements:
         kind, words = one.kind, _words(one.sql)
         if kind == "create" and "REPLACE" in words[:4]:
@@ -153,7 +161,7 @@ def follow(statements: Iterable[AppliedStatement], rules: Rules, alive: Alive) -
                     raise ApplyStopped(
                         f"drop of the table is not applied (on_drop='empty' would apply it): {one.sql[:200]}"
                     )
-            effects = effects.clear(one.place)
+            effects = replace(effects.clear(one.place), present=None)  # what follows is another table
         elif (
             rules.on_alter == "ignore"
             and words[:1] == ["ALTER"]
@@ -170,7 +178,7 @@ def follow(statements: Iterable[AppliedStatement], rules: Rules, alive: Alive) -
 
 def _alter(effects: Effects, statement: AppliedStatement, rules: Rules, alive: Alive) -> Effects:
     try:
-        change = read_alteration(statement.sql, {**rules.types, **effects.types})
+        change = read_alteration(statement.sql, {**rules.types, **effects.types}, effects.present)
         if any(key in change.values for key in rules.keys):
             raise SchemaError("the key's columns change")
         altered = effects.alter(statement.place, change)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...schema.ddl import DdlTracker
+from ...schema.table_definitions import TableSchema
 from ..apply.batch import apply_images
 from ..apply.file_target import FileTarget
 from ..apply.jobs import Folder, Here, Jobs
@@ -69,8 +72,20 @@ def apply_round(
     app_id: str,
     end: int,
     properties: dict[str, str],
+    definition: TableSchema | None = None,
 ) -> None:
-    """Bring a table up to the end of a round; `properties`: those of the last commit.
+    """Bring a table up to the end of a round.
+
+    Parameters
+    ----------
+    session, lake, state, keys, decoded, app_id
+        The table, and the changes since its place.
+    end : int
+        The place after the round.
+    properties : dict
+        Properties of the last commit.
+    definition : TableSchema or None
+        The table's definition at the beginning of the round.
 
     Raises
     ------
@@ -81,7 +96,11 @@ def apply_round(
     table, place = lake.opened(state), lake.folder(state)
     # The table may have a commit that was made but not recorded in the mirror's state.
     since = max(state.place or 0, table.applied(app_id) or 0)
+    columns = _ServerColumns(state, definition, by_case=decoded.by_case)
     for batch in batches(decoded.files.get(state.full_name, []), statements, end):
+        columns.follow(batch.statements, until=since)
+        present = columns.names()
+        columns.follow(batch.statements, since=since)
         if batch.below <= since:
             continue
         changes = _changes(session, lake, decoded.folder, batch, since, _key_fields(table, keys))
@@ -89,7 +108,32 @@ def apply_round(
         if changes is None:
             continue
         into = FileTarget(table, place, properties=properties if batch.below == end else None)
-        apply_images(changes, into, tuple(keys), app=(app_id, batch.below))
+        apply_images(changes, into, tuple(keys), app=(app_id, batch.below), present=present)
+
+
+class _ServerColumns:
+    """The columns of the server's table: the lake's keeps those that were dropped, too."""
+
+    def __init__(self, state: TableState, definition: TableSchema | None, *, by_case: bool) -> None:
+        spelt = str if by_case else str.lower
+        self._place = spelt(state.database), spelt(state.name)
+        known = (
+            [] if definition is None else [replace(definition, database=self._place[0], name=self._place[1])]
+        )
+        self._tracker = DdlTracker(known, keep_timeline=False, lower_case=not by_case)
+
+    def names(self) -> frozenset[str] | None:
+        """Their names, in small letters; None if they are not known."""
+        known = self._tracker.definition(*self._place)
+        return None if known is None else frozenset(column.name.lower() for column in known.columns)
+
+    def follow(
+        self, statements: Iterable[ReportedStatement], since: int = 0, until: int | None = None
+    ) -> None:
+        """Follow the statements between two places."""
+        for one in statements:
+            if since <= one.version and (until is None or one.version < until):
+                self._tracker.apply_statement(self._place[0], one.sql)
 
 
 def _key_fields(table: FileTable, keys: Sequence[str]) -> list[Any]:

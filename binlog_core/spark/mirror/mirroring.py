@@ -540,6 +540,7 @@ class Mirroring:
                     self.state.id,
                     version,
                     properties,
+                    definition,
                 ),
             ):
                 return

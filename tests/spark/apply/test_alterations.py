@@ -88,8 +88,45 @@ def test_values_that_a_new_type_leaves_alone(
 
 
 @pytest.mark.parametrize(
+    ("sql", "values", "present"),
+    [
+        ("ADD COLUMN IF NOT EXISTS a VARCHAR(5) DEFAULT 'new'", {}, {"id", "a"}),
+        ("ADD IF NOT EXISTS n INT DEFAULT 5", {"n": 5}, {"id", "a", "n"}),  # it was dropped before
+        ("ADD COLUMN IF NOT EXISTS (A INT DEFAULT 5, c INT DEFAULT 6)", {"c": 6}, {"id", "a", "c"}),
+        ("CHANGE COLUMN IF EXISTS n a VARCHAR(5)", {}, {"id", "a"}),
+        ("CHANGE IF EXISTS a c VARCHAR(5)", {"c": From("a"), "a": None}, {"id", "c"}),
+        ("RENAME COLUMN IF EXISTS n TO a", {}, {"id", "a"}),
+        ("RENAME COLUMN IF EXISTS a TO c", {"c": From("a"), "a": None}, {"id", "c"}),
+        ("MODIFY COLUMN IF EXISTS n CHAR(9)", {}, {"id", "a"}),
+        ("DROP COLUMN IF EXISTS a, ADD c INT", {"a": None, "c": None}, {"id", "c"}),
+    ],
+)
+def test_what_depends_on_the_servers_columns(sql: str, values: dict[str, Any], present: set[str]) -> None:
+    found = read_alteration(f"ALTER TABLE t {sql}", KNOWN, frozenset({"id", "a"}))
+    assert (found.values, found.present, found.checks) == (values, present, [])
+
+
+def test_nulls_and_zeros_that_the_server_replaces() -> None:
+    (check,) = read_alteration(
+        "ALTER TABLE t MODIFY at TIMESTAMP(6) NOT NULL", {"at": pa.timestamp("us", "UTC")}
+    ).checks
+    assert not check.holds(None)
+    assert check.holds(dt.datetime(2026, 1, 1))
+    assert (
+        read_alteration("ALTER TABLE t MODIFY at TIMESTAMP(6) NULL", {"at": pa.timestamp("us", "UTC")}).checks
+        == []
+    )
+    (check,) = read_alteration("ALTER TABLE t MODIFY id INT AUTO_INCREMENT", KNOWN).checks
+    assert [check.holds(one) for one in (1, -1, 0, None)] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
     ("sql", "message"),
     [
+        ("ALTER TABLE t ADD IF NOT EXISTS a INT DEFAULT 5", "not known whether the column was there"),
+        ("ALTER TABLE t CHANGE IF EXISTS a b VARCHAR(9)", "not known whether the column was there"),
+        ("ALTER TABLE t ADD c VARCHAR(9) DEFAULT 'a' 'b'", "in several parts"),
+        ("ALTER TABLE t ADD c DATETIME DEFAULT '2026-01-01 00:00:00.7'", "is not understood"),
         ("ALTER IGNORE TABLE t ADD UNIQUE (a)", "IGNORE deletes rows"),
         ("ALTER TABLE t ADD c INT AUTO_INCREMENT", "values of its own"),
         ("ALTER TABLE t ADD c DATE DEFAULT (CURRENT_DATE)", "DEFAULT of a new column is not understood"),

@@ -47,6 +47,17 @@ def test_checks_are_of_the_targets_own_columns() -> None:
         effects_of(("alter", "ALTER TABLE t MODIFY a CHAR(9)"), failed=check)
 
 
+def test_the_servers_columns_are_followed() -> None:
+    """A column that was dropped is still among those of the lake."""
+    again = "alter", "ALTER TABLE t ADD COLUMN IF NOT EXISTS a INT DEFAULT 5"
+    drop = "alter", "ALTER TABLE t DROP a"
+    present = frozenset(TYPES)
+    assert effects_of(again, present=present).values == {}
+    assert effects_of(drop, again, again, present=present).values == {"a": 5}
+    with pytest.raises(ApplyStopped, match="not known whether the column was there, column a"):
+        effects_of(again)
+
+
 def test_what_empties_the_table() -> None:
     found = effects_of(("alter", "ALTER TABLE t RENAME COLUMN a TO c"), ("truncate", "TRUNCATE t"))
     assert (found.cleared, found.values, found.checks) == ((7, 1), {}, ())

@@ -190,3 +190,32 @@ def test_a_partition_that_is_exchanged_parks_both_tables(url: str, sql: Sql, tmp
     found = mirrored(url, tmp_path)
     assert [(one.table, one.stage) for one in found] == [("refused.parts", "parked"), ("refused.t", "parked")]
     assert all("EXCHANGE PARTITION" in str(one.reason) for one in found)
+
+
+def test_an_alter_that_does_nothing_changes_nothing(url: str, sql: Sql, tmp_path: Path) -> None:
+    """IF [NOT] EXISTS does, where the column is there already, or gone."""
+    sql("INSERT INTO t VALUES (3, NULL)")
+    mirrored(url, tmp_path)
+    sql("ALTER TABLE t ADD COLUMN IF NOT EXISTS v INT DEFAULT 5")
+    sql("ALTER TABLE t ADD COLUMN IF NOT EXISTS w INT DEFAULT 5")
+    sql("UPDATE t SET w = 7 WHERE id = 1")
+    sql("ALTER TABLE t CHANGE COLUMN v x INT")
+    mirrored(url, tmp_path)
+    sql("ALTER TABLE t CHANGE COLUMN IF EXISTS v x INT")
+    sql("ALTER TABLE t ADD COLUMN IF NOT EXISTS v INT NOT NULL DEFAULT 8")
+    sql("INSERT INTO t VALUES (4, 4, 4, 4)")
+    sql("ALTER TABLE t ADD COLUMN IF NOT EXISTS v INT NOT NULL DEFAULT 9")
+    (status,) = mirrored(url, tmp_path)
+    assert status.stage == "following"
+    rows = DeltaTable(str(tmp_path / "refused.t")).to_pyarrow_table().to_pylist()
+    found = sorted(tuple(row[name] for name in ("id", "x", "w", "v")) for row in rows)
+    assert found == list(sql("SELECT id, x, w, v FROM t ORDER BY id"))
+    assert found == [(1, 1, 7, 8), (2, 2, 5, 8), (3, None, 5, 8), (4, 4, 4, 4)]
+
+
+def test_nulls_that_become_the_current_time_park_a_table(url: str, sql: Sql, tmp_path: Path) -> None:
+    sql("ALTER TABLE t ADD at TIMESTAMP NULL")
+    mirrored(url, tmp_path)
+    sql("ALTER TABLE t MODIFY at TIMESTAMP NOT NULL")
+    (status,) = mirrored(url, tmp_path)
+    assert (status.stage, "NULL becomes the current time" in str(status.reason)) == ("parked", True)

@@ -406,7 +406,7 @@ class Log:
                 yield from self.indexes.groups(decoder, file, definitions)
             else:
                 yield from decoder.groups()
-            reading.mariadb = decoder.format is not None and decoder.format.is_mariadb
+            reading.mariadb = decoder.is_mariadb
 
     def _divides(self, selection: Selection, definitions: Definitions | None) -> bool:
         """Whether several threads can divide the pass."""

@@ -35,5 +35,5 @@ def follow_statements(file: LogFile, before: int | None, definitions: Definition
             source, selection=selection, report=Report(), verify_checksum=False, skip_errors=True
         )
         for event in definition_statements(decoder.track, Part(stop_position=before)):
-            mariadb = decoder.format is not None and decoder.format.is_mariadb
+            mariadb = decoder.is_mariadb
             definitions.follow(event, report, mariadb=mariadb, path=source.path, transaction=event.position)

@@ -106,6 +106,13 @@ class Gathering:
             return True
         return self.asides.wanted and bool(self.asides or self._loop.has_news)
 
+    def make_room(self) -> Iterator[Group]:
+        """Drop all plans if there is no room for another; the group, which needs them, is taken before."""
+        if not self._plans.has_room():
+            if self.has_rows:
+                yield from self.take()
+            self._plans.clear()
+
     def take_some(self) -> Iterator[Group]:
         """The group, unless it has only transactions whose rows events were empty."""
         awaited = self._source.awaited

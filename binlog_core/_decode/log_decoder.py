@@ -1,4 +1,4 @@
-"""One log's rows, group by group: drives the compiled loop and handles what it leaves to Python."""
+"""One log's rows, group by group: gives the compiled loop bytes and definitions, and handles its errors."""
 
 from __future__ import annotations
 
@@ -6,59 +6,34 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .._core import _rows
-from .._format.compression import payload_chunks
-from .._format.descriptors import parse_next_descriptor
-from .._format.event_header import FIRST_EVENT, IGNORABLE_FLAG
-from .._format.event_types import COMPRESSED_ROWS_EVENTS, GTID_EVENTS, ROWS_EVENTS, ROWS_EVENTS_V0, EventType
+from .._format.event_types import ROWS_EVENTS
 from .._format.format_description import FormatDescription
-from .._format.rows_events import inflate_rows_event
-from .._format.statements import changes_rows, may_change_definitions
-from .._gtid_fields import gtid_of
 from .._walk.anchors import NOT_IN_PARTS
-from .._walk.packed import PackedEvents
 from .._walk.salvage import Resumption
 from .._walk.track import Tail, Track, asked_from
 from ..errors import (
     BinlogError,
-    DecodeError,
     EncryptionError,
     MissingExtraError,
     StrictError,
     TruncatedError,
 )
-from ..gtids import GtidSet
 from ..limits import DEFAULT_LIMITS, Limits
 from ..report import Report
-from .at_hand import parse_at_hand, query_body
-from .executed import Executed, last_of_domains
+from .executed import Executed
 from .gathering import Checkpoint, Gathering
 from .group import Group
-from .gtid_selection import is_selected
 from .log_plans import Known, LogPlans, definitions_of_transaction
+from .other_events import OtherEvents
 from .selection import Selection
 
 if TYPE_CHECKING:
     from .._sources.follow import Follower
     from .._sources.sources import Source
-    from ..events import QueryEvent, XaPrepareEvent
     from ..schema.definitions import Definitions
     from ..server.source import ServerFollower
 
 _ENDLESS = 2**64 - 1
-
-_LOAD_EVENTS = frozenset(
-    (EventType.LOAD, EventType.NEW_LOAD, EventType.EXECUTE_LOAD_QUERY, EventType.EXEC_LOAD)
-)
-_QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
-    (
-        EventType.SLAVE,
-        EventType.CREATE_FILE,
-        EventType.APPEND_BLOCK,
-        EventType.DELETE_FILE,
-        EventType.BEGIN_LOAD_QUERY,
-    )
-)
-_PREPARED_XA = 64  # flag of MariaDB's GTID event
 _NOT_SKIPPED = (StrictError, MissingExtraError, TruncatedError, EncryptionError)
 
 
@@ -109,9 +84,6 @@ class LogDecoder:
         self.path = source.path
         self.selection = selection
         self.report = report
-        self.definitions = definitions
-        self.limits = limits
-        self.verify = verify_checksum
         self.skip_errors = skip_errors
         self.stopped_at: int | None = None  # the event that `selection` says to stop at
         self.on_pause: Callable[[], None] = source.check_size  # now and then, where nothing is handed over
@@ -155,11 +127,25 @@ class LogDecoder:
             skip_errors=skip_errors,
         )
         self._asides = self._gathering.asides
+        self._others = OtherEvents(
+            self.track,
+            loop,
+            self._plans,
+            self._gathering,
+            selection=selection,
+            executed=self._executed,
+            definitions=definitions,
+        )
 
     @property
     def format(self) -> FormatDescription | None:
         """The descriptor in force, once it has been read."""
         return self.track.format
+
+    @property
+    def is_mariadb(self) -> bool:
+        """Whether a MariaDB server wrote the log; False until its descriptor has been read."""
+        return self.track.is_mariadb
 
     @property
     def tail(self) -> Tail | None:
@@ -179,10 +165,6 @@ class LogDecoder:
     def position(self) -> int:
         """The position up to which everything was read."""
         return self._loop.position
-
-    @property
-    def _is_mariadb(self) -> bool:
-        return self.format is not None and self.format.is_mariadb
 
     def read_format(self) -> FormatDescription | None:
         """Recognize the log; None if it ends before its format description."""
@@ -269,7 +251,7 @@ class LogDecoder:
         if description is None:
             return False
         self._first_format = description
-        self._set_format(description)
+        self._others.set_format(description)
         self._loop.check_positions(self.track.checks_positions)
         return True
 
@@ -277,7 +259,7 @@ class LogDecoder:
         before = self.format
         offset = self.track.begin(start)
         if self.format is not None and self.format is not before:
-            self._set_format(self.format)
+            self._others.set_format(self.format)
         self._feed(offset)
 
     def _from(self, asked: int | None) -> Iterator[Group]:
@@ -317,11 +299,11 @@ class LogDecoder:
                 if track.turn(self._offset, loop):
                     self._feed(0)
             elif status == _rows.TABLE:
-                yield from self._make_room_for_a_plan()
-                self._plans.add(mariadb=self._is_mariadb)
+                yield from self._gathering.make_room()
+                self._plans.add(mariadb=self.track.is_mariadb)
             elif status == _rows.EVENT:
                 try:
-                    yield from self._on_event()
+                    yield from self._others.handle()
                 except BinlogError as error:
                     self._skip_or_raise(error)
                 if self._asides.many:
@@ -346,12 +328,6 @@ class LogDecoder:
                 self._stop_at(self._stop, self._anchors)
                 self._anchors, self.stopped_at = 0, None
 
-    def _make_room_for_a_plan(self) -> Iterator[Group]:
-        if not self._plans.has_room():
-            if self._gathering.has_rows:
-                yield from self._gathering.take()
-            self._plans.clear()
-
     # ------------------------------------------------------------ bytes
 
     def _feed(self, offset: int) -> None:
@@ -374,200 +350,6 @@ class LogDecoder:
         self._go_on(found, broken_at)
         return True
 
-    # ------------------------------------------------------------ left to Python by the loop
-
-    def _set_format(self, description: FormatDescription) -> None:
-        self.track.format = description
-        header_length, lengths, canonical, checksum = description.core_arrays()
-        self._loop.set_format(header_length, lengths, canonical, bool(checksum))
-
-    def _on_event(self) -> Iterator[Group]:
-        loop = self._loop
-        kind, offset = int(loop.event_type), int(loop.event_position)
-        if kind == EventType.QUERY:
-            database, statement = loop.query()
-            self._asides.note_statement(statement, database)
-            yield from self._on_statement(statement, offset, lambda: self._query_event(database, statement))
-        elif loop.without_map:
-            self.report.add("rows_without_table_map", path=self.path, offset=offset)
-            self._asides.lose(offset, "rows of a table without its table map")
-        elif kind in (EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST):
-            self._note_gtids_before(kind)
-        elif kind == EventType.XA_PREPARE:
-            self._note_xa_prepare()
-        elif kind == EventType.TABLE_MAP:
-            self._asides.note("lost", "the beginning of a transaction was not read")
-        elif kind == EventType.TRANSACTION_PAYLOAD:
-            chunks = payload_chunks(
-                loop.event_body(), limit=self.limits.payload_bytes, path=self.path, offset=offset
-            )
-            yield from self._walk_inside(chunks)
-        elif kind in COMPRESSED_ROWS_EVENTS:
-            assert self.format is not None
-            inflated = inflate_rows_event(
-                loop.event_bytes(),
-                loop.event_body(),
-                kind,
-                self.format,
-                limit=self.limits.decompressed_bytes,
-                path=self.path,
-                offset=offset,
-            )
-            yield from self._walk_inside(iter((inflated,)))
-        elif kind in (EventType.FORMAT_DESCRIPTION, EventType.START_V3):
-            yield from self._on_descriptor(offset)
-        elif kind in GTID_EVENTS:
-            if self.selection.selects_gtids:
-                self._select_transaction()
-            if (
-                self.selection.asides
-                and kind == EventType.MARIADB_GTID
-                and loop.event_body()[12] & _PREPARED_XA
-            ):
-                self._asides.note("xa start")
-        elif kind == EventType.MARIADB_QUERY_COMPRESSED:
-            event: QueryEvent = self._parse()
-            loop.end_statement()
-            self._asides.note_statement(event.query_bytes, event.database.encode("utf-8", "surrogateescape"))
-            yield from self._on_statement(event.query_bytes, offset, lambda: event)
-        elif kind in _LOAD_EVENTS:
-            loop.end_statement()
-            self.report.add("statement_changes", path=self.path, offset=offset, detail="LOAD DATA")
-            self._asides.note("statement", "LOAD DATA")
-        elif kind in ROWS_EVENTS_V0:
-            self.report.add("rows_v0", path=self.path, offset=offset)
-            self._asides.lose(offset, "rows events of version 0")
-        elif kind == EventType.MARIADB_START_ENCRYPTION:
-            self._on_start_encryption(offset)
-        elif kind == EventType.INCIDENT:
-            self.report.add("incidents", path=self.path, offset=offset)
-            self._asides.lose(offset, "an incident: the server says that events are missing")
-        elif kind not in _QUIET_EVENTS and not loop.event_flags & IGNORABLE_FLAG:
-            self.report.add("unknown_events", path=self.path, offset=offset, detail=f"type {kind}")
-            self._asides.lose(offset, f"an event of unknown type {kind}")
-
-    def _on_statement(
-        self, statement: bytes, offset: int, whole: Callable[[], QueryEvent]
-    ) -> Iterator[Group]:
-        definitions = self.definitions
-        if changed := changes_rows(statement):
-            self.report.add("statement_changes", path=self.path, offset=offset)
-        if definitions is not None and (
-            definitions.notes_changes
-            if changed
-            else definitions.follows and may_change_definitions(statement) and not self._is_repeated()
-        ):
-            event = whole()  # before the group is taken: it is still the loop's current event
-            transaction = int(self._loop.transaction_position)
-            if self._gathering.has_rows:
-                yield from self._gathering.take()
-            assert self.format is not None
-            definitions.follow(
-                event,
-                self.report,
-                mariadb=self.format.is_mariadb,
-                path=self.path,
-                transaction=transaction,
-            )
-            self._plans.clear()
-
-    def _parse(self, body: bytes | memoryview | None = None) -> Any:
-        assert self.format is not None
-        return parse_at_hand(self._loop, self.format, self.path, body)
-
-    def _query_event(self, database: bytes, statement: bytes) -> QueryEvent:
-        """The current QUERY event with its status variables."""
-        assert self.format is not None
-        event: QueryEvent = self._parse(query_body(self._loop, self.format, database, statement))
-        return event
-
-    def _note_xa_prepare(self) -> None:
-        event: XaPrepareEvent = self._parse()
-        text = f"X'{event.gtrid.hex()}',X'{event.bqual.hex()}',{event.format_id}"
-        self._asides.note("xa prepare", text)
-
-    def _note_gtids_before(self, kind: int) -> None:
-        self._executed.add(self._loop.take_gtids())
-        try:
-            if kind == EventType.PREVIOUS_GTIDS:  # not as a typed event: almost every log begins with one
-                self._executed.contain(GtidSet.from_bytes(self._loop.event_body()))
-            else:
-                self._executed.contain(last_of_domains(self._parse().gtids))
-        except BinlogError:  # only positions need it
-            self._executed.forget()
-
-    def _on_start_encryption(self, offset: int) -> None:
-        # A copy that a server sent to a client keeps this event, with the flag, and is in clear.
-        sent_in_clear = self._loop.event_flags & IGNORABLE_FLAG
-        if not sent_in_clear and not self.source.decrypted:
-            raise EncryptionError(
-                "encrypted from here on: give keys= (MariaDB's key file, key number 1)",
-                path=self.path,
-                offset=offset,
-                type_code=EventType.MARIADB_START_ENCRYPTION,
-            )
-
-    def _on_descriptor(self, offset: int) -> Iterator[Group]:
-        if offset <= FIRST_EVENT:
-            return  # read by read_format
-        assert self.format is not None
-        description = parse_next_descriptor(
-            self._loop.event_bytes(), offset, self.path, self.format, verify_checksum=self.verify
-        )
-        if self._gathering.has_rows:
-            yield from self._gathering.take()
-        if description.is_mariadb != self.format.is_mariadb:
-            self._plans.clear()  # the vendors count metadata differently
-        self._set_format(description)
-
-    def _walk_inside(self, chunks: Iterator[bytes]) -> Iterator[Group]:
-        """Walk over the events inside the current one."""
-        loop = self._loop
-        offset, kind = int(loop.event_position), int(loop.event_type)
-        packed = PackedEvents(chunks, self.limits, self.path, offset, kind)
-        entered = False
-        try:
-            for window in packed:
-                loop.enter(window)
-                entered = True
-                yield from self._walk_window()
-                packed.left = int(loop.left)
-        except BinlogError as error:
-            raise error.located(path=self.path, offset=offset, type_code=kind) from error.__cause__
-        finally:
-            if entered:
-                loop.leave()
-
-    def _walk_window(self) -> Iterator[Group]:
-        """Like `_walk`, up to the end of the inner window."""
-        loop = self._loop
-        while True:
-            status = loop.run()
-            if status == _rows.MORE or status == _rows.STOP:
-                return
-            if status == _rows.GROUP:
-                yield from self._gathering.take_some()
-            elif status == _rows.TABLE:
-                yield from self._make_room_for_a_plan()
-                self._plans.add(mariadb=self._is_mariadb)
-            elif status == _rows.EVENT:
-                if int(loop.event_type) == EventType.TRANSACTION_PAYLOAD:
-                    raise DecodeError("a compressed transaction inside a compressed transaction")
-                yield from self._on_event()
-            elif status == _rows.ERROR:
-                self._on_inner_error()
-
-    def _is_repeated(self) -> bool:
-        """Whether the current transaction was already in an earlier segment of the archive."""
-        repeated = self.selection.repeated
-        return repeated is not None and not is_selected(gtid_of(self._loop.gtid()), None, repeated)
-
-    def _select_transaction(self) -> None:
-        selection = self.selection
-        selected = is_selected(gtid_of(self._loop.gtid()), selection.gtids, selection.exclude_gtids)
-        selection.met.gtids |= selected
-        self._loop.skip_transaction(not selected)
-
     # ------------------------------------------------------------ errors
 
     def _skip_or_raise(self, error: BinlogError) -> None:
@@ -581,7 +363,7 @@ class LogDecoder:
     def _on_error(self) -> bool:
         """Raise, or count the error, skip the event and say whether to stop here."""
         info = self._loop.failure()
-        error = self._plans.error_of(info, mariadb=self._is_mariadb)
+        error = self._plans.error_of(info, mariadb=self.track.is_mariadb)
         if info["fault"] == _rows.NO_MEMORY:
             raise MemoryError(str(error))
         position, length = int(info["position"]), int(self._loop.event_length)
@@ -596,17 +378,6 @@ class LogDecoder:
         self._go_on(found, position)
         return found.offset is None
 
-    def _on_inner_error(self) -> None:
-        """The same for an event inside another: the next one is where this one says, or nowhere."""
-        info = self._loop.failure()
-        error = self._plans.error_of(info, mariadb=self._is_mariadb)
-        if info["fault"] == _rows.NO_MEMORY:
-            raise MemoryError(str(error))
-        if not self.skip_errors or info["fault"] == _rows.WRONG_LENGTH:
-            raise error
-        self.report.add("skipped_events", path=self.path, offset=info["position"], detail=error.message)
-        self._asides.lose(int(self._loop.event_position), f"a damaged event: {error.message}")
-
     def _go_on(self, found: Resumption, position: int) -> None:
         """Make the loop continue after an event that was skipped."""
         loop = self._loop
@@ -615,7 +386,7 @@ class LogDecoder:
         if not found.chained:
             loop.break_off()
             if self.selection.selects_gtids:
-                self._select_transaction()
+                self._others.select_transaction()
         elif loop.event_type not in ROWS_EVENTS and not found.begins_at(position):
             loop.forget_table_maps()  # the table that it would have mapped is not known
         if found.offset is not None:

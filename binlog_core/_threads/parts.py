@@ -178,7 +178,7 @@ class PartReader:
         except BinlogError as error:
             part.error = error
         part.tail, part.stopped_at = decoder.tail, decoder.stopped_at
-        part.mariadb = decoder.format is not None and decoder.format.is_mariadb
+        part.mariadb = decoder.is_mariadb
         yield self._item(None)
 
     def _item(self, group: Group | None) -> Item:

@@ -147,6 +147,11 @@ class Track:
         self._boundaries: Boundaries | None = None
 
     @property
+    def is_mariadb(self) -> bool:
+        """Whether the format in force is that of a MariaDB server; False until it is known."""
+        return self.format is not None and self.format.is_mariadb
+
+    @property
     def mapped(self) -> bool:
         """Whether the window is the whole log."""
         return self._view is not None

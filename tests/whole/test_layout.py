@@ -22,6 +22,7 @@ THROUGH: dict[str, str] = {
     "_decode/at_hand.py": "test_transactions.py",  # glue between the loop and events
     "_decode/ddl_before.py": "schema/test_definitions.py",
     "_decode/gathering.py": "decode/test_log_decoder.py",  # part of the decoder
+    "_decode/other_events.py": "decode/test_log_decoder.py",  # part of the decoder
     "_decode/plans.py": "core/test_values.py",  # what the loop of the core runs
     "_decoders.py": "test_passes.py",  # opens the logs of passes
     "_format/magic.py": "format/test_descriptors.py",  # constants

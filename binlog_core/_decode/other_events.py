@@ -1,0 +1,304 @@
+"""The events that the compiled loop leaves to Python: those that are not rows, or that contain others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from .._core import _rows
+from .._format.compression import payload_chunks
+from .._format.descriptors import parse_next_descriptor
+from .._format.event_header import FIRST_EVENT, IGNORABLE_FLAG
+from .._format.event_types import COMPRESSED_ROWS_EVENTS, GTID_EVENTS, ROWS_EVENTS_V0, EventType
+from .._format.rows_events import inflate_rows_event
+from .._format.statements import changes_rows, may_change_definitions
+from .._gtid_fields import gtid_of
+from .._walk.packed import PackedEvents
+from ..errors import BinlogError, DecodeError, EncryptionError
+from ..gtids import GtidSet
+from .at_hand import parse_at_hand, query_body
+from .executed import Executed, last_of_domains
+from .gtid_selection import is_selected
+
+if TYPE_CHECKING:
+    from .._format.format_description import FormatDescription
+    from .._walk.track import Track
+    from ..events import QueryEvent, XaPrepareEvent
+    from ..schema.definitions import Definitions
+    from .gathering import Gathering
+    from .group import Group
+    from .log_plans import LogPlans
+    from .selection import Selection
+
+_LOAD_EVENTS = frozenset(
+    (EventType.LOAD, EventType.NEW_LOAD, EventType.EXECUTE_LOAD_QUERY, EventType.EXEC_LOAD)
+)
+_QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
+    (
+        EventType.SLAVE,
+        EventType.CREATE_FILE,
+        EventType.APPEND_BLOCK,
+        EventType.DELETE_FILE,
+        EventType.BEGIN_LOAD_QUERY,
+    )
+)
+_PREPARED_XA = 64  # flag of MariaDB's GTID event
+
+
+class OtherEvents:
+    """Handles these events of one log, for its `LogDecoder`.
+
+    Parameters
+    ----------
+    track : Track
+        The log, with the limits, the report and the options of the pass.
+    loop : Decoder
+        It stops at each of the events.
+    plans : LogPlans
+    gathering : Gathering
+    selection : Selection
+    executed : Executed
+        The GTIDs of the pass so far.
+    definitions : Definitions or None
+        Given table definitions, which statements may change.
+    """
+
+    def __init__(
+        self,
+        track: Track,
+        loop: _rows.Decoder,
+        plans: LogPlans,
+        gathering: Gathering,
+        *,
+        selection: Selection,
+        executed: Executed,
+        definitions: Definitions | None,
+    ) -> None:
+        self._track = track
+        self._path = track.path
+        self._limits = track.limits
+        self._report = track.report
+        self._loop = loop
+        self._plans = plans
+        self._gathering = gathering
+        self._asides = gathering.asides
+        self._selection = selection
+        self._executed = executed
+        self._definitions = definitions
+
+    @property
+    def _format(self) -> FormatDescription:
+        assert self._track.format is not None  # no event comes before it
+        return self._track.format
+
+    def set_format(self, description: FormatDescription) -> None:
+        """Let a descriptor apply from here on."""
+        self._track.format = description
+        header_length, lengths, canonical, checksum = description.core_arrays()
+        self._loop.set_format(header_length, lengths, canonical, bool(checksum))
+
+    def handle(self) -> Iterator[Group]:
+        """Do what the event at which the loop has stopped asks for.
+
+        Yields
+        ------
+        Group
+            What was gathered before the event, if that must be taken first, and of the events inside it.
+
+        Raises
+        ------
+        BinlogError
+            The event is not valid; the loop has already passed it.
+        """
+        loop = self._loop
+        kind, offset = int(loop.event_type), int(loop.event_position)
+        if kind == EventType.QUERY:
+            database, statement = loop.query()
+            self._asides.note_statement(statement, database)
+            yield from self._on_statement(statement, offset, lambda: self._query_event(database, statement))
+        elif loop.without_map:
+            self._report.add("rows_without_table_map", path=self._path, offset=offset)
+            self._asides.lose(offset, "rows of a table without its table map")
+        elif kind in (EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST):
+            self._note_gtids_before(kind)
+        elif kind == EventType.XA_PREPARE:
+            self._note_xa_prepare()
+        elif kind == EventType.TABLE_MAP:
+            self._asides.note("lost", "the beginning of a transaction was not read")
+        elif kind == EventType.TRANSACTION_PAYLOAD:
+            chunks = payload_chunks(
+                loop.event_body(), limit=self._limits.payload_bytes, path=self._path, offset=offset
+            )
+            yield from self._walk_inside(chunks)
+        elif kind in COMPRESSED_ROWS_EVENTS:
+            inflated = inflate_rows_event(
+                loop.event_bytes(),
+                loop.event_body(),
+                kind,
+                self._format,
+                limit=self._limits.decompressed_bytes,
+                path=self._path,
+                offset=offset,
+            )
+            yield from self._walk_inside(iter((inflated,)))
+        elif kind in (EventType.FORMAT_DESCRIPTION, EventType.START_V3):
+            yield from self._on_descriptor(offset)
+        elif kind in GTID_EVENTS:
+            if self._selection.selects_gtids:
+                self.select_transaction()
+            if (
+                self._selection.asides
+                and kind == EventType.MARIADB_GTID
+                and loop.event_body()[12] & _PREPARED_XA
+            ):
+                self._asides.note("xa start")
+        elif kind == EventType.MARIADB_QUERY_COMPRESSED:
+            event: QueryEvent = self._parse()
+            loop.end_statement()
+            self._asides.note_statement(event.query_bytes, event.database.encode("utf-8", "surrogateescape"))
+            yield from self._on_statement(event.query_bytes, offset, lambda: event)
+        elif kind in _LOAD_EVENTS:
+            loop.end_statement()
+            self._report.add("statement_changes", path=self._path, offset=offset, detail="LOAD DATA")
+            self._asides.note("statement", "LOAD DATA")
+        elif kind in ROWS_EVENTS_V0:
+            self._report.add("rows_v0", path=self._path, offset=offset)
+            self._asides.lose(offset, "rows events of version 0")
+        elif kind == EventType.MARIADB_START_ENCRYPTION:
+            self._on_start_encryption(offset)
+        elif kind == EventType.INCIDENT:
+            self._report.add("incidents", path=self._path, offset=offset)
+            self._asides.lose(offset, "an incident: the server says that events are missing")
+        elif kind not in _QUIET_EVENTS and not loop.event_flags & IGNORABLE_FLAG:
+            self._report.add("unknown_events", path=self._path, offset=offset, detail=f"type {kind}")
+            self._asides.lose(offset, f"an event of unknown type {kind}")
+
+    def _on_statement(
+        self, statement: bytes, offset: int, whole: Callable[[], QueryEvent]
+    ) -> Iterator[Group]:
+        definitions = self._definitions
+        if changed := changes_rows(statement):
+            self._report.add("statement_changes", path=self._path, offset=offset)
+        if definitions is not None and (
+            definitions.notes_changes
+            if changed
+            else definitions.follows and may_change_definitions(statement) and not self._is_repeated()
+        ):
+            event = whole()  # before the group is taken: it is still the loop's current event
+            transaction = int(self._loop.transaction_position)
+            if self._gathering.has_rows:
+                yield from self._gathering.take()
+            definitions.follow(
+                event,
+                self._report,
+                mariadb=self._format.is_mariadb,
+                path=self._path,
+                transaction=transaction,
+            )
+            self._plans.clear()
+
+    def _parse(self, body: bytes | memoryview | None = None) -> Any:
+        return parse_at_hand(self._loop, self._format, self._path, body)
+
+    def _query_event(self, database: bytes, statement: bytes) -> QueryEvent:
+        """The current QUERY event with its status variables."""
+        event: QueryEvent = self._parse(query_body(self._loop, self._format, database, statement))
+        return event
+
+    def _note_xa_prepare(self) -> None:
+        event: XaPrepareEvent = self._parse()
+        text = f"X'{event.gtrid.hex()}',X'{event.bqual.hex()}',{event.format_id}"
+        self._asides.note("xa prepare", text)
+
+    def _note_gtids_before(self, kind: int) -> None:
+        self._executed.add(self._loop.take_gtids())
+        try:
+            if kind == EventType.PREVIOUS_GTIDS:  # not as a typed event: almost every log begins with one
+                self._executed.contain(GtidSet.from_bytes(self._loop.event_body()))
+            else:
+                self._executed.contain(last_of_domains(self._parse().gtids))
+        except BinlogError:  # only positions need it
+            self._executed.forget()
+
+    def _on_start_encryption(self, offset: int) -> None:
+        # A copy that a server sent to a client keeps this event, with the flag, and is in clear.
+        sent_in_clear = self._loop.event_flags & IGNORABLE_FLAG
+        if not sent_in_clear and not self._track.source.decrypted:
+            raise EncryptionError(
+                "encrypted from here on: give keys= (MariaDB's key file, key number 1)",
+                path=self._path,
+                offset=offset,
+                type_code=EventType.MARIADB_START_ENCRYPTION,
+            )
+
+    def _on_descriptor(self, offset: int) -> Iterator[Group]:
+        if offset <= FIRST_EVENT:
+            return  # read by read_format
+        description = parse_next_descriptor(
+            self._loop.event_bytes(), offset, self._path, self._format, verify_checksum=self._track.verify
+        )
+        if self._gathering.has_rows:
+            yield from self._gathering.take()
+        if description.is_mariadb != self._format.is_mariadb:
+            self._plans.clear()  # the vendors count metadata differently
+        self.set_format(description)
+
+    def _walk_inside(self, chunks: Iterator[bytes]) -> Iterator[Group]:
+        """Walk over the events inside the current one."""
+        loop = self._loop
+        offset, kind = int(loop.event_position), int(loop.event_type)
+        packed = PackedEvents(chunks, self._limits, self._path, offset, kind)
+        entered = False
+        try:
+            for window in packed:
+                loop.enter(window)
+                entered = True
+                yield from self._walk_window()
+                packed.left = int(loop.left)
+        except BinlogError as error:
+            raise error.located(path=self._path, offset=offset, type_code=kind) from error.__cause__
+        finally:
+            if entered:
+                loop.leave()
+
+    def _walk_window(self) -> Iterator[Group]:
+        """Let the loop run to the end of a window of inner events."""
+        loop = self._loop
+        while True:
+            status = loop.run()
+            if status == _rows.MORE or status == _rows.STOP:
+                return
+            if status == _rows.GROUP:
+                yield from self._gathering.take_some()
+            elif status == _rows.TABLE:
+                yield from self._gathering.make_room()
+                self._plans.add(mariadb=self._track.is_mariadb)
+            elif status == _rows.EVENT:
+                if int(loop.event_type) == EventType.TRANSACTION_PAYLOAD:
+                    raise DecodeError("a compressed transaction inside a compressed transaction")
+                yield from self.handle()
+            elif status == _rows.ERROR:
+                self._on_inner_error()
+
+    def _is_repeated(self) -> bool:
+        """Whether the current transaction was already in an earlier segment of the archive."""
+        repeated = self._selection.repeated
+        return repeated is not None and not is_selected(gtid_of(self._loop.gtid()), None, repeated)
+
+    def select_transaction(self) -> None:
+        """Let the loop step over the transaction that begins, unless its GTID is selected."""
+        selection = self._selection
+        selected = is_selected(gtid_of(self._loop.gtid()), selection.gtids, selection.exclude_gtids)
+        selection.met.gtids |= selected
+        self._loop.skip_transaction(not selected)
+
+    def _on_inner_error(self) -> None:
+        """Raise, or count the error: the next event is where this one says, or nowhere."""
+        info = self._loop.failure()
+        error = self._plans.error_of(info, mariadb=self._track.is_mariadb)
+        if info["fault"] == _rows.NO_MEMORY:
+            raise MemoryError(str(error))
+        if not self._track.skip_errors or info["fault"] == _rows.WRONG_LENGTH:
+            raise error
+        self._report.add("skipped_events", path=self._path, offset=info["position"], detail=error.message)
+        self._asides.lose(int(self._loop.event_position), f"a damaged event: {error.message}")

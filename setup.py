@@ -99,6 +99,7 @@ setup(
         include_path=["src"],
         compiler_directives=directives,
         build_dir=build_dir,
+        cache=os.environ.get("CYTHON_CACHE_DIR"),  # as .ci/run says, which builds the same sources six times
         emit_linenums=MODE in ("debug", "coverage"),
     ),
     options={"build_ext": {"parallel": os.cpu_count(), "force": another_mode}},

@@ -31,7 +31,7 @@ FLAGS = [
 ]  # fmt: skip
 DIRECTIVES = {
     "language_level": 3, "boundscheck": False, "wraparound": False, "initializedcheck": False,
-    "cdivision": True,
+    "cdivision": True, "embedsignature": True,
 }  # fmt: skip
 HEADERS = [
     *(str(path) for kind in ("h", "pxi") for path in sorted((ROOT / "src").rglob(f"*.{kind}"))),
@@ -82,6 +82,7 @@ def main() -> None:
                 include_path=["src", "fuzz"],
                 compiler_directives=DIRECTIVES,
                 build_dir=str(BUILD / "c"),
+                cache=os.environ.get("CYTHON_CACHE_DIR"),
             ),
         }
     )

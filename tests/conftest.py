@@ -28,13 +28,20 @@ GROUPS = {
     "export": ("spark/doors/test_spark_export", "spark/doors/test_export_", "spark/apply/test_current"),
     "spark": ("spark/",),
     "commands": ("cli/test_cli_export", "whole/test_docs"),
+    "typing": ("whole/test_typing",),
 }
 
 # Java lives as long as the process: the first session's start options apply to all.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 # Java's second compiler, like 200 partitions, takes more time than it saves in runs as short as these.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -Dspark.sql.shuffle.partitions=2")
+# If there is no archive of its classes (support/java_classes.py), or only another Java's, it says nothing.
+CLASSES = HERE.parent / "build" / "java-classes.jsa"
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS",
+    "-XX:TieredStopAtLevel=1 -Dspark.sql.shuffle.partitions=2"
+    + f" -Xlog:disable -XX:SharedArchiveFile={CLASSES}",
+)
 
 
 def group_of(nodeid: str) -> str:

@@ -207,7 +207,8 @@ def apply_images(
         stager = Stager(within, staged, tuple(map(staged.get_field_index, keys)), len(extra), buckets)
         changes = Changes(jobs, stager, keys, defaults or {}, app=app)
         every = sorted([*changes.stage(), *statements])
-        known = {field.name: field.type for field in (*here, *own)}
+        # What a statement changes has the table's type; rows after it already have another.
+        known = {field.name: field.type for field in (*own, *here)}
         rules = Rules(keys, on_alter, on_drop, known, lambda: into.has_rows, present)
         effects = changes.effects = follow(every, rules, changes.alive)
         # Columns that an ALTER added and no row of the batch has: their types are in the statement.

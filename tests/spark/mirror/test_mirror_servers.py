@@ -219,3 +219,33 @@ def test_nulls_that_become_the_current_time_park_a_table(url: str, sql: Sql, tmp
     sql("ALTER TABLE t MODIFY at TIMESTAMP NOT NULL")
     (status,) = mirrored(url, tmp_path)
     assert (status.stage, "NULL becomes the current time" in str(status.reason)) == ("parked", True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "new", "after", "reason"),
+    [
+        ("DECIMAL(10,4)", "1.1234", "DECIMAL(12,2)", "1.15", "decimal changes its values"),
+        ("TIMESTAMP NULL", "'2020-01-01 10:00:00'", "DATETIME", "'2020-01-01'", "becomes timestamp"),
+        ("VARCHAR(9)", "'007'", "INT", "7", "int changes its values"),
+        ("DATETIME", "'2020-01-01 10:00:00'", "DATE", "'2020-01-01'", "date changes its values"),
+        ("VARCHAR(9) CHARACTER SET latin1", "'é'", "VARBINARY(9)", "'é'", "string becomes binary"),
+        ("DECIMAL(10,4)", "1.1200", "DECIMAL(12,2)", "1.15", None),
+        ("DATE", "'2020-01-01'", "DATETIME", "'2020-01-01 10:00:00'", None),
+    ],
+)
+def test_values_are_judged_by_the_type_before_an_alter(
+    url: str, sql: Sql, tmp_path: Path, kind: str, value: str, new: str, after: str, reason: str | None
+) -> None:
+    """A row after it in the same round has the new type already."""
+    sql("SET SESSION time_zone = '+05:00'")
+    sql(f"ALTER TABLE t ADD c {kind}")
+    sql(f"UPDATE t SET c = {value}")
+    mirrored(url, tmp_path)
+    sql(f"ALTER TABLE t MODIFY c {new}")
+    sql(f"INSERT INTO t VALUES (3, 3, {after})")
+    (status,) = mirrored(url, tmp_path)
+    if reason is None:
+        assert status.stage == "following"
+        assert rows_of(tmp_path) == list(sql("SELECT * FROM t ORDER BY id"))
+    else:
+        assert (status.stage, reason in str(status.reason)) == ("parked", True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from ..errors import BinlogError
 
@@ -33,9 +35,11 @@ class Kept:
         Raises
         ------
         BinlogError
-            The file would be larger than allowed.
+            The file would be larger than allowed, or cannot be written.
         """
-        self._file.write(statement.encode("ascii"))
+        data = statement.encode("ascii")
+        with _writing():
+            self._file.write(data)
         end = self._ends[-1] + len(statement)
         if end > self._most:
             raise BinlogError(
@@ -47,7 +51,8 @@ class Kept:
     def __getitem__(self, i: int) -> str:
         """The statement of a number, from 0."""
         if self._written < self._ends[-1]:
-            self._file.flush()
+            with _writing():
+                self._file.flush()
             self._written = self._ends[-1]
         begin, end = self._ends[i], self._ends[i + 1]
         parts = []
@@ -61,4 +66,18 @@ class Kept:
 
     def close(self) -> None:
         """Delete the file."""
-        self._file.close()
+        with suppress(OSError):  # what it still buffers no longer matters
+            self._file.close()
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """An OSError as an error that says which file it is about."""
+    try:
+        yield
+    except OSError as error:
+        raise BinlogError(
+            f"the temporary file for statements cannot be written: {error.strerror}: choose a smaller range,"
+            " or name a directory with more room in TMPDIR",
+            path=tempfile.gettempdir(),
+        ) from error

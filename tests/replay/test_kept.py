@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+
 import pytest
 
 from binlog_core import BinlogError
@@ -36,3 +38,16 @@ def test_text_beyond_ascii_is_not_taken_for_a_statement() -> None:
     with pytest.raises(UnicodeEncodeError):
         kept.add("SELECT 'é';")
     kept.close()
+
+
+def test_a_full_disk_is_named() -> None:
+    for begun in (b"", b"x"):
+        kept = Kept(1 << 30)
+        kept._file.close()
+        kept._file = open("/dev/full", "w+b")  # noqa: SIM115  (closed below)
+        kept._file.write(begun)
+        with pytest.raises(BinlogError, match=r"No space left on device: .* TMPDIR") as caught:
+            kept.add("x" * (1 << 20))
+            kept[0]
+        assert caught.value.path == tempfile.gettempdir()
+        kept.close()

@@ -148,7 +148,13 @@ def _place_of_gtids(known: GtidSet, logs: list[Split], access: Access) -> tuple[
 
     kinds = {EventType.PREVIOUS_GTIDS, EventType.GTID, EventType.GTID_TAGGED}
     for i in range(len(logs) - 1, -1, -1):
-        with open_log(logs[i].path, keys=access.keys, mmap=False, verify_checksum=False) as log:
+        with open_log(
+            logs[i].path,
+            keys=access.keys,
+            storage_options=access.storage_options,
+            mmap=False,
+            verify_checksum=False,
+        ) as log:
             for event in log.events(types=kinds):
                 if isinstance(event, PreviousGtidsEvent):
                     if not event.gtid_set <= known:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import struct
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.answering import Server
+from support.s3 import CREDENTIALS, client_of, store
 from support.writer import Log, Table
 
 from binlog_core import MirrorError
@@ -75,3 +77,14 @@ def test_where_a_mark_is_in_an_archive(tmp_path: Path) -> None:
         place_of(Mark("1", gtids=f"{GTIDS}:1-2"), logs[1:], Access())
     everything = place_of(Mark("1", gtids=f"{GTIDS}:1-6"), logs, Access())
     assert everything == (1, Path(logs[1].path).stat().st_size)
+
+
+def test_an_archive_in_a_store_is_read_with_its_credentials(tmp_path: Path) -> None:
+    logs, begins = archive(tmp_path)
+    with store("marks") as endpoint:
+        for log in logs:
+            name = Path(log.path).name
+            client_of(endpoint).put_object(Bucket="marks", Key=name, Body=Path(log.path).read_bytes())
+        there = [replace(log, path=f"s3://marks/{Path(log.path).name}") for log in logs]
+        access = Access(storage_options={**CREDENTIALS, "endpoint_override": endpoint})
+        assert place_of(Mark("1", gtids=f"{GTIDS}:1-4"), there, access) == (1, begins[4])

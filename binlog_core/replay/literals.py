@@ -13,7 +13,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -32,6 +32,8 @@ _UTF8 = frozenset(("utf8mb4", "utf8mb3", "utf8"))
 _PREPARED = "binlog_core_statement"
 
 NULL = "NULL"
+# What a server stores for a value that no member is. It prints it as '', which may also be a member.
+ENUM_ZERO = "0"
 
 
 class JsonLiteral(str):
@@ -126,8 +128,9 @@ def literal_maker(column: Column, *, axis_order: bool = False) -> Callable[[Any]
     Returns
     -------
     callable
-        Takes a value as `RowChange` has it; text is better given as the bytes in the log. Raises SchemaError
-        for a value that has no literal.
+        Takes a value as `RowChange` has it; text is better given as the bytes in the log, and an ENUM as the
+        number there, which tells a member '' from a value that is not valid. Raises SchemaError for a value
+        that has no literal.
     """
     general = _general(column, axis_order=axis_order)
     match column.kind:
@@ -135,6 +138,8 @@ def literal_maker(column: Column, *, axis_order: bool = False) -> Callable[[Any]
             return _text_maker(column.charset, general)
         case Kind.INT if column.signed is not None:
             return lambda value: NULL if value is None else str(value)
+        case Kind.ENUM if column.members is not None:
+            return _enum_maker(column.members, general)
     return general
 
 
@@ -162,6 +167,17 @@ def _text_maker(charset: str, general: Callable[[Any], str]) -> Callable[[Any], 
             if beyond:
                 raise SchemaError(f"the text is not valid in its character set, {charset}")
         return before + value.hex()
+
+    return literal
+
+
+def _enum_maker(members: Sequence[str], general: Callable[[Any], str]) -> Callable[[Any], str]:
+    def literal(value: Any) -> str:
+        if isinstance(value, int):
+            return quote_text(members[value - 1]) if 0 < value <= len(members) else str(value)
+        if value == "" and "" not in members:
+            return ENUM_ZERO
+        return general(value)
 
     return literal
 

@@ -51,6 +51,12 @@ class ServerUndo:
         self._ask("SET SESSION innodb_lock_wait_timeout = 5")
         self._columns: dict[str, dict[str, str]] = {}  # by table: names, and what else is known about them
         self._look_at_tables()
+        for row in plan.rows:
+            if row.state != "refused" and (names := row.enum_zeros()):
+                row.refuse(
+                    f"it had an invalid value (index 0) in the ENUM column {', '.join(names)}, which is not"
+                    " written in strict mode; a script made without a server writes it"
+                )
 
     # ------------------------------------------------------------ looking
 

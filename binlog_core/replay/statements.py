@@ -221,6 +221,20 @@ def _index_of(value: Any, values: list[Any]) -> int:
     return next((i for i, one in enumerate(values) if one == value or one is not one), 0)
 
 
+def _as_logged(column: Column) -> Column:
+    """A column whose values come as `literal_maker` wants them.
+
+    Text is the bytes in the log, which a literal with its character set repeats exactly. An ENUM is its
+    number.
+    """
+    match column.kind:
+        case Kind.TEXT:
+            return replace(column, charset=None)
+        case Kind.ENUM:
+            return replace(column, members=None)
+    return column
+
+
 class TableStatements:
     """Common parts of the statements about one table definition.
 
@@ -246,9 +260,7 @@ class TableStatements:
         self.table = table
         self.database = database
         self.columns = columns
-        # Text as the bytes in the log, which a literal with its character set repeats exactly.
-        raw = (replace(c, charset=None) if c.kind is Kind.TEXT else c for c in columns)
-        self.values = ValuePlan(table, tuple(raw))
+        self.values = ValuePlan(table, tuple(map(_as_logged, columns)))
         self.makers = tuple(literal_maker(column, axis_order=axis_order) for column in columns)
         self.ascii_alike = [
             c.kind is Kind.TEXT and c.charset is not None and is_ascii_alike(c.charset) for c in columns
@@ -340,6 +352,9 @@ class TableStatements:
         assert literal is not None
         if literal == NULL:
             return f"{name} IS NULL"
+        if column.kind is Kind.ENUM and column.members is not None and literal == "''":
+            # To the server index 0 equals '' too. As a number it does not.
+            return f"{name} = {column.members.index('') + 1}"
         if (
             exact
             and column.kind in _COMPARED_AS_BYTES

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Unpack
 
 from .._exports import opener_of
+from .._tables.column_types import Kind
 from ..errors import BinlogError, SchemaError
 from ..report import BinlogWarning
-from .literals import is_plain, prepared
+from .literals import ENUM_ZERO, is_plain, prepared
 from .script_lines import POSTAMBLE, comment, preamble, transaction_text
 from .scripts import Script, Transaction
 from .statements import BatchStatements, Literals, StatementMaker, TableStatements
@@ -152,6 +153,17 @@ class UndoRow:
         if not own or any(before[i] is None or after[i] is None for i in own):
             return None
         return tuple(plan.columns[i].name for i in own)
+
+    def enum_zeros(self) -> list[str]:
+        """The ENUM columns that the statement sets to index 0, which a server in strict mode refuses."""
+        if self.before is None:
+            return []
+        after = self.after if self.after is not None else [None] * len(self.before)
+        return [
+            column.name
+            for column, old, new in zip(self.plan.columns, self.before, after, strict=True)
+            if column.kind is Kind.ENUM and old == ENUM_ZERO and new != ENUM_ZERO
+        ]
 
     def condition(self) -> str:
         """The condition that a row is this one and still as the last change left it."""

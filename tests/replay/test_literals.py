@@ -52,6 +52,23 @@ def test_literals(kind: Kind, value: object, want: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("members", "value", "want"),
+    [
+        (("a", ""), 0, "0"),  # the '' of an invalid value
+        (("a", ""), 2, "''"),
+        (("a", ""), "", "''"),
+        (("a", "0"), "", "0"),
+        (("a", "0"), 2, "'0'"),
+        (("a", "0"), "0", "'0'"),
+        (("a",), 2, "2"),
+        (("a",), None, "NULL"),
+    ],
+)
+def test_members_of_an_enum(members: tuple[str, ...], value: object, want: str) -> None:
+    assert maker().literal(Column("e", 0, 0, Kind.ENUM, members=members), value) == want
+
+
+@pytest.mark.parametrize(
     ("charset", "value", "want"),
     [
         ("gbk", b"\xd6\x5c", "_gbk 0xd65c"),

@@ -305,6 +305,62 @@ def test_tables_that_a_server_cannot_take_back_whole(shop: Shop) -> None:
     assert "triggers of undone.child run when its rows are reversed: trig" in shop.undo(made).notes
 
 
+ZEROS = (
+    "CREATE TABLE undone.zeros (e ENUM('a','','0'), n INT, PRIMARY KEY (e))",
+    "CREATE TABLE undone.zeros_heap (e ENUM('a','b'), n INT)",
+    "SET SESSION sql_mode = ''",
+    "INSERT INTO undone.zeros VALUES (0, 10), ('', 12), ('0', 13)",
+    "INSERT INTO undone.zeros_heap VALUES (0, 10), ('b', 12)",
+)
+
+
+def zeros(shop: Shop) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Index and `n` of each row."""
+    found = []
+    with shop.connection.cursor() as cursor:
+        for name in ("zeros", "zeros_heap"):
+            cursor.execute(f"SELECT CAST(e AS UNSIGNED), n FROM undone.{name} ORDER BY n")
+            found.append([(int(e), int(n)) for e, n in cursor.fetchall()])
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("script", [False, True])
+def test_rows_with_an_invalid_value_in_an_enum(shop: Shop, script: bool) -> None:
+    """Index 0, which the server prints like a member ''."""
+    shop.run(*ZEROS)
+    accident = shop.logged(
+        "UPDATE undone.zeros SET n = n + 10",
+        "UPDATE undone.zeros_heap SET n = n + 10",
+        "INSERT INTO undone.zeros_heap VALUES (0, 99)",
+    )
+    made = plan_undo(accident, tables="undone.*")
+    if script:
+        out = io.BytesIO()
+        made.write(out)
+        shop.run(*(line for line in out.getvalue().decode().splitlines() if line[0] not in "#/"))
+    else:
+        shop.undo(made)
+        assert {one.state for one in made.rows} == {"done"}, alone(made)
+    assert zeros(shop) == ([(0, 10), (2, 12), (3, 13)], [(0, 10), (2, 12)])
+
+
+def test_an_invalid_value_of_an_enum_comes_back_by_a_script_only(shop: Shop) -> None:
+    shop.run(*ZEROS)
+    accident = shop.logged("DELETE FROM undone.zeros", "UPDATE undone.zeros_heap SET e = 'a'")
+    made = plan_undo(accident, tables="undone.*")
+    out = io.BytesIO()
+    made.write(out)
+    for execute in (False, True):
+        shop.undo(made, execute=execute)
+        assert {one.state for one in made.rows} == {"refused", "done" if execute else "ready"}
+        assert len(alone(made)) == 2
+        assert all("invalid value (index 0) in the ENUM column e" in why for _, why in alone(made))
+    assert zeros(shop) == ([(2, 12), (3, 13)], [(1, 10), (2, 12)])
+    shop.run("DELETE FROM undone.zeros", "UPDATE undone.zeros_heap SET e = 'a'")
+    shop.run(*(line for line in out.getvalue().decode().splitlines() if line[0] not in "#/"))
+    assert zeros(shop) == ([(0, 10), (2, 12), (3, 13)], [(0, 10), (2, 12)])
+
+
 def test_the_command_looks_first(shop: Shop) -> None:
     pytest.importorskip("typer")
     from support.cli import run

@@ -76,6 +76,17 @@ def test_changes_of_one_row_are_one() -> None:
     ]
 
 
+def test_an_invalid_value_in_an_enum_is_not_its_empty_member() -> None:
+    listed = Table("shop", "e", [("e", "ENUM('a','')"), ("a", "INT")], primary_key=["e"])
+    changes = [({"e": 0, "a": 0}, {"e": 0, "a": 1}), ({"e": 2, "a": 5}, {"e": 2, "a": 6})]
+    made = plan(
+        log_of([("update", changes, listed)], [("update", [({"e": 2, "a": 6}, {"e": 2, "a": 7})], listed)])
+    )
+    assert [(one.key, one.state) for one in made.rows] == [("e=''", "changed since"), ("e=0", "ready")]
+    assert made.rows[1].statement() == "UPDATE `shop`.`e` SET `a` = 0 WHERE `e` = 0 AND `a` = 1;"
+    assert made.rows[0].condition() == "`e` = 2 AND `a` = 6"
+
+
 def test_what_came_and_went_or_is_as_before_is_nothing() -> None:
     made = plan(
         log_of(

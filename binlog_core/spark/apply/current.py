@@ -12,9 +12,9 @@ from ..._exports.manifests import MANIFEST
 from ..._sources.object_stores import load_json
 from ..._tables.full_names import full_name, split_name
 from ...errors import BinlogError
+from ...schema.table_statements import spelling_of
 from ..lake.destination import open_filesystem
 from ..lake.parquet import check_manifest
-from ..plan.statements import spelling_of
 from ..rows.fit import SPECIAL
 from ..rows.types import import_pyarrow, spark_schema
 from .batch import apply_images

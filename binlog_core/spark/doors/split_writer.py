@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import BinlogError
 from ...report import BinlogWarning
+from ...schema.table_statements import read_statement
 from ...splits import (
     Split,
     SplitBounds,
@@ -19,7 +20,7 @@ from ...splits import (
 from ..lake.destination import note_failure, open_filesystem
 from ..lake.results import ReportedStatement, WrittenSplit
 from ..lake.writer import PartWriter, WriteLimits
-from ..plan.statements import kind_of, read_statement
+from ..plan.statements import kind_of
 from ..rows.read_options import ReadOptions
 from ..rows.reader import Chunk, SplitRows
 

@@ -21,9 +21,9 @@ from pyspark.sql import SparkSession  # noqa: E402
 from binlog_core import (  # noqa: E402
     BinlogError,
 )
+from binlog_core.schema.table_statements import spelling_of  # noqa: E402
 from binlog_core.spark import ReadOptions, export_logs  # noqa: E402
 from binlog_core.spark.apply.current import _concerning, write_current  # noqa: E402
-from binlog_core.spark.plan.statements import spelling_of  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,174 @@
+"""The effect of a statement on the tables that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from .._tables.full_names import full_name, split_name
+from ..errors import SchemaError
+from .tokens import TokenReader, tokenize_statements
+
+Kind = Literal["create", "alter", "drop", "rename", "truncate", "unknown"]
+
+_PARTITION_VERBS = ("CONVERT", "DROP", "EXCHANGE", "TRUNCATE")
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatement:
+    """The effect of a statement on the tables that it names.
+
+    Parameters
+    ----------
+    kind : str
+        "create", "alter", "drop", "rename", "truncate"; "unknown" if it could not be read.
+    tables : tuple of str
+        The tables that it names, as ``database.table``; for a rename also the new names.
+    database : str or None
+        The database that is dropped as a whole.
+    replaces : bool
+        Whether it is CREATE OR REPLACE.
+    retypes : bool
+        Whether it is an ALTER that may give a column another type.
+    if_not_exists : bool
+        Whether it is a CREATE that may have done nothing.
+    """
+
+    kind: Kind
+    tables: tuple[str, ...] = ()
+    database: str | None = None
+    replaces: bool = False
+    retypes: bool = False
+    if_not_exists: bool = False
+
+    def concerns(self, table: str) -> bool:
+        """Whether the statement may affect a table."""
+        spelling = spelling_of(table)
+        if self.kind == "unknown":
+            return True
+        if self.database is not None:
+            return split_name(table)[0] == spelling(self.database)
+        return table in map(spelling, self.tables)
+
+
+def spelling_of(*tables: str) -> Callable[[str], str]:
+    """The function that makes names in statements comparable with those of tables in the same logs.
+
+    A server with lower_case_table_names=1 logs lower-case names with rows, and statements as they were typed.
+    So if rows have capitals in their tables' names, the server distinguishes names by case.
+    """
+    return str.lower if all(one == one.lower() for one in tables) else str
+
+
+def read_statement(sql: str, database: str, sql_mode: int = 0) -> TableStatement | None:
+    """Read a statement as far as needed.
+
+    Parameters
+    ----------
+    sql : str
+        The statement.
+    database : str
+        The default database.
+    sql_mode : int
+        The server's bit mask, for the rules of quoting.
+
+    Returns
+    -------
+    TableStatement or None
+        What it does; None if it is not about tables.
+    """
+    try:
+        statement = next(tokenize_statements(sql, sql_mode), None)
+        return _read(TokenReader(statement), database) if statement is not None else None
+    except SchemaError:
+        return TableStatement("unknown")
+
+
+def _read(reader: TokenReader, database: str) -> TableStatement | None:
+    if reader.accept("SET", "STATEMENT"):
+        while not reader.accept("FOR"):
+            reader.take()
+    verb = reader.accept_any("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE")
+    replaces = reader.accept("OR", "REPLACE")
+    while reader.accept_any("ONLINE", "OFFLINE", "IGNORE"):
+        pass
+    if reader.word() == "TEMPORARY":
+        return None
+    what = reader.accept_any("TABLE", "TABLES", "DATABASE", "SCHEMA")
+    if what in ("DATABASE", "SCHEMA"):
+        if verb != "DROP":
+            return None
+        reader.accept("IF", "EXISTS")
+        return TableStatement("drop", database=reader.name())
+    if verb == "TRUNCATE":
+        reader.accept("IF", "EXISTS")
+        return TableStatement("truncate", (_name(reader, database),))
+    if not what:
+        return None  # indexes, views, routines, users change no rows
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    reader.accept("IF", "EXISTS")
+    if verb == "RENAME":
+        return TableStatement("rename", tuple(_renamed(reader, database)))
+    names = [_name(reader, database)]
+    if verb == "DROP":
+        while reader.accept_symbol(","):
+            names.append(_name(reader, database))
+        return TableStatement("drop", tuple(names))
+    if verb == "CREATE":
+        return TableStatement("create", tuple(names), replaces=replaces, if_not_exists=if_not_exists)
+    if verb == "ALTER":
+        return _alter(reader, database, names[0])
+    return None
+
+
+def _renamed(reader: TokenReader, database: str) -> list[str]:
+    names = []
+    while True:
+        names.append(_name(reader, database))
+        if reader.accept("WAIT"):
+            reader.number()
+        reader.accept("NOWAIT")
+        if not reader.accept("TO"):
+            raise reader.unexpected("TO")
+        names.append(_name(reader, database))
+        if not reader.accept_symbol(","):
+            return names
+
+
+def _alter(reader: TokenReader, database: str, table: str) -> TableStatement:
+    # Of its parts only those matter that touch rows without logging them.
+    names: list[str] = [table]
+    kind: Kind = "alter"
+    retypes = False
+    depth = 0
+    while not reader.done:
+        if reader.symbol() == "(":
+            depth += 1
+        elif reader.symbol() == ")":
+            depth -= 1
+        elif depth == 0 and reader.word() in _PARTITION_VERBS and reader.word(1) in ("PARTITION", "TABLE"):
+            kind = "unknown"  # it changes some of the rows, and the statement does not show which
+            reader.take()
+            if reader.word() == "PARTITION":
+                while not reader.done and reader.word() != "TABLE" and reader.symbol() != ",":
+                    reader.take()
+            if reader.accept("TABLE"):  # EXCHANGE … WITH TABLE, CONVERT: its rows change, too
+                names.append(_name(reader, database))
+            continue
+        elif depth == 0 and reader.word() in ("DISCARD", "IMPORT"):
+            kind = "unknown"
+        elif depth == 0 and reader.word() in ("MODIFY", "CHANGE", "CONVERT"):
+            retypes = True
+        elif depth == 0 and reader.word() == "RENAME" and reader.word(1) not in ("COLUMN", "INDEX", "KEY"):
+            reader.take()
+            reader.accept("TO") or reader.accept("AS") or reader.accept_symbol("=")
+            names.append(_name(reader, database))
+            kind = "rename"
+            continue
+        reader.take()
+    return TableStatement(kind, tuple(names), retypes=retypes)
+
+
+def _name(reader: TokenReader, database: str) -> str:
+    return full_name(*reader.qualified_name(database))

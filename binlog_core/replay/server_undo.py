@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BinlogError, ServerError
 from .literals import quote_name, quote_text
 from .script_lines import SESSION
-from .undo import UndoPlan, UndoRow, ident_of
+from .undo import UndoPlan, UndoRow
 
 if TYPE_CHECKING:
     from ..server.connection import Connection
@@ -177,9 +177,9 @@ class ServerUndo:
     def _moves_away(self, row: UndoRow) -> bool:
         """Whether the row that has a deleted one's key now is reversed too."""
         assert row.before is not None
-        ident = ident_of(row.plan, row.before)
+        ident = row.plan.ident(row.before)
         return any(
-            one.after is not None and one.table == row.table and ident_of(one.plan, one.after) == ident
+            one.after is not None and one.table == row.table and one.plan.ident(one.after) == ident
             for one in self.plan.rows
             if one.state == "ready"
         )

@@ -37,6 +37,7 @@ _SELF_UPDATING = frozenset((Kind.TIMESTAMP, Kind.DATETIME))
 _COMPARED_AS_BYTES = frozenset((Kind.TEXT, Kind.JSON))
 _PLANS = 1024  # at most; then all are dropped and made again
 
+Ident = tuple[str | None, ...]
 Literals = Sequence[str | None]  # one for each decoded column; None: the image lacks it
 
 
@@ -332,6 +333,10 @@ class TableStatements:
             for i, (column, value) in enumerate(zip(self.columns, row, strict=True))
             if value is not None
         ]
+
+    def ident(self, row: Literals) -> Ident:
+        """The identity of a row: its primary key, or else all of its values."""
+        return tuple(row) if self.key is None else tuple(row[i] for i in self.key)
 
     def key_condition(self, row: Literals) -> str | None:
         """The condition on the primary key; None: there is no key, or the image lacks it."""

@@ -6,25 +6,23 @@ only if it is still in the second state; every statement checks that in its WHER
 
 from __future__ import annotations
 
-import glob
 import io
-import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Unpack
+from typing import TYPE_CHECKING, BinaryIO, Literal, Unpack
 
 from .._exports import opener_of
 from .._tables.column_types import Kind
 from ..errors import BinlogError, SchemaError
-from ..report import BinlogWarning
+from .later_changes import find_later
 from .literals import ENUM_ZERO, is_plain, prepared
-from .script_lines import POSTAMBLE, comment, preamble, transaction_text
+from .script_lines import POSTAMBLE, comment, preamble
 from .scripts import Script, Transaction
-from .statements import BatchStatements, Literals, StatementMaker, TableStatements
+from .statements import BatchStatements, Ident, Literals, StatementMaker, TableStatements
 
 if TYPE_CHECKING:
     from .._decode.group import Aside
-    from .._exports.reading import ExportedLog, Opener
+    from .._exports.reading import ExportedLog
     from .._options import LogOptions, Target
     from ..batch import ChangeBatch
     from ..log import Log
@@ -36,7 +34,6 @@ _MOST_OF_A_KEY = 120  # characters of a row's name
 _NOT_FOR_ALL = ("start", "stop", "gtids", "exclude_gtids", "server_id", "ops", "where", "tables", "columns")
 
 Place = tuple[int, int]  # position of the event, row in it
-Ident = tuple[str | None, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -81,6 +78,13 @@ class UndoRow:
     def table(self) -> str:
         """ "database.table"."""
         return self.plan.table.full_name
+
+    @property
+    def ident(self) -> Ident:
+        """The identity of the row as the last change left it, or before if it no longer exists."""
+        image = self.after if self.after is not None else self.before
+        assert image is not None
+        return self.plan.ident(image)
 
     @property
     def action(self) -> Action:
@@ -188,7 +192,8 @@ class UndoPlan:
     transactions : list of str
         Where, when and under which GTID the changes were made.
     notes : list of str
-        What else the range contains: statements, and transactions that were not committed.
+        What else the range contains: statements, and transactions that were not committed. Then the DDL on
+        the rows' tables after it.
     mariadb : bool
         Whether a MariaDB server wrote the logs.
     """
@@ -248,7 +253,8 @@ def plan_undo(
     ----------
     target : what `binlog_core.open` takes
         The logs from the changes on, an archive, or the directory of an export to Parquet or Delta. It is
-        read twice: what follows the changes shows which rows were changed since.
+        read twice: what follows the changes shows which rows were changed since, and which tables were
+        dropped, renamed, replaced or truncated.
     partial : bool
         Make a plan even if not everything can be undone.
     databases : mapping of str to str, optional
@@ -291,7 +297,9 @@ def plan_undo(
         )
     if rows:
         others = {name: value for name, value in options.items() if name not in _NOT_FOR_ALL}
-        _find_later(open_changes, rows, collector, others)
+        assert collector.first is not None
+        later = find_later(open_changes, rows, collector.first, collector.statements, others)
+        collector.notes += later
     return UndoPlan(rows, collector.transactions, collector.notes, mariadb)
 
 
@@ -332,6 +340,7 @@ class _Collector(Script):
         self.transactions: list[str] = []
         self.incomplete = 0
         self.first_missed = ""
+        self.statements: dict[tuple[str, int], bool] = {}  # those in the range, and whether they took rows
         self.first: tuple[str, int] | None = None  # where the first transaction of a row begins
         self.tracked: dict[tuple[str, Ident], list[UndoRow]] = {}
         self._pending: dict[tuple[str, int], list[_Change]] = {}
@@ -385,6 +394,7 @@ class _Collector(Script):
         pass
 
     def _miss(self, path: str, aside: Aside, text: str, *, changed: bool) -> None:
+        self.statements[path, aside.position] = changed
         note = f"not reversed: {path}, position {aside.position}: {text}"
         if changed:
             self._miss_one(note)
@@ -448,7 +458,7 @@ class _Collector(Script):
         if row.before is None and row.after is None:
             return  # inserted and deleted again
         self._order[row] = None
-        self.tracked.setdefault((row.table, _ident(row)), []).append(row)
+        self.tracked.setdefault((row.table, row.ident), []).append(row)
 
     def _take(self, plan: TableStatements, before: Literals | None, after: Literals | None) -> UndoRow | None:
         """The tracked row that a change continues with; it is no longer tracked under that key."""
@@ -466,23 +476,12 @@ class _Collector(Script):
         return row
 
     def _pop(self, plan: TableStatements, image: Literals, *, dead: bool) -> UndoRow | None:
-        place = plan.table.full_name, ident_of(plan, image)
+        place = plan.table.full_name, plan.ident(image)
         rows = self.tracked.get(place, [])
         for i in range(len(rows) - 1, -1, -1):
             if (rows[i].after is None) == dead:
                 return rows.pop(i)
         return None
-
-
-def ident_of(plan: TableStatements, image: Literals) -> Ident:
-    """The identity of a row: its primary key, or else all of its values."""
-    return tuple(image) if plan.key is None else tuple(image[i] for i in plan.key)
-
-
-def _ident(row: UndoRow) -> Ident:
-    image = row.after if row.after is not None else row.before
-    assert image is not None
-    return ident_of(row.plan, image)
 
 
 def _merged(before: Literals | None, after: Literals | None) -> Literals | None:
@@ -510,60 +509,3 @@ def _check(row: UndoRow) -> None:
         if row.before is not None:
             row.plan.want_old_values(row.before, row.after)
     row.statement()
-
-
-# ------------------------------------------------------------ later changes
-
-
-def _find_later(
-    open_changes: Opener, rows: list[UndoRow], collector: _Collector, options: dict[str, Any]
-) -> None:
-    """Mark the rows that later changes touch after the last change that is reversed."""
-    tables: dict[str, TableStatements] = {row.table: row.plan for row in rows}
-    tracked: dict[tuple[str, Ident], list[UndoRow]] = {}
-    for row in rows:
-        tracked.setdefault((row.table, _ident(row)), []).append(row)
-    names = {glob.escape(name): plan for name, plan in tables.items()}
-    columns = {
-        name: [plan.columns[i].name for i in plan.key] for name, plan in names.items() if plan.key is not None
-    }
-    passed: set[str] = set()
-    here = ""
-    first = collector.first
-    with (
-        warnings.catch_warnings(action="ignore", category=BinlogWarning),  # the first pass reported it
-        open_changes(start=first, tables=list(names), columns=columns, **options) as log,
-    ):
-        maker = StatementMaker(log.format)
-        for group in log.groups():
-            if group.path != here:
-                passed.add(here)
-                here = group.path
-            for batch in group.batches:
-                _mark(batch, maker, tracked, passed)
-
-
-def _mark(
-    batch: ChangeBatch,
-    maker: StatementMaker,
-    tracked: dict[tuple[str, Ident], list[UndoRow]],
-    passed: set[str],
-) -> None:
-    plan, name = maker.plan(batch), batch.table.full_name
-    image = batch.array["image"]
-    positions, numbers, transactions = (image[k].tolist() for k in ("position", "row", "transaction"))
-    statements = BatchStatements(batch, plan, inverse=True)
-    for record in statements.records.tolist():
-        before, after = statements.images(record)
-        for one, dead in ((before, False), (after, True)):
-            if one is None:
-                continue
-            for row in tracked.get((name, ident_of(plan, one)), ()):
-                place = positions[record], numbers[record]
-                later = row.path in passed or (row.path == batch.path and place > row.place)
-                if later and (row.after is None) == dead and row.state == "ready":
-                    row.changed(
-                        f"by {transaction_text(batch.path or '', batch.transactions[transactions[record]])}"
-                    )
-                    if row.plan.key is None:
-                        break  # of several that are equal, one

@@ -361,6 +361,28 @@ def test_an_invalid_value_of_an_enum_comes_back_by_a_script_only(shop: Shop) -> 
     assert zeros(shop) == ([(0, 10), (2, 12), (3, 13)], [(0, 10), (2, 12)])
 
 
+def test_a_table_that_was_replaced_since(shop: Shop) -> None:
+    """The server's new table has no row with the key of the deleted one."""
+    shop.run(
+        "CREATE TABLE undone.u (id INT PRIMARY KEY, v INT)", "INSERT INTO undone.u VALUES (1, 1), (2, 2)"
+    )
+    accident = shop.logged("DELETE FROM undone.u WHERE id = 1", "UPDATE undone.u SET v = 9 WHERE id = 2")
+    later = shop.logged(
+        "CREATE TABLE undone.u_new LIKE undone.u",
+        "INSERT INTO undone.u_new SELECT * FROM undone.u",
+        "RENAME TABLE undone.u TO undone.u_old, undone.u_new TO undone.u",
+    )
+    made = plan_undo([accident, later], tables="undone.u", stop=("bin.000001", 1 << 40))
+    assert [one.state for one in made.rows] == ["changed since", "refused"]
+    assert all("RENAME TABLE undone.u TO undone.u_old" in text for text in [made.notes[0], alone(made)[1][1]])
+    shop.undo(made)
+    # The updated row is still as it was left, as after an online change of the table.
+    assert [one.state for one in made.rows] == ["done", "refused"]
+    with shop.connection.cursor() as cursor:
+        cursor.execute("SELECT id, v FROM undone.u")
+        assert [tuple(map(int, one)) for one in cursor.fetchall()] == [(2, 2)]
+
+
 def test_the_command_looks_first(shop: Shop) -> None:
     pytest.importorskip("typer")
     from support.cli import run

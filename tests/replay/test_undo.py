@@ -272,6 +272,64 @@ def test_ddl_is_named_and_refuses_nothing() -> None:
     assert len(made.ready()) == 1
 
 
+@pytest.mark.parametrize(
+    ("statement", "inserted_again", "others"),
+    [
+        ("RENAME TABLE t TO t_old, t_new TO t", "refused", "changed since"),
+        ("RENAME TABLE shop.t_old TO shop.t", "refused", "changed since"),
+        ("ALTER TABLE t RENAME TO u", "refused", "changed since"),
+        ("DROP TABLE IF EXISTS u, t", "refused", "changed since"),
+        ("CREATE OR REPLACE TABLE t (id INT)", "refused", "changed since"),
+        ("DROP DATABASE shop", "refused", "changed since"),
+        ("TRUNCATE TABLE t", "changed since", "changed since"),
+        ("ALTER TABLE t DROP PARTITION p1", "ready", "ready"),
+        ("ALTER TABLE t ADD COLUMN z INT", "ready", "ready"),
+    ],
+)
+def test_statements_on_the_table_after_the_range(statement: str, inserted_again: str, others: str) -> None:
+    changes = [("delete", [row(1)]), ("insert", [row(2)]), ("update", [(row(3), row(3, 5))])]
+    data = log_of([("RENAME TABLE x TO t",)], changes, [(statement,)], [("CREATE TABLE t (id INT)",)])
+    made = plan(data, "2")
+    assert [(one.action, one.state) for one in made.rows] == [
+        ("update", others),
+        ("delete", others),
+        ("insert", inserted_again),
+    ]
+    assert [note.partition(": use ")[2] for note in made.notes] == [f"shop; {statement}"]
+    assert made.notes[0].startswith("after the changes: ")
+    assert all(statement in why for _, why in alone(made))
+    elsewhere = plan(data, "2", databases={"shop": "copy"})
+    kept = "changed since" if "TRUNCATE" in statement else "ready"
+    assert {one.state for one in elsewhere.rows} == {kept}
+
+
+def test_a_table_that_was_renamed_in_the_range() -> None:
+    swap = "RENAME TABLE t TO t_old, t_new TO t"
+    made = plan(log_of([("delete", [row(1)])], [(swap,)], [("delete", [row(2)])]), "1-3")
+    assert [(one.key, one.state) for one in made.rows] == [("id=2", "ready"), ("id=1", "refused")]
+    assert len([note for note in made.notes if swap in note]) == 1
+    # Whoever accepts that the rows of DROP are missing gets the others.
+    data = log_of([("delete", [row(1)])], [("DROP TABLE t",)])
+    assert [one.state for one in plan(data, "1-2", partial=True).rows] == ["ready"]
+
+
+def test_statements_on_other_tables_after_the_range() -> None:
+    later = [("DROP TABLE u",)], [("DROP TABLE other.t",)], [("DROP VIEW t",)], [("UPDATE t SET a = 1",)]
+    made = plan(log_of([("delete", [row(1)])], *later))
+    assert ([one.state for one in made.rows], made.notes) == (["ready"], [])
+
+
+def test_names_with_dots_are_told_apart() -> None:
+    columns = [("id", "INT"), ("a", "INT")]
+    one, other = (Table(*name, columns, primary_key=["id"]) for name in (("a.b", "c"), ("a", "b.c")))
+    values = {"id": 1, "a": 0}
+    data = log_of([("insert", [values], one), ("delete", [values], other)], [("insert", [values], other)])
+    assert [(row.table, row.state) for row in plan(data).rows] == [
+        ("a.`b.c`", "changed since"),
+        ("`a.b`.c", "ready"),
+    ]
+
+
 def test_a_table_that_was_altered_between_two_changes_of_a_row() -> None:
     wider = Table(
         "shop", "t", [("id", "INT"), ("a", "INT"), ("b", "VARCHAR(20)"), ("c", "INT")], primary_key=["id"]

@@ -29,6 +29,7 @@ THROUGH: dict[str, str] = {
     "inspect/report_page/style.py": "inspect/test_report_page.py",  # colours
     "_options.py": "test_face.py",  # types only
     "replay/flashback_script.py": "replay/test_scripts.py",
+    "replay/later_changes.py": "replay/test_undo.py",
     "replay/replay_script.py": "replay/test_scripts.py",
     "_scans.py": "test_duckdb.py",
     "server/run.py": "server/test_stream.py",  # a tuple

@@ -1,0 +1,134 @@
+"""What others did after the changes that are undone: to their rows, and to their tables."""
+
+from __future__ import annotations
+
+import glob
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..report import BinlogWarning
+from ..schema.table_statements import TableStatement, read_statement
+from .script_lines import statement_text, transaction_text
+from .statements import BatchStatements, Ident, StatementMaker, TableStatements
+
+if TYPE_CHECKING:
+    from .._decode.group import Aside
+    from .._exports.reading import Opener
+    from ..batch import ChangeBatch
+    from .undo import UndoRow
+
+Tracked = dict[tuple[str, Ident], list["UndoRow"]]
+
+
+def find_later(
+    open_changes: Opener,
+    rows: Iterable[UndoRow],
+    first: tuple[str, int],
+    known: Mapping[tuple[str, int], bool],
+    options: Mapping[str, Any],
+) -> list[str]:
+    """Mark the rows that later changes touch after the last change that is undone, or whose table is another.
+
+    Parameters
+    ----------
+    open_changes : callable
+        Opens the logs.
+    rows : iterable of UndoRow
+        The rows.
+    first : (str, int)
+        Log and position at which reading begins: the first transaction with one of the changes.
+    known : mapping
+        By log and position the statements that are reported already, and whether they took rows. Those do not
+        matter: who makes a plan of such a range accepts that it is incomplete.
+    options : mapping
+        Options for `open_changes`.
+
+    Returns
+    -------
+    list of str
+        Other statements on the rows' tables, for people.
+    """
+    tables: dict[str, TableStatements] = {}
+    of_table: dict[str, list[UndoRow]] = {}
+    tracked: Tracked = {}
+    for row in rows:
+        tables[row.table] = row.plan
+        of_table.setdefault(row.table, []).append(row)
+        tracked.setdefault((row.table, row.ident), []).append(row)
+    names = {glob.escape(name): plan for name, plan in tables.items()}
+    columns = {
+        name: [plan.columns[i].name for i in plan.key] for name, plan in names.items() if plan.key is not None
+    }
+    notes: list[str] = []
+    passed: set[str] = set()
+    here = ""
+    with (
+        warnings.catch_warnings(action="ignore", category=BinlogWarning),  # the first pass reported it
+        open_changes(start=first, tables=list(names), columns=columns, **options) as log,
+    ):
+        maker = StatementMaker(log.format)
+        for group in log.groups(asides=True):
+            if group.path != here:
+                passed.add(here)
+                here = group.path
+            for aside, found in _statements(group.asides):
+                place = here, aside.position
+                concerned = [name for name in of_table if found.concerns(name)]
+                if not concerned or known.get(place):
+                    continue
+                text = f"{here}, position {aside.position}: {statement_text(aside)}"
+                if place not in known:
+                    notes.append(f"after the changes: {text}")
+                for row in (row for name in concerned for row in of_table[name]):
+                    if row.path in passed or (row.path == here and aside.position > row.place[0]):
+                        _mark_table(row, found, text)
+            for batch in group.batches:
+                _mark(batch, maker, tracked, passed)
+    return notes
+
+
+def _statements(asides: Iterable[Aside]) -> Iterator[tuple[Aside, TableStatement]]:
+    """The statements that change tables, but not those that only create one."""
+    for aside in asides:
+        if aside.kind == "statement":
+            found = read_statement(aside.text, aside.database)
+            if found is not None and (found.kind != "create" or found.replaces):
+                yield aside, found
+
+
+def _mark_table(row: UndoRow, found: TableStatement, text: str) -> None:
+    if found.kind == "truncate":
+        row.changed(f"by {text}")
+    if found.kind not in ("drop", "rename", "create") or row.plan.database != row.plan.table.database:
+        return
+    if row.after is None:  # nothing on the server would show that it is not the row's table
+        row.refuse(f"its table was dropped, renamed or replaced since, by {text}")
+    else:
+        row.changed(f"by {text}")
+
+
+def _mark(
+    batch: ChangeBatch,
+    maker: StatementMaker,
+    tracked: Tracked,
+    passed: set[str],
+) -> None:
+    plan, name = maker.plan(batch), batch.table.full_name
+    image = batch.array["image"]
+    positions, numbers, transactions = (image[k].tolist() for k in ("position", "row", "transaction"))
+    statements = BatchStatements(batch, plan, inverse=True)
+    for record in statements.records.tolist():
+        before, after = statements.images(record)
+        for one, dead in ((before, False), (after, True)):
+            if one is None:
+                continue
+            for row in tracked.get((name, plan.ident(one)), ()):
+                place = positions[record], numbers[record]
+                later = row.path in passed or (row.path == batch.path and place > row.place)
+                if later and (row.after is None) == dead and row.state == "ready":
+                    row.changed(
+                        f"by {transaction_text(batch.path or '', batch.transactions[transactions[record]])}"
+                    )
+                    if row.plan.key is None:
+                        break  # of several that are equal, one

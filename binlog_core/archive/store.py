@@ -105,26 +105,44 @@ class Store:
     def write(self, name: str, source: BinaryIO, size: int, begin: int = 0) -> None:
         """Create an object from `size` bytes of a file, from `begin` on."""
 
+        def piece_of(left: int) -> bytes:
+            piece = source.read(min(left, _PIECE)) if left else b""
+            if left and not piece:
+                raise OSError(f"the local file ends {left} bytes early")
+            return piece
+
         def written() -> None:
             source.seek(begin)
             left = size
-            with self._writer(name) as target:
-                while left and (piece := source.read(min(left, _PIECE))):
-                    target.write(piece)
-                    left -= len(piece)
+            piece = piece_of(left)  # before the object is begun: a small one is never short
+            writer = self._writer(name)
+            try:
+                with writer as target:
+                    while piece:
+                        target.write(piece)
+                        left -= len(piece)
+                        piece = piece_of(left)
+            except BaseException as error:
+                if left and size > _PIECE:  # closing it has completed what there is of it
+                    self._remove_short(name, error)
+                raise
 
         self._tried(written, "write", name)
 
+    def _remove_short(self, name: str, reason: BaseException) -> None:
+        try:
+            self._remove_once(name)
+        except Exception as error:
+            raise OSError(f"{reason}; the object is short, and cannot be removed: {error}") from reason
+
     def remove(self, name: str) -> None:
         """Remove an object, if it exists."""
-        inner = f"{self._root}/{name}"
+        self._tried(lambda: self._remove_once(name), "remove", name)
+
+    def _remove_once(self, name: str) -> None:
         remove = self._fsspec.rm_file if self._fsspec is not None else self._arrow.delete_file
-
-        def removed() -> None:
-            with contextlib.suppress(FileNotFoundError):
-                remove(inner)
-
-        self._tried(removed, "remove", name)
+        with contextlib.suppress(FileNotFoundError):
+            remove(f"{self._root}/{name}")
 
     def wait(self, seconds: float) -> None:
         """Wait, or until stopped."""

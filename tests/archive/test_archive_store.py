@@ -179,6 +179,51 @@ def test_a_spool_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.Monk
     assert ids(target) == list(range(1, 13))
 
 
+class _Failing(io.BytesIO):
+    """A local file that cannot be read from a place on."""
+
+    def __init__(self, size: int, most: int, error: BaseException | None) -> None:
+        super().__init__(b"x" * size)
+        self.most, self.error = most, error
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if self.tell() >= self.most:
+            if self.error is None:
+                return b""
+            raise self.error
+        return super().read(size)
+
+
+@pytest.mark.parametrize("readable", [0, 8, 16])
+@pytest.mark.parametrize("error", [None, OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
+def test_a_file_that_cannot_be_read_to_its_end_leaves_no_object(
+    target: Any, monkeypatch: pytest.MonkeyPatch, readable: int, error: BaseException | None
+) -> None:
+    monkeypatch.setattr("binlog_core.archive.store._PIECE", 8)
+    store = Store(*target, patience=0.0, stop=threading.Event())
+    store.write("other", io.BytesIO(b"whole"), 5)
+    expected = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else ArchiveError
+    with pytest.raises(expected):
+        store.write("mysql-bin.000001", _Failing(20, readable, error), 20)
+    assert held(target) == {"other": b"whole"}
+    store.write("mysql-bin.000001", _Failing(20, 20, error), 20)
+    assert held(target) == {"other": b"whole", "mysql-bin.000001": b"x" * 20}
+
+
+def test_a_short_object_that_cannot_be_removed_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("binlog_core.archive.store._PIECE", 8)
+    store = Store(f"memory://{tmp_path.name}", None, patience=0.0, stop=threading.Event())
+
+    def refused(name: str) -> None:
+        raise PermissionError("no deletes")
+
+    monkeypatch.setattr(store, "_remove_once", refused)
+    with pytest.raises(ArchiveError, match=r"ends 4 bytes early; the object is short, .*no deletes"):
+        store.write("mysql-bin.000001", _Failing(20, 16, None), 20)
+
+
 @pytest.fixture
 def growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Uploader, Path]:
     """An uploader, and the spool's growing log."""

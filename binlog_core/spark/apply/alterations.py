@@ -14,11 +14,12 @@ from ...schema.table_definitions import BLOB_TYPES, INTEGER_TYPES, TEXT_TYPES, C
 from ...schema.tokens import Token, TokenKind, TokenReader, tokenize_statements
 from ..rows.fit import widened
 from ..rows.types import import_pyarrow
+from .conversions import check_conversion, fitting
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_FRACTION_DIGITS = 6
+ServerColumns = Mapping[str, ColumnSchema | None]  # by their names in small letters
 _PARTITION_WORDS = frozenset(
     ("ANALYZE", "CHECK", "COALESCE", "OPTIMIZE", "PARTITION", "REBUILD", "REMOVE", "REORGANIZE")
 )
@@ -77,19 +78,20 @@ class Alteration:
         What has to hold, because otherwise values would change without a row in the log.
     defaults : dict of name to value
         Defaults of the columns that are added.
-    present : frozenset of str or None
-        The columns that the table has then, in small letters; None if that is not known.
+    present : dict of name to ColumnSchema or None, or None
+        The columns that the server's table has then, by their names in small letters, and what is known of
+        each; None if they are not known.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     types: dict[str, pa.DataType] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
     defaults: dict[str, Any] = field(default_factory=dict)
-    present: frozenset[str] | None = None
+    present: ServerColumns | None = None
 
 
 def read_alteration(
-    sql: str, known: Mapping[str, pa.DataType], present: frozenset[str] | None = None
+    sql: str, known: Mapping[str, pa.DataType], present: ServerColumns | None = None
 ) -> Alteration:
     """Read an ALTER TABLE.
 
@@ -99,8 +101,8 @@ def read_alteration(
         The statement.
     known : mapping of name to pyarrow.DataType
         The columns that the table has or had, in the types of a lake.
-    present : frozenset of str or None
-        The columns that it has on the server, in small letters; None if that is not known.
+    present : mapping of name to ColumnSchema or None, or None
+        The columns that it has on the server, as in `Alteration`.
 
     Raises
     ------
@@ -125,7 +127,7 @@ def read_alteration(
 
 class _Reading:
     def __init__(
-        self, reader: TokenReader, known: Mapping[str, pa.DataType], present: frozenset[str] | None
+        self, reader: TokenReader, known: Mapping[str, pa.DataType], present: ServerColumns | None
     ) -> None:
         self.reader = reader
         self.present = present
@@ -133,7 +135,7 @@ class _Reading:
         self.names = {name.lower(): name for name in known}
         self.out = Alteration()
         self.gone: list[str] = []
-        self.came: list[str] = []
+        self.came: dict[str, ColumnSchema | None] = {}
         self.dialect = Dialect()
 
     def run(self) -> Alteration:
@@ -151,7 +153,8 @@ class _Reading:
             self.out.values.setdefault(name, None)  # unless another column gets the name
         if self.present is not None:
             gone = {name.lower() for name in self.gone}
-            self.out.present = (self.present - gone) | {name.lower() for name in self.came}
+            stay = {name: column for name, column in self.present.items() if name not in gone}
+            self.out.present = {**stay, **self.came}
         return self.out
 
     def _is_there(self, name: str) -> bool:
@@ -231,7 +234,7 @@ class _Reading:
         column, tokens = self._definition()
         if exists_allowed and self._is_there(column.name):
             return
-        self.came.append(column.name)
+        self.came[column.name.lower()] = column
         name = self.names.get(column.name.lower(), column.name)
         kind = lake_type_of(column)
         if kind is None or column.generated or _words_of(tokens) & {"AUTO_INCREMENT", "SERIAL", "NEXT"}:
@@ -268,7 +271,9 @@ class _Reading:
             raise reader.unexpected("TO")
         new = reader.name()
         if not missing_allowed or self._is_there(old):
+            known = (self.present or {}).get(old.lower())
             self._move(old, new)
+            self.came[new.lower()] = known
         return None
 
     def _move(self, old: str, new: str) -> None:
@@ -278,7 +283,6 @@ class _Reading:
                 self.out.types.setdefault(new, self.known[old])
             self.out.values[new] = From(old)
             self.gone.append(old)
-            self.came.append(new)
 
     def _change(self, old: str, column: ColumnSchema, tokens: list[Token]) -> None:
         """Take a new definition, which can be applied if it does not change the values."""
@@ -294,26 +298,20 @@ class _Reading:
             if _words_of(tokens) & {"AUTO_INCREMENT", "SERIAL"}:
                 self._check(old, bool, "AUTO_INCREMENT numbers a row with 0 anew", nulls=False)
         self._move(old, column.name)
+        self.came[column.name.lower()] = column
         if old.lower() != column.name.lower():
             new = self.names.get(column.name.lower(), column.name)
             self.out.types[new] = self.out.types.pop(old, here) or kind
 
     def _compare(self, name: str, here: pa.DataType, column: ColumnSchema, kind: pa.DataType) -> None:
-        pa = import_pyarrow()
-        types = pa.types
-        decimals = types.is_decimal(here) and types.is_decimal(kind)
-        whole = (types.is_integer(here) or (types.is_decimal(here) and not here.scale)) and (
-            types.is_integer(kind) or (types.is_decimal(kind) and not kind.scale)
-        )
-        # Bytes of text depend on its character set, which the lake's text does not have.
-        as_bytes = types.is_binary(here) != types.is_binary(kind)
-        if as_bytes or not (here == kind or widened(here, kind) or widened(kind, here) or decimals or whole):
-            raise SchemaError(f"{here} becomes {kind}", column=name)
+        types = import_pyarrow().types
+        before = None if self.present is None else self.present.get(name.lower())
+        check_conversion(before, here, column, kind)
         if here != kind and widened(here, kind):
             self.out.types[name] = kind
         elif types.is_floating(here) and here != kind:
             raise SchemaError(f"{here} becomes {kind}", column=name)
-        fits = _fits(column, here)
+        fits = fitting(column, here)
         if fits is not None:
             self._check(name, fits, f"{column.type_name} changes its values")
 
@@ -446,49 +444,3 @@ def _literal(reader: TokenReader, column: ColumnSchema, kind: pa.DataType) -> An
     except (ValueError, InvalidOperation, IndexError):
         pass
     raise SchemaError("the DEFAULT of a new column is not understood", column=column.name)
-
-
-def _fits(column: ColumnSchema, here: pa.DataType) -> Callable[[Any], bool] | None:
-    """A test whether a value stays the same in a column of this type; None if all do, or are refused.
-
-    A server in strict mode refuses a statement that would cut or clip a value; it rounds, pads and strips
-    values silently.
-    """
-    pa = import_pyarrow()
-    name = column.type_name
-    if name in ("char", "enum", "json"):
-        members = frozenset(column.members or ())
-        if name == "json":
-            raise SchemaError("the server prints JSON in its own form", column=column.name)
-        if name == "enum":
-            return lambda value: value in members
-        return lambda value: not value.endswith(" ")
-    if name == "binary":
-        length = column.length or 1
-        return lambda value: len(value) == length
-    if name == "decimal" and pa.types.is_decimal(here):
-        scale = column.scale or 0
-        step = Decimal(1).scaleb(-scale)
-        return None if scale >= here.scale else lambda value: value == value.quantize(step)
-    if name in ("float", "double") and (digits := column.scale) is not None:
-        return lambda value: value == round(value, digits)
-    if name in INTEGER_TYPES and pa.types.is_string(here):
-        return _is_as_a_number_prints
-    if name == "year" and not pa.types.is_string(here):
-        return lambda value: not value or value > 1900  # 69 becomes 2069
-    if name == "date" and pa.types.is_timestamp(here):
-        return lambda value: value.time() == dt.time()
-    if pa.types.is_timestamp(here):
-        micros = 10 ** (_FRACTION_DIGITS - column.fsp)
-        return None if micros == 1 else lambda value: value.microsecond % micros == 0
-    if name == "time":
-        micros = 10 ** (_FRACTION_DIGITS - column.fsp)
-        return None if micros == 1 else lambda value: value % micros == 0
-    return None
-
-
-def _is_as_a_number_prints(value: str) -> bool:
-    try:
-        return str(int(value)) == value
-    except ValueError:
-        return False

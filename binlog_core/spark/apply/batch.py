@@ -21,7 +21,7 @@ from ..lake.delta import DeltaLakeTable
 from ..lake.table import LakeTable
 from ..rows.fit import SPECIAL, STATEMENT
 from ..rows.types import import_pyarrow, named_key
-from .alterations import Check
+from .alterations import Check, ServerColumns
 from .changes import Changes
 from .file_target import FileTarget
 from .files import spelled_like
@@ -181,7 +181,7 @@ def apply_images(
     on_drop: OnDrop = "stop",
     defaults: Mapping[str, Any] | None = None,
     statements: Iterable[AppliedStatement] = (),
-    present: frozenset[str] | None = None,
+    present: ServerColumns | None = None,
 ) -> Applied:
     """Apply changes; `statements` are those that are not among the changes. See `apply_changes`, `Rules`."""
     pa = import_pyarrow()

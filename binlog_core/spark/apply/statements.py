@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ...errors import BinlogError, SchemaError
 from ...schema.tokens import tokenize_statements
-from .alterations import Alteration, Check, From, read_alteration
+from .alterations import Alteration, Check, From, ServerColumns, read_alteration
 from .staging import AppliedStatement
 
 if TYPE_CHECKING:
@@ -39,9 +39,8 @@ class Rules:
         The columns of the table, in the batch and the target.
     target_has_rows : callable
         Whether the target has rows; called only at a DROP, since it reads the table's state.
-    present : frozenset of str or None
-        The columns that the server's table has before the statements, in small letters; None if that is not
-        known.
+    present : mapping of name to ColumnSchema or None, or None
+        The columns that the server's table has before the statements, as in `Alteration`.
     """
 
     keys: tuple[str, ...]
@@ -49,7 +48,7 @@ class Rules:
     on_drop: OnDrop = "stop"
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     target_has_rows: Callable[[], bool] = lambda: True
-    present: frozenset[str] | None = None
+    present: ServerColumns | None = None
 
 
 class Altered(NamedTuple):
@@ -86,8 +85,8 @@ class Effects:
         The types of columns that were added or got another type.
     checks : tuple of Check
         Checks of the target's columns, which hold if none of the values would change.
-    present : frozenset of str or None
-        The columns that the server's table has then, in small letters; None if that is not known.
+    present : mapping of name to ColumnSchema or None, or None
+        The columns that the server's table has then, as in `Alteration`.
     """
 
     cleared: Position | None = None
@@ -95,7 +94,7 @@ class Effects:
     values: dict[str, Any] = field(default_factory=dict)
     types: dict[str, pa.DataType] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
-    present: frozenset[str] | None = None
+    present: ServerColumns | None = None
 
     def clear(self, place: Position) -> Effects:
         """The effects with a statement that empties the table."""

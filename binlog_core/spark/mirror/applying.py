@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...schema.ddl import DdlTracker
 from ...schema.table_definitions import TableSchema
+from ..apply.alterations import ServerColumns
 from ..apply.batch import apply_images
 from ..apply.file_target import FileTarget
 from ..apply.jobs import Folder, Here, Jobs
@@ -99,7 +100,7 @@ def apply_round(
     columns = _ServerColumns(state, definition, by_case=decoded.by_case)
     for batch in batches(decoded.files.get(state.full_name, []), statements, end):
         columns.follow(batch.statements, until=since)
-        present = columns.names()
+        present = columns.present()
         columns.follow(batch.statements, since=since)
         if batch.below <= since:
             continue
@@ -122,10 +123,10 @@ class _ServerColumns:
         )
         self._tracker = DdlTracker(known, keep_timeline=False, lower_case=not by_case)
 
-    def names(self) -> frozenset[str] | None:
-        """Their names, in small letters; None if they are not known."""
+    def present(self) -> ServerColumns | None:
+        """The columns by their names in small letters; None if they are not known."""
         known = self._tracker.definition(*self._place)
-        return None if known is None else frozenset(column.name.lower() for column in known.columns)
+        return None if known is None else {column.name.lower(): column for column in known.columns}
 
     def follow(
         self, statements: Iterable[ReportedStatement], since: int = 0, until: int | None = None

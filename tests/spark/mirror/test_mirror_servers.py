@@ -213,6 +213,17 @@ def test_an_alter_that_does_nothing_changes_nothing(url: str, sql: Sql, tmp_path
     assert found == [(1, 1, 7, 8), (2, 2, 5, 8), (3, None, 5, 8), (4, 4, 4, 4)]
 
 
+def test_a_time_keeps_its_value_with_more_digits(url: str, sql: Sql, tmp_path: Path) -> None:
+    sql("ALTER TABLE t ADD c TIME")
+    sql("UPDATE t SET c = '-10:00:01'")
+    mirrored(url, tmp_path)
+    sql("ALTER TABLE t MODIFY c TIME(3)")
+    (status,) = mirrored(url, tmp_path)
+    assert status.stage == "following"
+    micros = "CAST(TIME_TO_SEC(c) * 1000000 AS SIGNED)"
+    assert rows_of(tmp_path) == list(sql(f"SELECT id, v, {micros} FROM t ORDER BY id"))
+
+
 def test_nulls_that_become_the_current_time_park_a_table(url: str, sql: Sql, tmp_path: Path) -> None:
     sql("ALTER TABLE t ADD at TIMESTAMP NULL")
     mirrored(url, tmp_path)
@@ -229,6 +240,17 @@ def test_nulls_that_become_the_current_time_park_a_table(url: str, sql: Sql, tmp
         ("VARCHAR(9)", "'007'", "INT", "7", "int changes its values"),
         ("DATETIME", "'2020-01-01 10:00:00'", "DATE", "'2020-01-01'", "date changes its values"),
         ("VARCHAR(9) CHARACTER SET latin1", "'é'", "VARBINARY(9)", "'é'", "string becomes binary"),
+        ("TIME", "'10:00:00'", "BIGINT", "5", "time becomes bigint"),
+        ("BIGINT", "100", "TIME", "'10:00:00'", "bigint becomes time"),
+        ("INT ZEROFILL", "7", "VARCHAR(20)", "'x'", "int zerofill becomes varchar"),
+        ("YEAR", "0", "VARCHAR(9)", "'x'", "year becomes varchar"),
+        ("ENUM('2','1')", "'1'", "INT", "7", "enum becomes int"),
+        ("VARCHAR(9)", "'70'", "YEAR", "1999", "varchar becomes year"),
+        ("DECIMAL(40,4)", "1.1234", "DECIMAL(50,2)", "1.15", "decimal changes its values"),
+        ("INT", "5", "DECIMAL(40,2)", "1.15", "int32 becomes string"),
+        ("BIT(9)", "65", "BIGINT", "5", None),
+        ("INT", "7", "CHAR(20)", "'x'", None),
+        ("INET6", "'::1'", "VARBINARY(16)", "'x'", None),
         ("DECIMAL(10,4)", "1.1200", "DECIMAL(12,2)", "1.15", None),
         ("DATE", "'2020-01-01'", "DATETIME", "'2020-01-01 10:00:00'", None),
     ],

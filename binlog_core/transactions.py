@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Literal, Unpack
 
 import numpy as np
@@ -411,24 +412,35 @@ def _blocks(log: Log) -> Iterator[Block]:
     yield from tallies.finish()
 
 
+def _places(log: Log) -> Iterator[tuple[Block, int, float]]:
+    """The block of each transaction, its number there, and where the next one begins, if one does."""
+    held: tuple[Block, int] | None = None
+    for block in _blocks(log):
+        for i in range(len(block)):
+            if held is not None:
+                yield *held, int(block.transactions["begin_position"][i])
+            held = block, i
+    if held is not None:
+        yield *held, inf
+
+
 def _in_order(log: Log, most: int | None, *, details: bool) -> Iterator[Transaction]:
     left = most
     for one in log.each_file():
         events = iter(one.events(DETAIL_TYPES)) if details else iter(())
         event = next(events, None)
-        for block in _blocks(one):
-            for i in range(len(block)):
-                if left == 0:
-                    return
-                if not block.images[i]:
-                    continue
-                found = block.transaction(i)
-                while event is not None and (event.position < found.end_position or not found.end_position):
-                    if event.position >= found.begin_position:
-                        found.learn(event)
-                    event = next(events, None)
-                left = None if left is None else left - 1
-                yield found
+        for block, i, behind in _places(one):
+            if left == 0:
+                return
+            if not block.images[i]:
+                continue
+            found = block.transaction(i)
+            while event is not None and event.position < (found.end_position or behind):
+                if event.position >= found.begin_position:
+                    found.learn(event)
+                event = next(events, None)
+            left = None if left is None else left - 1
+            yield found
 
 
 def _largest(found: Iterable[Transaction], by: str, most: int | None) -> list[Transaction]:

@@ -94,6 +94,23 @@ def test_the_largest_first(by: Any) -> None:
         next(transactions(data, by="size"))  # type: ignore[arg-type]
 
 
+def test_a_begin_after_rows_begins_another_transaction() -> None:
+    """As where damage took a transaction's end and the next one's GTID (tests/data/fuzz has such a log)."""
+    log = Log("8.4.0")
+    log.gtid(UUID, 1)
+    log.insert(A, rows(1))
+    second = begin(log, 9)
+    log.insert(A, rows(2))
+    log.commit()
+    one, two = transactions(log.getvalue())
+    assert facts_of(one) == (1, 0, 0, 1, {"shop.a": 1}, None, None, "unknown")
+    assert facts_of(two) == (2, 0, 0, 2, {"shop.a": 2}, 9, None, "committed")
+    assert (one.gtid, two.gtid, two.begin_position) == (f"{UUID}:1", None, second)
+    with binlog_core.open(log.getvalue()) as opened:
+        assert [change.gtid for change in opened.rows()] == [f"{UUID}:1", None, None]
+        assert len(list(opened.rows(where="_thread_id = 9"))) == 2
+
+
 @pytest.mark.parametrize("name", ["mysql97/dml_mixed", "maria118/dml_mixed", "mysql97/gtid", "mysql97/ddl"])
 def test_rows_of_golden_logs(name: str) -> None:
     golden = next(g for g in golden_logs() if str(g) == name)

@@ -58,8 +58,8 @@ cdef inline void put_gtid(transaction_t* trx, const gtid_t* gtid) noexcept nogil
 
 
 cdef inline void begin(loop_t* loop, event_t event, bint explicit) noexcept nogil:
-    if explicit and loop.trx.open and not loop.trx.explicit:
-        loop.trx.explicit = True            # BEGIN after its GTID
+    if explicit and loop.trx.open and not loop.trx.explicit and not (loop.trx.table_maps or loop.trx.has_rows):
+        loop.trx.explicit = True            # BEGIN after its GTID; after rows it begins another
         return
     loop.trx.record = <transaction_t*> (loop.group.transactions.data + loop.group.transactions.length)
     begin_transaction(loop.trx.record, event.position, timestamp_of(event.start), server_id_of(event.start))

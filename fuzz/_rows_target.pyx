@@ -381,6 +381,7 @@ cdef int take_checked(Decoder decoder, int options) except -1:
             note_transaction(&decoder.loop)
     if options & OPTION_DROP and not decoder.loop.depth:
         decoder.drop_plans()
+        release_judges()                                # they are kept by the number of their plan
     return 0
 
 

@@ -95,7 +95,7 @@ def test_the_largest_first(by: Any) -> None:
 
 
 def test_a_begin_after_rows_begins_another_transaction() -> None:
-    """As where damage took a transaction's end and the next one's GTID (tests/data/fuzz has such a log)."""
+    """As where damage took a transaction's end and the next one's GTID."""
     log = Log("8.4.0")
     log.gtid(UUID, 1)
     log.insert(A, rows(1))

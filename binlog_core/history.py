@@ -28,12 +28,8 @@ if TYPE_CHECKING:
     from ._tables.tables import Table
 
 _Key = tuple[Any, ...]
-_OF_CHANGES = (
-    "gtids",
-    "exclude_gtids",
-    "server_id",
-    "ops",
-)  # options that choose changes: the end is another
+# These options choose changes; the end of an XA transaction is another event.
+_OF_CHANGES = ("gtids", "exclude_gtids", "server_id", "ops")
 _MOST_KEYS = 1000  # that a row's history is followed over
 
 

@@ -19,7 +19,6 @@ include "_rows_columns.pxi"
 include "_rows_conditions.pxi"
 
 from libc.stdint cimport uintptr_t
-from libc.stdio cimport printf              # for stdio.h
 from libc.stdlib cimport abort, realloc
 
 from batch.records cimport image_t, invalid_date_t, json_diff_t
@@ -221,6 +220,8 @@ cdef Definition definition_with(uint32_t record_len):
 
 cdef extern from *:
     """
+    #include <stdio.h>
+    #include <stdlib.h>
     /* A macro: the compiler joins the aborts of a function, so that the stack does not say which check failed. */
     #define check(holds) ((holds) ? (void) 0 : (fprintf(stderr, "check of line %d\\n", __LINE__), abort()))
     """

@@ -285,13 +285,7 @@ class _Statement:
     def run(self) -> bool:
         """Follow the statement; False if it does not concern definitions."""
         reader = self.reader
-        if reader.accept("SET", "STATEMENT"):  # MariaDB: SET STATEMENT variable = value FOR statement
-            while not reader.accept("FOR"):
-                reader.take()
-        verb = reader.accept_any("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE")
-        or_replace = reader.accept("OR", "REPLACE")
-        while reader.accept_any("ONLINE", "OFFLINE", "IGNORE"):
-            pass
+        verb, or_replace = reader.table_verb()
         if reader.word() == "TEMPORARY":
             return False
         unique = reader.accept("UNIQUE")

@@ -86,13 +86,7 @@ def read_statement(sql: str, database: str, sql_mode: int = 0) -> TableStatement
 
 
 def _read(reader: TokenReader, database: str) -> TableStatement | None:
-    if reader.accept("SET", "STATEMENT"):
-        while not reader.accept("FOR"):
-            reader.take()
-    verb = reader.accept_any("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE")
-    replaces = reader.accept("OR", "REPLACE")
-    while reader.accept_any("ONLINE", "OFFLINE", "IGNORE"):
-        pass
+    verb, replaces = reader.table_verb()
     if reader.word() == "TEMPORARY":
         return None
     what = reader.accept_any("TABLE", "TABLES", "DATABASE", "SCHEMA")

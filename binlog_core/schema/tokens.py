@@ -285,6 +285,21 @@ class TokenReader:
         first = self.name()
         return (first, self.name()) if self.accept_symbol(".") else (default_database, first)
 
+    def skip_settings(self) -> None:
+        """Skip MariaDB's SET STATEMENT variable = value FOR, which may stand before a statement."""
+        if self.accept("SET", "STATEMENT"):
+            while not self.accept("FOR"):
+                self.take()
+
+    def table_verb(self) -> tuple[str, bool]:
+        """Take the verb of a statement about tables ("" for others), and whether OR REPLACE follows it."""
+        self.skip_settings()
+        verb = self.accept_any("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE")
+        replaces = self.accept("OR", "REPLACE")
+        while self.accept_any("ONLINE", "OFFLINE", "IGNORE"):
+            pass
+        return verb, replaces
+
     def number(self) -> int:
         """Take a whole number."""
         word = self.word()

@@ -110,9 +110,7 @@ def read_alteration(
         Its effect on rows cannot be known.
     """
     reader = TokenReader(next(tokenize_statements(sql), ()))
-    if reader.accept("SET", "STATEMENT"):
-        while not reader.accept("FOR"):
-            reader.take()
+    reader.skip_settings()
     if not reader.accept("ALTER"):
         raise reader.unexpected("ALTER")
     if reader.accept("IGNORE"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .._format.event_header import LENGTH_AT, SERVER_ID_AT
@@ -10,6 +11,7 @@ from .group import Aside
 
 if TYPE_CHECKING:
     from .._core._rows import Decoder
+    from ..events import QueryEvent
     from .selection import Selection
 
 _MOST = 4096  # of a group
@@ -39,20 +41,30 @@ class Asides:
         """Whether there are so many that they form their own group."""
         return len(self._found) >= _MOST
 
-    def note(self, kind: str, text: str = "", database: str = "") -> None:
+    def note(self, kind: str, text: str = "", database: str = "", sql_mode: int = 0) -> None:
         """Note something about the current event."""
         loop = self._loop
         if self.wanted and loop.is_selected:
             place = int(loop.event_position), int(loop.row_in_event)
-            self._found.append(Aside(kind, *place, text, database, int(loop.transaction_position)))
+            transaction = int(loop.transaction_position)
+            self._found.append(Aside(kind, *place, text, database, transaction, sql_mode))
 
-    def note_statement(self, statement: bytes, database: bytes) -> None:
-        """Note the current statement, unless its rows say the same, or its session is left out."""
-        if self.wanted and (kind := kind_of_aside(statement)) is not None:
-            if kind == "statement" and not self._may_concern():
-                return
-            text = statement[:_STATEMENT_BYTES].decode("utf-8", "replace")
-            self.note(kind, text, database.decode("utf-8", "replace"))
+    def note_statement(self, statement: bytes, database: bytes, whole: Callable[[], QueryEvent]) -> None:
+        """Note the current statement, unless its rows say the same, or its session is left out.
+
+        `whole` makes the event. That takes long, so only if its session decides how the text is read.
+        """
+        if not self.wanted or (kind := kind_of_aside(statement)) is None:
+            return
+        if kind == "statement" and not self._may_concern():
+            return
+        statement, sql_mode = statement[:_STATEMENT_BYTES], 0
+        if not statement.isascii() or b'"' in statement or b"\\" in statement:
+            event = whole()
+            sql_mode = event.status.sql_mode or 0
+            statement = event.query.encode("utf-8", "surrogateescape")[:_STATEMENT_BYTES]
+        text = statement.decode("utf-8", "replace")
+        self.note(kind, text, database.decode("utf-8", "replace"), sql_mode)
 
     def _may_concern(self) -> bool:
         if self._where is None:

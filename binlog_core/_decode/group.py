@@ -39,6 +39,8 @@ class Aside(NamedTuple):
         The statement's default database.
     transaction : int
         Position of the first event of its transaction, or of the event itself if it is in none.
+    sql_mode : int
+        The server's bit mask, if the statement's text has quotes or backslashes that it decides about.
     """
 
     kind: str
@@ -47,6 +49,7 @@ class Aside(NamedTuple):
     text: str
     database: str = ""
     transaction: int = 0
+    sql_mode: int = 0
 
     @property
     def xid(self) -> str:

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from .log_plans import LogPlans
     from .selection import Selection
 
-_LOAD_EVENTS = frozenset(
-    (EventType.LOAD, EventType.NEW_LOAD, EventType.EXECUTE_LOAD_QUERY, EventType.EXEC_LOAD)
-)
+_LOAD_EVENTS = frozenset((EventType.LOAD, EventType.NEW_LOAD, EventType.EXEC_LOAD))
 _QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
     (
         EventType.SLAVE,
@@ -114,8 +112,9 @@ class OtherEvents:
         kind, offset = int(loop.event_type), int(loop.event_position)
         if kind == EventType.QUERY:
             database, statement = loop.query()
-            self._asides.note_statement(statement, database)
-            yield from self._on_statement(statement, offset, lambda: self._query_event(database, statement))
+            yield from self._on_statement(
+                statement, database, offset, lambda: self._query_event(database, statement)
+            )
         elif loop.without_map:
             self._report.add("rows_without_table_map", path=self._path, offset=offset)
             self._asides.lose(offset, "rows of a table without its table map")
@@ -152,11 +151,11 @@ class OtherEvents:
                 and loop.event_body()[12] & _PREPARED_XA
             ):
                 self._asides.note("xa start")
-        elif kind == EventType.MARIADB_QUERY_COMPRESSED:
+        elif kind in (EventType.MARIADB_QUERY_COMPRESSED, EventType.EXECUTE_LOAD_QUERY):
             event: QueryEvent = self._parse()
             loop.end_statement()
-            self._asides.note_statement(event.query_bytes, event.database.encode("utf-8", "surrogateescape"))
-            yield from self._on_statement(event.query_bytes, offset, lambda: event)
+            database = event.database.encode("utf-8", "surrogateescape")
+            yield from self._on_statement(event.query_bytes, database, offset, lambda: event)
         elif kind in _LOAD_EVENTS:
             loop.end_statement()
             self._report.add("statement_changes", path=self._path, offset=offset, detail="LOAD DATA")
@@ -174,8 +173,9 @@ class OtherEvents:
             self._asides.lose(offset, f"an event of unknown type {kind}")
 
     def _on_statement(
-        self, statement: bytes, offset: int, whole: Callable[[], QueryEvent]
+        self, statement: bytes, database: bytes, offset: int, whole: Callable[[], QueryEvent]
     ) -> Iterator[Group]:
+        self._asides.note_statement(statement, database, whole)
         definitions = self._definitions
         if changed := changes_rows(statement):
             self._report.add("statement_changes", path=self._path, offset=offset)

@@ -319,8 +319,9 @@ class ExportedLog:
             )
             if wanted and low <= version < high:
                 begin = version & ((1 << FILE_NUMBER_SHIFT) - 1)
-                text, database = str(one["sql"]), str(one["database"] or "")
-                yield version, Aside("statement", begin, int(one["ordinal"]), text, database, begin)
+                text, database = str(one["sql"]), str(one.get("default_database", ""))
+                mode = int(one.get("sql_mode", 0))  # exports of earlier versions have neither
+                yield version, Aside("statement", begin, int(one["ordinal"]), text, database, begin, mode)
 
     def _filter(self, window: int) -> pa.dataset.Expression:
         import pyarrow as pa

@@ -6,9 +6,13 @@ import re
 
 # An atomic group, not `*+`: Python before 3.11.5 handles that wrongly if its last repetition fails half-way.
 _COMMENT = rb"(?>(?:\s|/\*(?!!|M!).*?\*/|(?:--\s|#)[^\n]*\n|/\*M?!\d*)*)"
-_FIRST_WORD = re.compile(_COMMENT + rb"\(?\s*([A-Za-z]+)", re.DOTALL)
-_SET_STATEMENT = re.compile(_COMMENT + rb"SET\s+STATEMENT\b", re.DOTALL | re.IGNORECASE)
-_CHANGES_ROWS = frozenset((b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"LOAD", b"WITH", b"CALL"))
+# MariaDB logs SET STATEMENT variable = value FOR … as it was given; what it does comes after FOR.
+_SETTINGS = rb"""SET\s+STATEMENT\b(?:'[^']*'|"[^"]*"|[^'"])*?\bFOR\b"""
+_FIRST_WORD = re.compile(
+    rb"%b(?:%b%b)?\(?\s*([A-Za-z]+)" % (_COMMENT, _SETTINGS, _COMMENT), re.DOTALL | re.IGNORECASE
+)
+# A SELECT is logged only if a function that it calls has changed rows.
+_CHANGES_ROWS = frozenset((b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"LOAD", b"WITH", b"CALL", b"SELECT"))
 _CHANGES_DEFINITIONS = frozenset((b"CREATE", b"ALTER", b"DROP", b"RENAME", b"TRUNCATE"))
 
 
@@ -30,7 +34,7 @@ _ASIDES = {
 
 
 def first_word(statement: bytes) -> bytes:
-    """The first word in capitals; empty if there is none."""
+    """The first word in capitals, after SET STATEMENT … FOR that of the statement; empty if there is none."""
     found = _FIRST_WORD.match(statement[:4096])
     return found[1].upper() if found else b""
 
@@ -51,5 +55,4 @@ def changes_rows(statement: bytes) -> bool:
 
 def may_change_definitions(statement: bytes) -> bool:
     """Whether the statement may change a table's definition."""
-    # MariaDB logs SET STATEMENT variable = value FOR ALTER … as it was given.
-    return first_word(statement) in _CHANGES_DEFINITIONS or _SET_STATEMENT.match(statement) is not None
+    return first_word(statement) in _CHANGES_DEFINITIONS

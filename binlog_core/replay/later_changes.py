@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import glob
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from .._format.statements import changes_rows
+from .._tables.full_names import own_name
 from ..report import BinlogWarning
-from ..schema.table_statements import TableStatement, read_statement
+from ..schema.table_statements import TableStatement, read_statement, words_of_change
 from .script_lines import statement_text, transaction_text
 from .statements import BatchStatements, Ident, StatementMaker, TableStatements
 
@@ -56,6 +58,7 @@ def find_later(
         tables[row.table] = row.plan
         of_table.setdefault(row.table, []).append(row)
         tracked.setdefault((row.table, row.ident), []).append(row)
+    unmarked = _Unmarked(row for of_one in of_table.values() for row in of_one)
     names = {glob.escape(name): plan for name, plan in tables.items()}
     columns = {
         name: [plan.columns[i].name for i in plan.key] for name, plan in names.items() if plan.key is not None
@@ -72,12 +75,21 @@ def find_later(
             if group.path != here:
                 passed.add(here)
                 here = group.path
-            for aside, found in _statements(group.asides):
+            for aside in group.asides:
                 place = here, aside.position
-                concerned = [name for name in of_table if found.concerns(name)]
-                if not concerned or known.get(place):
+                if aside.kind != "statement" or known.get(place):
                     continue
-                text = f"{here}, position {aside.position}: {statement_text(aside)}"
+                if changes_rows(aside.text.encode()):
+                    if unmarked.mark(aside, here, passed):
+                        notes.append(f"after the changes: {_told(aside, here)}")
+                    continue
+                found = read_statement(aside.text, aside.database, aside.sql_mode)
+                if found is None or (found.kind == "create" and not found.replaces):
+                    continue
+                concerned = [name for name in of_table if found.concerns(name)]
+                if not concerned:
+                    continue
+                text = _told(aside, here)
                 if place not in known:
                     notes.append(f"after the changes: {text}")
                 for row in (row for name in concerned for row in of_table[name]):
@@ -88,13 +100,39 @@ def find_later(
     return notes
 
 
-def _statements(asides: Iterable[Aside]) -> Iterator[tuple[Aside, TableStatement]]:
-    """The statements that change tables, but not those that only create one."""
-    for aside in asides:
-        if aside.kind == "statement":
-            found = read_statement(aside.text, aside.database)
-            if found is not None and (found.kind != "create" or found.replaces):
-                yield aside, found
+class _Unmarked:
+    """The rows of each table after which no statement without rows has changed that table so far.
+
+    Each is looked at once, however many such statements the logs have.
+    """
+
+    def __init__(self, rows: Iterable[UndoRow]) -> None:
+        self._rows: dict[str, dict[str, list[UndoRow]]] = {}  # by table and log, the last change first
+        for row in sorted(rows, key=lambda row: row.place, reverse=True):
+            self._rows.setdefault(row.table, {}).setdefault(row.path, []).append(row)
+
+    def mark(self, aside: Aside, path: str, passed: set[str]) -> bool:
+        """Mark the rows that a statement in a log may have changed; whether there are any."""
+        tables = [name for name, logs in self._rows.items() if any(logs.values())]
+        if not tables:
+            return False
+        words = words_of_change(aside.text, aside.sql_mode)
+        found: list[UndoRow] = []
+        for name in tables:
+            if words is None or own_name(name).lower() in words:
+                logs = self._rows[name]
+                for log in passed & logs.keys():
+                    found += logs.pop(log)
+                last = logs.get(path, [])
+                while last and last[-1].place[0] < aside.position:
+                    found.append(last.pop())
+        for row in found:
+            row.changed(f"by a statement whose rows are not logged, maybe this one: {_told(aside, path)}")
+        return bool(found)
+
+
+def _told(aside: Aside, path: str) -> str:
+    return f"{path}, position {aside.position}: {statement_text(aside)}"
 
 
 def _mark_table(row: UndoRow, found: TableStatement, text: str) -> None:

@@ -62,7 +62,7 @@ def transaction_text(path: str, record: np.void) -> str:
 
 def statement_text(aside: Aside) -> str:
     """A statement for people: without passwords, on one line, at most 200 characters."""
-    text = " ".join(shown_statement(aside.text).split())
+    text = " ".join(shown_statement(aside.text, aside.sql_mode).split())
     if len(text) > _MOST_OF_A_STATEMENT:
         text = text[: _MOST_OF_A_STATEMENT - 1] + "…"
     return f"use {aside.database}; {text}" if aside.database else text

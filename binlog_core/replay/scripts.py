@@ -17,9 +17,8 @@ import numpy as np
 from .._decode.group import Aside
 from .._format.statements import changes_rows, first_word
 from ..batch import OUTCOMES
-from ..errors import SchemaError
 from ..limits import Limits
-from ..schema.tokens import TokenReader, tokenize_statements
+from ..schema.table_statements import read_statement
 from .literals import quote_name
 from .script_lines import comment, statement_text, transaction_text
 from .statements import StatementMaker
@@ -37,8 +36,6 @@ _SAVEPOINT = re.compile(
     r"(?P<verb>SAVEPOINT|ROLLBACK\s+TO(?:\s+SAVEPOINT)?|RELEASE\s+SAVEPOINT)\s+(?P<name>.+)",
     re.IGNORECASE | re.DOTALL,
 )
-_MAY_TAKE_ROWS = frozenset((b"TRUNCATE", b"DROP", b"ALTER", b"CREATE"))
-_TAKES_PARTITIONS = ("DROP", "TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT")
 
 _CHANGE_DTYPE = np.dtype(
     [("position", "<u8"), ("row", "<u4"), ("what", "u1"), ("batch", "<u4"), ("record", "<u4")]
@@ -209,8 +206,7 @@ class Script(ABC):
         if self._open is not None and self._open.begin != aside.transaction:
             self._finish(ends)
         if aside.kind == "statement":
-            statement = aside.text.encode()
-            changed = changes_rows(statement) or _takes_rows(statement, aside)
+            changed = changes_rows(aside.text.encode()) or _takes_rows(aside)
             self._miss(path, aside, statement_text(aside), changed=changed)
         if aside.kind in ("xa commit", "xa rollback"):
             self._end_xa(path, aside)
@@ -312,28 +308,14 @@ class Script(ABC):
     def _end(self, *, broken: bool) -> None: ...
 
 
-def _takes_rows(statement: bytes, aside: Aside) -> bool:
+def _takes_rows(aside: Aside) -> bool:
     """Whether it is TRUNCATE, or drops or replaces tables or partitions: their rows are not logged."""
-    verb = first_word(statement)
-    if verb not in _MAY_TAKE_ROWS:
+    found = read_statement(aside.text, aside.database, aside.sql_mode)
+    if found is None:
         return False
-    tables = ("TABLE", "TABLES", "DATABASE", "SCHEMA")
-    try:
-        reader = TokenReader(next(tokenize_statements(aside.text)))
-        match reader.take().text.upper():
-            case "TRUNCATE":
-                return True
-            case "DROP":
-                return bool(reader.accept_any(*tables))
-            case "CREATE":
-                return reader.accept("OR", "REPLACE") and bool(reader.accept_any(*tables))
-        while not reader.done:
-            if reader.accept_any(*_TAKES_PARTITIONS) and reader.word() == "PARTITION":
-                return True
-            reader.take()
-    except (SchemaError, StopIteration):  # cut, or of a later server
-        return verb in (b"TRUNCATE", b"DROP")
-    return False
+    if found.kind == "unknown" and not found.tables:  # cut, or of a later server
+        return first_word(aside.text.encode()) in (b"TRUNCATE", b"DROP")
+    return found.kind in ("truncate", "drop", "unknown") or found.replaces
 
 
 def _in_log_order(group: Group, made: list[Any]) -> Iterator[tuple[int, int, int, int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from .._tables.full_names import full_name, split_name
@@ -26,9 +27,9 @@ class TableStatement:
     tables : tuple of str
         The tables that it names, as ``database.table``; for a rename also the new names.
     database : str or None
-        The database that is dropped as a whole.
+        The database that is dropped as a whole, also by CREATE OR REPLACE DATABASE.
     replaces : bool
-        Whether it is CREATE OR REPLACE.
+        Whether it is CREATE OR REPLACE TABLE.
     retypes : bool
         Whether it is an ALTER that may give a column another type.
     if_not_exists : bool
@@ -85,13 +86,49 @@ def read_statement(sql: str, database: str, sql_mode: int = 0) -> TableStatement
         return TableStatement("unknown")
 
 
+def words_of_change(sql: str, sql_mode: int = 0) -> frozenset[str] | None:
+    """The words and names in a statement that was logged instead of its row changes.
+
+    One that has a table's name in it may have changed that table. What triggers and foreign keys do to other
+    tables is not looked for.
+
+    Parameters
+    ----------
+    sql : str
+        The statement.
+    sql_mode : int
+        The server's bit mask, for the rules of quoting.
+
+    Returns
+    -------
+    frozenset of str, or None
+        In lower case, without the values of INSERT and REPLACE. None if it may have changed any table: a call
+        of a function, or a statement that cannot be read.
+    """
+    found: set[str] = set()
+    try:
+        reader = TokenReader(chain.from_iterable(tokenize_statements(sql, sql_mode)))
+        reader.skip_settings()
+        verb = reader.word()
+        while not reader.done and not (
+            verb in ("INSERT", "REPLACE") and reader.accept_any("VALUES", "VALUE")
+        ):
+            found.add(reader.take().text.lower())
+    except SchemaError:
+        return None
+    # The LOAD of a server before 5.0 is an event of its own, without a text.
+    if verb in ("SELECT", "CALL") or (verb == "LOAD" and "table" not in found):
+        return None
+    return frozenset(found)
+
+
 def _read(reader: TokenReader, database: str) -> TableStatement | None:
     verb, replaces = reader.table_verb()
     if reader.word() == "TEMPORARY":
         return None
     what = reader.accept_any("TABLE", "TABLES", "DATABASE", "SCHEMA")
     if what in ("DATABASE", "SCHEMA"):
-        if verb != "DROP":
+        if verb != "DROP" and not replaces:
             return None
         reader.accept("IF", "EXISTS")
         return TableStatement("drop", database=reader.name())

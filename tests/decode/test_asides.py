@@ -38,6 +38,18 @@ def test_where_and_what() -> None:
         assert not any(group.asides for group in opened.groups())
 
 
+def test_statements_are_read_as_their_session_wrote_them() -> None:
+    """Status variables: 1 sql_mode (4 is ANSI_QUOTES), 4 character set of the client (8 is latin1)."""
+    log = Log("8.4.0")
+    status = b"\x01" + (4).to_bytes(8, "little") + b"\x04" + 3 * (8).to_bytes(2, "little")
+    at = log.query(b'DROP TABLE "n\xe9"', "shop", status=status)
+    other = log.query(b'DROP TABLE "n\xe9"', "shop")
+    assert asides_of(log.getvalue()) == [
+        Aside("statement", at, 0, 'DROP TABLE "né"', "shop", at, 4),
+        Aside("statement", other, 0, 'DROP TABLE "n\ufffd"', "shop", other),
+    ]
+
+
 def test_long_statements_are_cut() -> None:
     log = Log("8.4.0")
     log.query("ALTER TABLE t COMMENT '" + "x" * 5000 + "'", "shop")

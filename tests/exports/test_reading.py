@@ -206,6 +206,22 @@ def test_statements_are_named(shop: Path, tmp_path: Path) -> None:
     assert plan_undo(out, tables="other.t").notes == []
 
 
+def test_statements_after_the_range_are_read_as_in_their_session(tmp_path: Path) -> None:
+    log = Log("8.4.0")
+    log.begin("shop")
+    log.delete(T, [row(1)])
+    log.commit()
+    stop = len(log.getvalue())
+    log.query('DROP TABLE "t"', "shop", status=b"\x01" + (4).to_bytes(8, "little"))  # sql_mode: ANSI_QUOTES
+    (tmp_path / "bin.000001").write_bytes(log.getvalue())
+    for logs in (tmp_path / "bin.000001", str(export(tmp_path / "bin.000001", tmp_path / "out"))):
+        made = plan_undo(logs, stop=stop)
+        assert [(one.state, one.why.endswith('use shop; DROP TABLE "t"')) for one in made.rows] == [
+            ("refused", True)
+        ]
+        assert len(made.notes) == 1
+
+
 def test_a_condition_that_fits_nothing(shop: Path, tmp_path: Path) -> None:
     out = str(export(shop, tmp_path / "out"))
     with pytest.raises(BinlogError, match="soup"):

@@ -16,6 +16,10 @@ from binlog_core._format.statements import changes_rows, first_word, kind_of_asi
         # Comments that a server executes are not passed over, but looked into.
         (b"/*!40000 ALTER TABLE t DISABLE KEYS */", b"ALTER"),
         (b"/*M!100301 CREATE TABLE t (a int) */", b"CREATE"),
+        # MariaDB logs settings for a statement as they were given.
+        (b"SET STATEMENT max_statement_time = 1 FOR UPDATE t SET a = 1", b"UPDATE"),
+        (b"/* a */ set statement a = ' FOR ALTER ', b = 2\nfor/* b */(SELECT 1)", b"SELECT"),
+        (b"SET STATEMENT sql_mode = 'never closed FOR UPDATE t SET a = 1", b"SET"),
         (b"/* never closed", b""),
         (b"--1", b""),
         (b"", b""),
@@ -51,7 +55,8 @@ def test_what_a_statement_is_to_who_replays_rows(statement: bytes, kind: str | N
 
 def test_statements_that_change_rows_or_definitions() -> None:
     assert changes_rows(b"LOAD DATA INFILE 'f' INTO TABLE t") and not changes_rows(b"CREATE TABLE t (a int)")
+    assert changes_rows(b"SELECT `shop`.`f`(1)")  # logged only if the function has changed rows
+    assert changes_rows(b"SET STATEMENT max_statement_time = 1 FOR UPDATE t SET a = 1")
     assert may_change_definitions(b"truncate t") and not may_change_definitions(b"INSERT INTO t VALUES (1)")
-    # MariaDB logs these as they were given.
     assert may_change_definitions(b"SET STATEMENT max_statement_time = 1 FOR ALTER TABLE t ADD b int")
     assert not may_change_definitions(b"SET STATEMENTS = 1")

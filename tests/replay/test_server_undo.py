@@ -383,6 +383,46 @@ def test_a_table_that_was_replaced_since(shop: Shop) -> None:
         assert [tuple(map(int, one)) for one in cursor.fetchall()] == [(2, 2)]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE v SET v = 5 WHERE id = 2",
+        'UPDATE "v" SET v = 5 WHERE id = 2',
+        "SELECT f(5, 2)",
+    ],
+)
+def test_changes_logged_as_statements_since(shop: Shop, statement: str) -> None:
+    """The log does not show which rows they changed; the server does."""
+    shop.run(
+        "CREATE TABLE undone.v (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO undone.v VALUES (1, 1), (2, 2), (3, 3)",
+        "CREATE FUNCTION undone.f(x INT, y INT) RETURNS INT DETERMINISTIC MODIFIES SQL DATA"
+        " BEGIN UPDATE undone.v SET v = x WHERE id = y; RETURN y; END",
+    )
+    accident = shop.logged("UPDATE undone.v SET v = 9 WHERE id <= 2", "DELETE FROM undone.v WHERE id = 3")
+    later = shop.logged(
+        "USE undone",
+        "SET SESSION binlog_format = 'STATEMENT', sql_mode = 'ANSI_QUOTES'",
+        statement,
+        "SET SESSION binlog_format = DEFAULT, sql_mode = DEFAULT",
+    )
+    with pytest.raises(BinlogError, match="cannot be reversed"):
+        plan_undo(later, tables="undone.v")
+    made = plan_undo([accident, later], tables="undone.v", stop=("bin.000001", 1 << 40))
+    assert [one.state for one in made.rows] == ["changed since"] * 3
+    assert len(made.notes) == 1
+    shop.undo(made)
+    assert {one.key: one.state for one in made.rows} == {
+        "id=1": "done",
+        "id=2": "changed since",
+        "id=3": "done",
+    }
+    assert ["other values in v" in why for _, why in alone(made)] == [True]
+    with shop.connection.cursor() as cursor:
+        cursor.execute("SELECT id, v FROM undone.v ORDER BY id")
+        assert [tuple(map(int, one)) for one in cursor.fetchall()] == [(1, 1), (2, 5), (3, 3)]
+
+
 def test_the_command_looks_first(shop: Shop) -> None:
     pytest.importorskip("typer")
     from support.cli import run

@@ -281,6 +281,7 @@ def test_ddl_is_named_and_refuses_nothing() -> None:
         ("DROP TABLE IF EXISTS u, t", "refused", "changed since"),
         ("CREATE OR REPLACE TABLE t (id INT)", "refused", "changed since"),
         ("DROP DATABASE shop", "refused", "changed since"),
+        ("CREATE OR REPLACE DATABASE shop", "refused", "changed since"),
         ("TRUNCATE TABLE t", "changed since", "changed since"),
         ("ALTER TABLE t DROP PARTITION p1", "ready", "ready"),
         ("ALTER TABLE t ADD COLUMN z INT", "ready", "ready"),
@@ -314,9 +315,68 @@ def test_a_table_that_was_renamed_in_the_range() -> None:
 
 
 def test_statements_on_other_tables_after_the_range() -> None:
-    later = [("DROP TABLE u",)], [("DROP TABLE other.t",)], [("DROP VIEW t",)], [("UPDATE t SET a = 1",)]
-    made = plan(log_of([("delete", [row(1)])], *later))
+    later = [
+        "DROP TABLE u",
+        "DROP TABLE other.t",
+        "DROP VIEW t",
+        "UPDATE u SET a = 1",
+        "INSERT INTO u VALUES ('t')",
+    ]
+    made = plan(log_of([("delete", [row(1)])], *([(text,)] for text in later)))
     assert ([one.state for one in made.rows], made.notes) == (["ready"], [])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE t SET a = 1",
+        "DELETE u, shop.T FROM u JOIN shop.T USING (id)",
+        "SET STATEMENT max_statement_time=1 FOR INSERT INTO `t` VALUES (1, 2, 'x')",
+        "LOAD DATA INFILE 'f' INTO TABLE t",
+        "SELECT `shop`.`f`(1)",  # a function that changes rows, which may be those of any table
+    ],
+)
+def test_changes_logged_as_statements_after_the_range(statement: str) -> None:
+    other = Table("shop", "other", [("id", "INT")], primary_key=["id"])
+    changes = [("delete", [row(1)]), ("insert", [row(2)]), ("insert", [{"id": 7}], other)]
+    made = plan(log_of([(statement,)], changes, [(statement,)], [(statement,)]), "2")
+    states = {(one.table, one.key): one.state for one in made.rows}
+    of_other = "changed since" if "SELECT" in statement else "ready"
+    assert states == {
+        ("shop.t", "id=1"): "changed since",
+        ("shop.t", "id=2"): "changed since",
+        ("shop.other", "id=7"): of_other,
+    }
+    # Each row is told of once, by the first of them.
+    [note] = made.notes
+    assert note.startswith("after the changes: ")
+    assert note.endswith(f": use shop; {statement}")
+    place = note.removeprefix("after the changes: ")
+    why = f"by a statement whose rows are not logged, maybe this one: {place}"
+    assert {text for _, text in alone(made)} == {why}
+    with pytest.raises(BinlogError, match="cannot be reversed"):
+        plan(log_of([(statement,)], changes), "1-2")
+
+
+def test_a_statement_between_the_changes_concerns_the_rows_before_it() -> None:
+    data = log_of([("insert", [row(1)])], [("UPDATE t SET a = 1",)], [("insert", [row(2)])])
+    made = plan(data, f"1,{UUID}:3")
+    assert [(one.key, one.state) for one in made.rows] == [("id=2", "ready"), ("id=1", "changed since")]
+    assert [one.state for one in plan(data, "1-3", partial=True).rows] == ["ready", "ready"]  # accepted
+
+
+@pytest.mark.parametrize(("sql_mode", "state"), [(4, "refused"), (0, "ready")])  # 4 is ANSI_QUOTES
+def test_names_are_read_by_the_rules_of_their_session(sql_mode: int, state: str) -> None:
+    status = b"\x01" + sql_mode.to_bytes(8, "little")
+    for sql in ('DROP TABLE "t"', 'DROP TABLE IF EXISTS u, "t"'):
+        log = Log("8.4.0")
+        log.gtid(UUID, 1)
+        log.begin("shop")
+        log.delete(T, [row(1)])
+        log.commit()
+        log.gtid(UUID, 2)
+        log.query(sql, "shop", status=status)
+        assert [one.state for one in plan(log.getvalue()).rows] == [state]
 
 
 def test_names_with_dots_are_told_apart() -> None:
@@ -354,6 +414,11 @@ def test_a_table_that_was_altered_between_two_changes_of_a_row() -> None:
         ("alter table t engine=InnoDB, truncate /* now */ partition p1", True),
         ("ALTER TABLE t EXCHANGE PARTITION p1 WITH TABLE u", True),
         ("CREATE OR REPLACE TABLE t (id INT)", True),
+        ("CREATE OR REPLACE DATABASE shop", True),
+        ("SET STATEMENT max_statement_time=1 FOR TRUNCATE t", True),
+        ("SET STATEMENT max_statement_time=1 FOR UPDATE t SET a = 1", True),
+        ("SELECT `shop`.`f`(1)", True),
+        ("ALTER TABLE t DISCARD TABLESPACE", True),
         ("ALTER TABLE t ADD PARTITION (PARTITION p2 VALUES LESS THAN (9))", False),
         ("ALTER TABLE t DROP COLUMN `partition`", False),
         ("ALTER TABLE t COMMENT 'DROP PARTITION p1'", False),

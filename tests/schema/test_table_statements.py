@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from binlog_core.schema.table_statements import TableStatement, read_statement
+from binlog_core.schema.table_statements import TableStatement, read_statement, words_of_change
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,7 @@ from binlog_core.schema.table_statements import TableStatement, read_statement
         ),
         ("TRUNCATE t", "truncate", {}),
         ("DROP DATABASE IF EXISTS shop", "drop", {"tables": (), "database": "shop"}),
+        ("CREATE OR REPLACE DATABASE shop", "drop", {"tables": (), "database": "shop"}),
         ("SET STATEMENT max_statement_time=5 FOR TRUNCATE TABLE t", "truncate", {}),
         ("ALTER TABLE t ADD c VARCHAR(9) DEFAULT 'open", "unknown", {"tables": ()}),
     ],
@@ -62,3 +63,22 @@ def test_what_a_statement_does(sql: str, kind: Any, told: dict[str, Any]) -> Non
 )
 def test_statements_about_no_table(sql: str) -> None:
     assert read_statement(sql, "shop") is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "sql_mode", "words"),
+    [
+        ("UPDATE Shop.`T` JOIN u USING (id) SET a = 1", 0, "update shop . t join u using ( id ) set a = 1"),
+        ("UPDATE \"a b\" SET c = 'it''s'", 4, "update|a b|set|c|=|it's"),
+        ("INSERT INTO u (a) VALUES ('t', 1), (2, 3)", 0, "insert into u ( a )"),
+        ("INSERT INTO u VALUE ('not closed", 0, "insert into u"),  # a long statement, which is cut
+        ("SET STATEMENT a=1 FOR DELETE FROM u", 0, "delete from u"),
+        ("LOAD DATA INFILE 'f' INTO TABLE t", 0, "load data infile f into table t"),
+        ("LOAD DATA", 0, None),
+        ("SELECT `shop`.`f`(1)", 0, None),
+        ("UPDATE u SET a = 'not closed", 0, None),
+    ],
+)
+def test_the_words_of_a_change_of_rows(sql: str, sql_mode: int, words: str | None) -> None:
+    found = words_of_change(sql, sql_mode)
+    assert found == (None if words is None else set(words.split("|" if "|" in words else " ")))

@@ -199,6 +199,8 @@ def _reported(statement: LoggedStatement, split: Split) -> Iterator[ReportedStat
         # If a table could be created, it did not exist.
         kind in ("drop", "truncate") or (kind == "create" and (found.replaces or not found.if_not_exists)),
         statement.sql,
+        statement.database,
+        statement.sql_mode,
     )
 
 

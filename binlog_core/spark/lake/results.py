@@ -89,6 +89,10 @@ class ReportedStatement(NamedTuple):
         Whether the table has no rows right after it.
     sql : str
         The text.
+    default_database : str
+        The default database.
+    sql_mode : int
+        The server's bit mask, for the rules by which the text is quoted.
     """
 
     version: int
@@ -98,6 +102,8 @@ class ReportedStatement(NamedTuple):
     database: str | None
     clears: bool
     sql: str
+    default_database: str = ""
+    sql_mode: int = 0
 
 
 @dataclass(frozen=True, slots=True)

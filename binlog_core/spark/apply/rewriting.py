@@ -99,22 +99,22 @@ class Rewriter:
     def _replaced(self, file: DataFile) -> Replaced:
         import pyarrow.parquet as pq
 
-        pa = import_pyarrow()
         sunk = [one for one in self.sunk if self._meets(file, one)]
         with self.place.open().open_input_file(file.name) as source:
             parquet = pq.ParquetFile(source)
             own = parquet.read(columns=list(self.keys))
-            own = own.cast(pa.schema([self.schema.field(name) for name in self.keys]))
+            types = [self.schema.field(name).type for name in self.keys]
+            here = _keys(own, self.keys, types)
             gone = np.zeros(own.num_rows, np.bool_)
-            for wanted in _gathered((_loaded(one.keys, self.workspace) for one in sunk), own.schema):
-                found = self._places(wanted, own)
-                gone[found[found >= 0]] = True
+            for wanted in _gathered(_loaded(one.keys, self.workspace) for one in sunk):
+                gone |= places(here, _keys(wanted, self.keys, types)) >= 0  # the file may have a key twice
+            bases = [f"{BASE}{i}" for i in range(len(self.keys))]
             completing = [
                 (rows, found)
                 for one in sunk
                 if one.partial is not None
                 for rows in [_loaded(one.partial[0], self.workspace)]
-                for found in [self._places(rows, own, base=True)]
+                for found in [places(_keys(rows, bases, types), here)]
                 if (found >= 0).any()
             ]
             if not self.every and not gone.any() and not completing:
@@ -122,13 +122,6 @@ class Rewriter:
             if gone.all() and not completing:
                 return Replaced(file.name, True)
             return self._rewritten(file, parquet, gone, completing)
-
-    def _places(self, wanted: pa.Table, own: pa.Table, *, base: bool = False) -> NDArray[np.int64]:
-        """For each wanted key its row in the file; -1 if it has none."""
-        names = [f"{BASE}{i}" for i in range(len(self.keys))] if base else self.keys
-        have = [one_array(own[name]) for name in self.keys]
-        keys = [one_array(wanted[name]).cast(h.type) for name, h in zip(names, have, strict=True)]
-        return places(keys, have)
 
     def _rewritten(
         self,
@@ -189,7 +182,12 @@ class Checker:
             )
 
 
-def _gathered(tables: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
+def _keys(rows: pa.Table, names: Iterable[str], types: Iterable[pa.DataType]) -> list[pa.Array]:
+    """The columns of keys, in the types that they have in the table."""
+    return [one_array(rows[name]).cast(kind) for name, kind in zip(names, types, strict=True)]
+
+
+def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Tables merged into larger ones, of a limited number of rows."""
     pa = import_pyarrow()
     waiting: list[Any] = []

@@ -65,6 +65,11 @@ def test_a_file_is_written_anew_without_the_keys_and_with_completed_rows(files: 
     assert files.rows(found) == [(3, "kept"), (7, "b"), (30, "kept")]
 
 
+def test_every_row_with_a_key_goes_where_a_file_has_the_key_twice(files: Files) -> None:
+    old = files.write("old.parquet", [2, 1, 7, 1, 30, 2], ["a", "b", "c", "d", "kept", "f"])
+    assert files.rows(files.rewriter()(old)) == [(3, "kept"), (7, "c"), (30, "kept")]
+
+
 def test_files_without_the_keys_stay(files: Files) -> None:
     rewriter = files.rewriter()
     far, near = (

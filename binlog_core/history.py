@@ -31,6 +31,7 @@ _Key = tuple[Any, ...]
 # These options choose changes; the end of an XA transaction is another event.
 _OF_CHANGES = ("gtids", "exclude_gtids", "server_id", "ops")
 _MOST_KEYS = 1000  # that a row's history is followed over
+_COMMITTED = OUTCOMES.index("committed")
 
 
 @dataclass(slots=True)
@@ -151,8 +152,8 @@ def row_as_of(
     Returns
     -------
     dict of str to value, or None
-        The row, or None if it did not exist. A partial image is completed from those before it. Changes that
-        were rolled back do not count, nor those of an XA transaction that was not committed by then.
+        The row, or None if it did not exist. A partial image is completed from those before it. Only changes
+        of transactions that were committed by then count, so all changes of a transaction or none.
 
     Raises
     ------
@@ -181,35 +182,42 @@ def row_as_of(
 def _committed(
     versions: list[Version], open_changes: Opener, table: str, options: RangeOptions
 ) -> Iterator[Version]:
-    """The versions that exist: without those that were rolled back, or prepared and not committed so far."""
-    committed: set[tuple[str, int]] | None = None
+    """The versions of transactions that were committed so far."""
+    not_ended = {
+        (one.path, one.begin_position): one.outcome
+        for one in (version.transaction for version in versions)
+        if one.outcome not in ("committed", "rolled back")
+    }
+    committed = _committed_later(not_ended, open_changes, table, options) if not_ended else set()
     for version in versions:
         one = version.transaction
-        if one.outcome == "XA prepared":
-            if committed is None:
-                committed = _committed_xa(open_changes, table, options)
-            if (one.path, one.begin_position) not in committed:
-                continue
-        if one.outcome != "rolled back":
+        if one.outcome == "committed" or (one.path, one.begin_position) in committed:
             yield version
 
 
-def _committed_xa(open_changes: Opener, table: str, options: RangeOptions) -> set[tuple[str, int]]:
-    """Where the XA transactions begin that were prepared and later committed."""
+def _committed_later(
+    not_ended: Mapping[tuple[str, int], str], open_changes: Opener, table: str, options: RangeOptions
+) -> set[tuple[str, int]]:
+    """Of transactions, by place, whose end was not in a group of their rows, those that were committed."""
     others = cast("RangeOptions", {name: one for name, one in options.items() if name not in _OF_CHANGES})
     prepared: dict[str, tuple[str, int]] = {}
-    committed = set()
+    committed: set[tuple[str, int]] = set()
     with open_changes(tables=glob.escape(table), **others) as log:
         for one in log.each_file():
             if not isinstance(one, Log):
+                if "XA prepared" not in not_ended.values():
+                    break  # an export knows all other ends
                 raise BinlogError(
                     "the export lacks the ends of XA transactions: expected an export with --xa committed",
                     table=table,
                 )
+            name = one.files[0].name
             for group in one.groups(asides=True):
+                ended = group.transactions[group.transactions["outcome"] == _COMMITTED]
+                committed |= not_ended.keys() & {(name, begin) for begin in ended["begin_position"].tolist()}
                 for aside in group.asides:
                     if aside.kind == "xa prepare":
-                        prepared[aside.xid] = one.files[0].name, aside.transaction
+                        prepared[aside.xid] = name, aside.transaction
                     elif aside.kind in ("xa commit", "xa rollback"):
                         begin = prepared.pop(aside.xid, None)
                         if begin is not None and aside.kind == "xa commit":

@@ -265,6 +265,46 @@ def test_a_row_never_was_what_was_not_committed() -> None:
     assert [one.transaction.outcome for one in found] == outcomes
 
 
+def test_a_transaction_counts_from_its_commit_on() -> None:
+    log = Log("8.4.0")
+    log.begin("shop")
+    log.insert(T, [row(1)])
+    log.commit()
+    places = [len(log.getvalue())]
+    log.begin("shop")
+    log.update(T, [(row(1), row(1, 5))])
+    places.append(len(log.getvalue()))
+    log.insert(T, [row(2)])
+    places.append(len(log.getvalue()))
+    log.commit()
+    places.append(len(log.getvalue()))
+
+    def at(key: int) -> list[dict[str, Any] | None]:
+        return [row_as_of(log.getvalue(), "shop.t", {"id": key}, stop) for stop in places]
+
+    assert at(1) == [row(1), row(1), row(1), row(1, 5)]
+    assert at(2) == [None, None, None, row(2)]
+
+
+@pytest.mark.parametrize(("end", "found"), [("COMMIT", row(1, 5)), ("ROLLBACK", row(1)), ("", row(1))])
+def test_a_transaction_may_be_longer_than_a_group(end: str, found: dict[str, Any]) -> None:
+    """A table's new definition begins another group."""
+    log = Log("8.4.0")
+    log.begin("shop")
+    log.insert(T, [row(1)])
+    log.commit()
+    log.begin("shop")
+    log.update(T, [(row(1), row(1, 5))])
+    log.query("ALTER TABLE shop.x ADD a INT")
+    log.insert(WIDE, [row(3, c=0)])
+    if end:
+        log.query(end)
+    options = {"schema": "ddl", "ops": "update"}
+    [version] = history(log.getvalue(), "shop.t", {"id": 1}, **options)
+    assert version.transaction.outcome == "unknown"
+    assert row_as_of(log.getvalue(), "shop.t", {"id": 1}, 1 << 40, schema="ddl") == found
+
+
 def test_partial_images_are_completed() -> None:
     log = Log("8.4.0")
     log.begin("shop")

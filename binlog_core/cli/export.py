@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .._change_columns import LAKE_METADATA
+from .._opening import open as open_log
 from .._sources.places import is_server
 from .._tables.full_names import full_name
 from ..archive import archive as keep_archive
@@ -201,7 +202,10 @@ def export(
             folder = archive or kept.enter_context(tempfile.TemporaryDirectory(prefix="binlog-core-"))
             _keep(inputs[0], folder, login)
             inputs = [folder]
-        plan_splits(inputs)  # unreadable input is reported before Spark is started
+        plan_splits(inputs)  # unreadable input is reported before Spark is started, which takes seconds
+        for one in inputs:
+            with open_log(one, keys=options.keys):
+                pass
         with spark_session(master, "export") as spark, splits_bar() as bar:
             result = export_logs(
                 inputs,

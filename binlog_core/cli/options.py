@@ -7,12 +7,13 @@ import functools
 import getpass
 import glob
 import inspect
+import io
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal, get_type_hints
 
@@ -401,16 +402,19 @@ def rewritten(names: list[str] | None) -> dict[str, str]:
 
 
 @contextmanager
-def targets(names: list[str], *, keep_stdin: bool) -> Iterator[list[str]]:
+def targets(names: list[str], *, keep_stdin: bool) -> Iterator[list[str | BinaryIO]]:
     """The names on the command line as the target that `binlog_core.open` takes."""
-    found: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="binlog-core-") as folder:
+    found: list[str | BinaryIO] = []
+    with ExitStack() as kept:
         for name in names:
             if name == "-" and keep_stdin:
-                kept = os.path.join(folder, "stdin")
-                with open(kept, "wb") as file:
-                    _keep_stdin(file)
-                found.append(kept)
+                folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="binlog-core-"))
+                raw = io.FileIO(os.path.join(folder, "stdin"), "x+")
+                raw.name = "<stdin>"  # as it is named where it is read only once
+                file = kept.enter_context(io.BufferedRandom(raw))
+                _keep_stdin(file)
+                file.seek(0)
+                found.append(file)
             else:
                 found.append(name)
         yield found

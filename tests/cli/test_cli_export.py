@@ -87,12 +87,19 @@ def test_a_damaged_log_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("target", "message"),
-    [("missing", "missing"), ("empty", "no binary log"), ("*.binlog", "no file matches the pattern")],
+    [
+        ("missing", "missing"),
+        ("empty", "no binary log"),
+        ("*.binlog", "no file matches the pattern"),
+        ("text.txt", "not a binary log: expected fe 62 69 6e at its beginning, found 68 65 6c 6c"),
+    ],
 )
 def test_what_cannot_be_read_is_reported_before_spark_starts(
-    tmp_path: Path, target: str, message: str
+    tmp_path: Path, target: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delattr("binlog_core.cli.export.spark_session")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "text.txt").write_bytes(b"hello")
     done = CliRunner().invoke(app, ["export", str(tmp_path / target), str(tmp_path / "out")])
     assert done.exit_code == 1
     (line,) = done.stderr.splitlines()

@@ -164,7 +164,11 @@ def test_standard_input() -> None:
     path = DATA / "mysql97" / "gtid.binlog"
     ran = run("info", "--json", "-", stdin=path.read_bytes())
     assert ran.code == 0, ran.err
-    assert json.loads(ran.out)["tables"] == info(path)["tables"]
+    found = json.loads(ran.out)
+    assert found["tables"] == info(path)["tables"]
+    assert [file["path"] for file in found["files"]] == ["<stdin>"]
+    ran = run("info", "-", stdin=b"hello")
+    assert (ran.code, "(file <stdin>" in ran.err) == (1, True)
 
 
 def test_missing_file_and_wrong_option() -> None:

@@ -153,5 +153,6 @@ def test_compressed_file_and_standard_input(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(GTID.data))
     code, (found,) = verify(path)
     assert (code, found["state"], found["rows"]) == (0, "whole", len(GTID.truth))
-    ran = run("verify", "-", stdin=GTID.data)
+    ran = run("verify", "-", "--json", stdin=GTID.data)
+    assert json.loads(ran.text)["path"] == "<stdin>"
     assert ran.code == 0

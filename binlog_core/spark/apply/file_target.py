@@ -85,7 +85,8 @@ class FileTarget:
         """
         here, effects, jobs = self.columns, changes.effects, changes.jobs
         wanted = self._table.kept(import_pyarrow().schema([*_merged(here, schema)]))
-        known = [file for file in self._table.files() if effects.cleared is None]
+        files = self._table.files()
+        known = [] if effects.cleared is not None else files
         workspace = changes.stager.place
         with attempt(self._table, self.place) as place:
             sunk = changes.fold(FileSink(changes.schema, wanted, changes.keys, place, workspace))
@@ -96,10 +97,10 @@ class FileTarget:
             written += [file for one in replaced for file in one.new]
             _check_completed(sunk, replaced, changes.keys)
             puts, deletes = sum(one.puts for one in sunk), sum(one.deletes for one in sunk)
-            touched = {one.name: one for one in replaced if one.touched}
-            anew = every or effects.cleared is not None
-            if not self._table.exists or anew or written or touched or changes.app is not None:
-                self._commit(wanted, written, [f for f in known if f.name in touched], anew, changes.app)
+            stay = {one.name for one in known} - {one.name for one in replaced if one.touched}
+            removed = [one for one in files if one.name not in stay]
+            if not self._table.exists or every or written or removed or changes.app is not None:
+                self._commit(wanted, written, removed, every, changes.app)
             elif len(wanted) > len(here):
                 self._table.add_columns(wanted)
         return puts, deletes

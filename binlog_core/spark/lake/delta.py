@@ -184,12 +184,13 @@ class DeltaLakeTable:
         Raises
         ------
         BinlogError
-            Another writer has committed.
+            Another writer has committed, or a file has a null in a column that takes none.
         """
         if self._delta is None:
             return self.replace(added, columns, app, properties)
         from deltalake.transaction import RemoveAction
 
+        self._check_nulls(added)
         before = self.version
         self.add_columns(columns)
         if alone:
@@ -208,6 +209,8 @@ class DeltaLakeTable:
     ) -> None:
         """Create the table again, with only these files; parameters as for `exchange`.
 
+        A column that keeps its type keeps its comment, and stays NOT NULL if the files have no null in it.
+
         Raises
         ------
         BinlogError
@@ -216,11 +219,11 @@ class DeltaLakeTable:
         from deltalake import Schema, TableFeatures
         from deltalake.transaction import create_table_with_add_actions
 
-        actions, schema = _added(files, int(time.time() * 1000)), Schema.from_arrow(columns)
+        actions = _added(files, int(time.time() * 1000))
         if self._delta is None:
             create_table_with_add_actions(
                 self.uri,
-                schema,
+                Schema.from_arrow(columns),
                 actions,
                 storage_options=self._options,
                 commit_properties=_properties(app, properties),
@@ -232,7 +235,31 @@ class DeltaLakeTable:
                 TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True
             )
             self._check_alone(before)
-        return self._commit(actions, "overwrite", schema, app, properties, alone=True)
+        return self._commit(actions, "overwrite", self._fitting(columns, files), app, properties, alone=True)
+
+    def _fitting(self, columns: pa.Schema, files: Sequence[DataFile]) -> Any:
+        """The Delta schema of columns that a table gets with only these files."""
+        from deltalake import Field, Schema
+
+        known = {one.name: one for one in self._delta.schema().fields}
+        fields = []
+        for one in Schema.from_arrow(columns).fields:
+            own = known.get(one.name)
+            if own is not None and own.type == one.type:
+                nullable = own.nullable or not all(file.nulls.get(one.name) == 0 for file in files)
+                one = Field(one.name, own.type, nullable=nullable, metadata=own.metadata)
+            fields.append(one)
+        return Schema(fields)
+
+    def _check_nulls(self, files: Sequence[DataFile]) -> None:
+        """Refuse files with a null in a column that takes none: deltalake does not look into them."""
+        for one in self._delta.schema().fields:
+            if not one.nullable and any(file.nulls.get(one.name) for file in files):
+                raise BinlogError(
+                    "the table's column is NOT NULL, and a row has a null in it",
+                    path=self.uri,
+                    column=one.name,
+                )
 
     def add_columns(self, columns: pa.Schema) -> None:
         """Add missing columns; names are compared without case."""

@@ -51,6 +51,17 @@ def test_a_partitioned_table_is_left_to_spark(tmp_path: Path) -> None:
         form.target(tmp_path / "t")
 
 
+def test_a_truncate_leaves_the_columns_of_a_delta_table_as_they_were_declared(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    field = deltalake.Field("id", "integer", nullable=False, metadata={"comment": "the key"})
+    deltalake.DeltaTable.create(str(tmp_path), deltalake.Schema([field]))
+    apply_changes(inserts(1), tmp_path, **APPLY)
+    emptied = inserts(2, 3, first=5).set_column(1, "_change_type", pa.array(["truncate", "insert"]))
+    assert apply_changes(emptied, tmp_path, **APPLY).truncated
+    found = deltalake.DeltaTable(str(tmp_path))
+    assert (found.to_pyarrow_table()["id"].to_pylist(), found.schema().fields) == ([3], [field])
+
+
 def test_files_stay_where_the_outcome_of_the_commit_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ deltalake = pytest.importorskip("deltalake")
 
 import pyarrow.parquet as pq  # noqa: E402
 
+from binlog_core import BinlogError  # noqa: E402
 from binlog_core.spark.lake.delta import DeltaLakeTable, delta_filesystem  # noqa: E402
 from binlog_core.spark.lake.table import DataFile  # noqa: E402
 
@@ -71,6 +73,35 @@ def test_what_only_spark_writes_is_named(tmp_path: Path) -> None:
     assert DeltaLakeTable(str(tmp_path / "feed")).special == ["delta.enableChangeDataFeed"]
     deltalake.write_deltalake(str(tmp_path / "plain"), rows)
     assert DeltaLakeTable(str(tmp_path / "plain")).special == []
+
+
+def test_columns_stay_as_they_were_declared(tmp_path: Path) -> None:
+    fields = [
+        deltalake.Field("id", "long", nullable=False),
+        deltalake.Field("a", "string", nullable=False, metadata={"comment": "a name"}),
+    ]
+    deltalake.DeltaTable.create(str(tmp_path), deltalake.Schema(fields))
+
+    def declared() -> list[tuple[str, bool, Any]]:
+        found = deltalake.DeltaTable(str(tmp_path)).schema().fields
+        return [(one.name, one.nullable, one.metadata) for one in found]
+
+    def of(name: str, *values: str | None) -> DataFile:
+        columns = {"id": list(range(len(values))), "a": pa.array(values, pa.string())}
+        return replace(data_file(tmp_path, name, **columns), nulls={"id": 0, "a": values.count(None)})
+
+    table, schema = DeltaLakeTable(str(tmp_path)), pa.schema({"id": pa.int64(), "a": pa.string()})
+    before = declared()
+    with pytest.raises(BinlogError, match="NOT NULL") as failed:
+        table.exchange([of("null.parquet", "x", None)], (), schema, ("app", 1))
+    assert (failed.value.column, table.applied("app"), rows_of(tmp_path)) == ("a", None, [])
+    table.exchange([of("x.parquet", "x")], (), schema, ("app", 1))
+    table.replace([of("y.parquet", "y")], schema, ("app", 2))
+    assert (declared(), rows_of(tmp_path)) == (before, [{"id": 0, "a": "y"}])
+    table.replace([of("z.parquet", "z", None)], schema, ("app", 3))  # for example after its column is dropped
+    assert declared() == [before[0], ("a", True, {"comment": "a name"})]
+    table.replace([], pa.schema({"id": pa.int64(), "a": pa.int64()}), ("app", 4))
+    assert declared() == [before[0], ("a", True, {})]  # another column of this name
 
 
 def test_files_of_a_store_take_buffers_of_arrow(tmp_path: Path) -> None:

@@ -77,9 +77,9 @@ def find_later(
                 here = group.path
             for aside in group.asides:
                 place = here, aside.position
-                if aside.kind != "statement" or known.get(place):
+                if aside.kind not in ("statement", "lost") or known.get(place):
                     continue
-                if changes_rows(aside.text.encode()):
+                if aside.kind == "lost" or changes_rows(aside.text.encode()):
                     if unmarked.mark(aside, here, passed):
                         notes.append(f"after the changes: {_told(aside, here)}")
                     continue
@@ -101,9 +101,9 @@ def find_later(
 
 
 class _Unmarked:
-    """The rows of each table after which no statement without rows has changed that table so far.
+    """The rows of each table that no change without a logged row may have changed so far.
 
-    Each is looked at once, however many such statements the logs have.
+    Each is looked at once, however many such changes the logs have.
     """
 
     def __init__(self, rows: Iterable[UndoRow]) -> None:
@@ -112,11 +112,11 @@ class _Unmarked:
             self._rows.setdefault(row.table, {}).setdefault(row.path, []).append(row)
 
     def mark(self, aside: Aside, path: str, passed: set[str]) -> bool:
-        """Mark the rows that a statement in a log may have changed; whether there are any."""
+        """Mark the rows that a statement, or what is lost, may have changed; whether there are any."""
         tables = [name for name, logs in self._rows.items() if any(logs.values())]
         if not tables:
             return False
-        words = words_of_change(aside.text, aside.sql_mode)
+        words = None if aside.kind == "lost" else words_of_change(aside.text, aside.sql_mode)
         found: list[UndoRow] = []
         for name in tables:
             if words is None or own_name(name).lower() in words:
@@ -126,8 +126,9 @@ class _Unmarked:
                 last = logs.get(path, [])
                 while last and last[-1].place[0] < aside.position:
                     found.append(last.pop())
+        what = "changes that are lost" if aside.kind == "lost" else "a statement whose rows are not logged"
         for row in found:
-            row.changed(f"by a statement whose rows are not logged, maybe this one: {_told(aside, path)}")
+            row.changed(f"by {what}, maybe: {_told(aside, path)}")
         return bool(found)
 
 

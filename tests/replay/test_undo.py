@@ -352,10 +352,25 @@ def test_changes_logged_as_statements_after_the_range(statement: str) -> None:
     assert note.startswith("after the changes: ")
     assert note.endswith(f": use shop; {statement}")
     place = note.removeprefix("after the changes: ")
-    why = f"by a statement whose rows are not logged, maybe this one: {place}"
+    why = f"by a statement whose rows are not logged, maybe: {place}"
     assert {text for _, text in alone(made)} == {why}
     with pytest.raises(BinlogError, match="cannot be reversed"):
         plan(log_of([(statement,)], changes), "1-2")
+
+
+def test_what_is_lost_after_the_range_may_have_changed_any_row() -> None:
+    log = Log("8.4.0")
+    log.begin("shop")
+    log.insert(T, [row(1)])
+    log.commit()
+    stop = len(log.getvalue())
+    incident = log.event(26, b"\x01\x00\x00")  # its number: events are missing; no message
+    made = plan_undo(log.getvalue(), stop=stop)
+    told = f"<bytes>, position {incident}: an incident: the server says that events are missing"
+    assert [(one.state, one.why) for one in made.rows] == [
+        ("changed since", f"by changes that are lost, maybe: {told}")
+    ]
+    assert made.notes == [f"after the changes: {told}"]
 
 
 def test_a_statement_between_the_changes_concerns_the_rows_before_it() -> None:

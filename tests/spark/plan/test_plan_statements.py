@@ -23,6 +23,10 @@ ANSI_QUOTES = 4
         ("UPDATE t SET a = 1", 0, "unknown"),  # logged as a statement: its rows are not known
         ("INSERT INTO u SELECT 't'", 0, "unknown"),
         ("UPDATE u SET a = 1", 0, None),
+        ("SELECT `shop`.`f`(1)", 0, "unknown"),  # a function that changes rows, maybe those of the table
+        ("SET STATEMENT max_statement_time=1 FOR UPDATE t SET a = 1", 0, "unknown"),
+        ("LOAD DATA INFILE 'f' INTO TABLE t", 0, "unknown"),
+        ("INSERT INTO u VALUES ('t')", 0, None),
     ],
 )
 def test_what_a_statement_does_to_one_table(sql: str, mode: int, kind: str | None) -> None:

@@ -13,11 +13,13 @@ import numpy as np
 from ._core._values import RowChange
 from ._decode.merge import ChangeReader
 from ._exports import opener_of
+from ._format.statements import savepoint_of
 from ._gtid_fields import gtid_text
 from ._sources.log_names import name_within
 from .batch import OUTCOMES
 from .conditions import UNBOUNDED, Condition, quoted, quoted_name
 from .errors import BinlogError, ConditionError, SchemaError
+from .events import QueryEvent
 from .log import Log
 from .transactions import DETAIL_TYPES, Transaction
 
@@ -32,6 +34,7 @@ _Key = tuple[Any, ...]
 _OF_CHANGES = ("gtids", "exclude_gtids", "server_id", "ops")
 _MOST_KEYS = 1000  # that a row's history is followed over
 _COMMITTED = OUTCOMES.index("committed")
+_MOST_OF_NAME = 4096  # bytes of a statement that may name a savepoint
 
 
 @dataclass(slots=True)
@@ -43,7 +46,8 @@ class Version:
     change : RowChange
         The change.
     transaction : Transaction
-        Its transaction: place, GTID, server, thread, user and statement, without counts of rows.
+        Its transaction: place, GTID, server, thread, user and statement, without counts of rows. Its outcome
+        is also "rolled back" if the transaction itself undid this change, by ROLLBACK TO a savepoint.
     """
 
     change: RowChange
@@ -191,7 +195,9 @@ def _committed(
     committed = _committed_later(not_ended, open_changes, table, options) if not_ended else set()
     for version in versions:
         one = version.transaction
-        if one.outcome == "committed" or (one.path, one.begin_position) in committed:
+        if one.outcome == "committed" or (
+            one.outcome != "rolled back" and (one.path, one.begin_position) in committed
+        ):
             yield version
 
 
@@ -429,7 +435,11 @@ def _transaction(path: str, record: np.void) -> Transaction:
 
 
 def _describe(log: Log, versions: list[Version]) -> None:
-    """Add thread and statement: of a transaction with several statements, to each its own."""
+    """Add thread and statement: of a transaction with several statements, to each its own.
+
+    Also note what ROLLBACK TO a savepoint undid. MariaDB logs it, and the rows before it, where the
+    transaction also changed a table that cannot roll back, or made a temporary one.
+    """
     if not versions:
         return
     begins = np.array([one.transaction.begin_position for one in versions], np.uint64)
@@ -437,10 +447,12 @@ def _describe(log: Log, versions: list[Version]) -> None:
 
     told: dict[int, Transaction] = {}  # by number of the version
     i = 0
-    # From the beginning of each transaction up to its last change of the row.
+    savepoints: dict[tuple[int, str], int] = {}  # where, by the transaction's number and the name
     firsts, at = np.unique(begins, return_index=True)
-    lasts = places[np.append(at[1:], len(places)) - 1] + np.uint64(1)
-    spans = zip(firsts.tolist(), lasts.tolist(), strict=True)
+    # From the beginning of each transaction to its end; of one that is longer than a group, up to the next.
+    ends = np.array([versions[i].transaction.end_position for i in at.tolist()], np.uint64)
+    ends = np.where(ends, ends, np.append(firsts[1:], np.uint64(1 << 62)))
+    spans = zip(firsts.tolist(), ends.tolist(), strict=True)
     for event in log.events_between(spans, DETAIL_TYPES):
         # In a compressed transaction all have the same position, so only the first statement is known.
         while i < len(versions) and places[i] < event.position:
@@ -453,6 +465,19 @@ def _describe(log: Log, versions: list[Version]) -> None:
             if getattr(event, "query_bytes", None) is not None and event.position < places[k]:
                 told[k].statement = None  # the last one before the change
             told[k].learn(event)
+        if isinstance(event, QueryEvent) and (found := savepoint_of(_start_of_text(event))):
+            verb, name = found
+            point = int(np.searchsorted(firsts, event.position, side="right")), name
+            if verb == "SAVEPOINT":
+                savepoints[point] = event.position
+            elif verb.startswith("ROLLBACK") and point in savepoints:
+                undone = (places > savepoints[point]) & (places < event.position)
+                for k in np.flatnonzero(undone).tolist():
+                    versions[k].transaction.outcome = "rolled back"
+
+
+def _start_of_text(event: QueryEvent) -> str:
+    return event.query_bytes[:_MOST_OF_NAME].decode("utf-8", "surrogateescape")
 
 
 def _lives(found: list[Version], names: _KeyNames, wanted: tuple[Any, ...]) -> list[Version]:

@@ -13,7 +13,7 @@ import pytest
 from support.writer import Log, Table
 
 import binlog_core.history as history_module
-from binlog_core import ConditionError, SchemaError
+from binlog_core import ConditionError, Limits, SchemaError
 from binlog_core.history import history, row_as_of
 from binlog_core.index import index
 
@@ -303,6 +303,35 @@ def test_a_transaction_may_be_longer_than_a_group(end: str, found: dict[str, Any
     [version] = history(log.getvalue(), "shop.t", {"id": 1}, **options)
     assert version.transaction.outcome == "unknown"
     assert row_as_of(log.getvalue(), "shop.t", {"id": 1}, 1 << 40, schema="ddl") == found
+
+
+@pytest.mark.parametrize("rows", [1, 1 << 16])  # of a group
+def test_a_row_never_was_what_a_savepoint_undid(rows: int) -> None:
+    log = Log("11.8.6-MariaDB")
+    log.begin("shop")
+    log.insert(T, [row(1), row(2)])
+    log.commit()
+    log.begin("shop")
+    log.update(T, [(row(1), row(1, 1))])
+    log.query("SAVEPOINT `a b`")
+    log.update(T, [(row(1, 1), row(1, 2))])
+    log.query("SAVEPOINT `b`")
+    log.delete(T, [row(1, 2)])
+    log.query("ROLLBACK TO `b`")
+    log.query("ROLLBACK TO `A b`")
+    log.update(T, [(row(2), row(2, 3))])
+    log.commit()
+
+    def at(number: int) -> dict[str, Any] | None:
+        return row_as_of(log.getvalue(), "shop.t", {"id": number}, 1 << 40, limits=Limits(group_rows=rows))
+
+    assert at(1) == row(1, 1)
+    assert at(2) == row(2, 3)
+    found = history(log.getvalue(), "shop.t", {"id": 1})
+    outcomes = ["committed", "committed", "rolled back", "rolled back"]
+    assert [(one.change.op, one.transaction.outcome) for one in found] == list(
+        zip(["insert", "update", "update", "delete"], outcomes, strict=True)
+    )
 
 
 def test_partial_images_are_completed() -> None:

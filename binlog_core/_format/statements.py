@@ -21,6 +21,9 @@ _ABOUT_TRANSACTIONS = re.compile(
     rb"|SAVEPOINT|ROLLBACK\s+TO|ROLLBACK|RELEASE\s+SAVEPOINT)(?![\w$])",
     re.IGNORECASE,
 )
+_SAVEPOINT = re.compile(
+    r"(SAVEPOINT|ROLLBACK\s+TO(?:\s+SAVEPOINT)?|RELEASE\s+SAVEPOINT)\s+(.+)", re.IGNORECASE | re.DOTALL
+)
 _ASIDES = {
     b"SAVEPOINT": "savepoint",
     b"ROLLBACK TO": "savepoint",
@@ -46,6 +49,12 @@ def kind_of_aside(statement: bytes) -> str | None:
         return "statement"
     word = b" ".join(found[1].upper().split())
     return _ASIDES.get(word)
+
+
+def savepoint_of(statement: str) -> tuple[str, str] | None:
+    """The verb, in capitals, and the name in a statement about a savepoint; None for any other statement."""
+    found = _SAVEPOINT.fullmatch(statement.strip())
+    return None if found is None else (" ".join(found[1].upper().split()), found[2].lower())
 
 
 def changes_rows(statement: bytes) -> bool:

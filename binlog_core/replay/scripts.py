@@ -6,7 +6,6 @@ Whatever is in the range but not in the script is named, in the script and to th
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from .._decode.group import Aside
-from .._format.statements import changes_rows, first_word
+from .._format.statements import changes_rows, first_word, savepoint_of
 from ..batch import OUTCOMES
 from ..limits import Limits
 from ..schema.table_statements import read_statement
@@ -32,10 +31,6 @@ _UNKNOWN, _COMMITTED, _ROLLED_BACK, _PREPARED = range(4)
 assert OUTCOMES[_COMMITTED] == "committed"
 LINES = 1 << 20  # characters that are written at a time
 _MOST_NOTES = 100
-_SAVEPOINT = re.compile(
-    r"(?P<verb>SAVEPOINT|ROLLBACK\s+TO(?:\s+SAVEPOINT)?|RELEASE\s+SAVEPOINT)\s+(?P<name>.+)",
-    re.IGNORECASE | re.DOTALL,
-)
 
 _CHANGE_DTYPE = np.dtype(
     [("position", "<u8"), ("row", "<u4"), ("what", "u1"), ("batch", "<u4"), ("record", "<u4")]
@@ -226,11 +221,11 @@ class Script(ABC):
                 transaction.holes.append("it has a change that is not a row")
             case "xa prepare":
                 transaction.xid = aside.xid
-            case "savepoint" if found := _SAVEPOINT.fullmatch(aside.text.strip()):
-                verb = " ".join(found["verb"].upper().split())
+            case "savepoint" if found := savepoint_of(aside.text):
+                verb, original = found
                 transaction.goes_back |= verb.startswith("ROLLBACK")
                 # Under a name of our own: the original may be any text.
-                name = self._savepoints.setdefault(found["name"].lower(), f"s{len(self._savepoints)}")
+                name = self._savepoints.setdefault(original, f"s{len(self._savepoints)}")
                 self._write_savepoint(f"{verb} {quote_name(name)};")
 
     def _end_xa(self, path: str, aside: Aside) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -48,6 +49,14 @@ def test_statements_are_read_as_their_session_wrote_them() -> None:
         Aside("statement", at, 0, 'DROP TABLE "né"', "shop", at, 4),
         Aside("statement", other, 0, 'DROP TABLE "n\ufffd"', "shop", other),
     ]
+
+
+def test_load_data_is_a_statement() -> None:
+    log = Log("8.4.0")
+    text = b"LOAD DATA INFILE 'f' INTO TABLE t"
+    body = struct.pack("<IIBHH", 7, 0, 4, 0, 0) + struct.pack("<IIIB", 3, 10, 20, 1) + b"shop\0" + text
+    at = log.event(18, body)  # EXECUTE_LOAD_QUERY
+    assert asides_of(log.getvalue()) == [Aside("statement", at, 0, text.decode(), "shop", at)]
 
 
 def test_long_statements_are_cut() -> None:

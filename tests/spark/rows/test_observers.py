@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from support.source import changed, read  # noqa: E402
+from support.source import ORDERS, changed, read  # noqa: E402
+from support.writer import Log  # noqa: E402
 
 from binlog_core import SchemaError  # noqa: E402
 from binlog_core.spark.rows.observers import DamageReport  # noqa: E402
@@ -27,6 +29,31 @@ def test_statements_between_rows(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match=r"ALTER TABLE") as caught:
         read(path, table="shop.orders", ddl="fail")
     assert caught.value.offset is not None
+
+
+@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+def test_changes_that_are_logged_as_statements(tmp_path: Path) -> None:
+    log = Log("8.0.36")
+    load = struct.pack("<IIBHH", 7, 0, 4, 0, 0) + struct.pack("<IIIB", 3, 10, 20, 1) + b"shop\0"
+    log.event(18, load + b"LOAD DATA INFILE 'f' INTO TABLE orders")  # EXECUTE_LOAD_QUERY
+    texts = [
+        "UPDATE orders SET a = 1",
+        "SET STATEMENT sort_buffer_size=9 FOR UPDATE orders SET a = 1",
+        "SELECT f(1)",
+    ]
+    for text in (*texts, "UPDATE other SET a = 1"):
+        log.query(text, "shop")
+    log.begin()
+    log.insert(ORDERS, [{"id": 1, "text": "a"}])
+    log.commit()
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    rows = read(path, table="shop.orders", ddl="rows")
+    assert [(row["_change_type"], row["_statement"]) for row in rows] == [
+        ("unknown", "LOAD DATA INFILE 'f' INTO TABLE orders"),
+        *(("unknown", text) for text in texts),
+        ("insert", None),
+    ]
 
 
 @pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")

@@ -14,7 +14,7 @@ from ...schema.table_definitions import BLOB_TYPES, INTEGER_TYPES, TEXT_TYPES, C
 from ...schema.tokens import Token, TokenKind, TokenReader, tokenize_statements
 from ..rows.fit import widened
 from ..rows.types import import_pyarrow
-from .conversions import check_conversion, fitting
+from .conversions import check_conversion, fitting, one_holds_the_other
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -239,6 +239,7 @@ class _Reading:
             raise SchemaError("the server gives a new column values of its own", column=column.name)
         if column.nullable is None:  # for TIMESTAMP, that depends on the server's settings
             raise SchemaError("the server may give a new TIMESTAMP a value of its own", column=column.name)
+        self._check_kept(name, kind)
         self.out.types[name] = kind
         self.out.values[name] = _first_value(column, tokens, kind)
         self.out.defaults[name] = self.out.values[name]
@@ -278,9 +279,16 @@ class _Reading:
         old, new = self.names.get(old.lower(), old), self.names.get(new.lower(), new)
         if old != new:
             if old in self.known:
+                self._check_kept(new, self.known[old])
                 self.out.types.setdefault(new, self.known[old])
             self.out.values[new] = From(old)
             self.gone.append(old)
+
+    def _check_kept(self, name: str, kind: pa.DataType) -> None:
+        """Refuse values for a column that is there from before, with a type that would change them."""
+        here = self.known.get(name, kind)
+        if not one_holds_the_other(here, kind):
+            raise SchemaError(f"the table has a column of this name, with {here}, not {kind}", column=name)
 
     def _change(self, old: str, column: ColumnSchema, tokens: list[Token]) -> None:
         """Take a new definition, which can be applied if it does not change the values."""

@@ -29,6 +29,14 @@ _KEPT = frozenset(
 )
 
 
+def one_holds_the_other(here: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether one of two types of a lake holds the values of the other as they are."""
+    types = import_pyarrow().types
+    # Bytes of text depend on its character set, which the lake's text does not have.
+    as_bytes = types.is_binary(here) != types.is_binary(kind)
+    return here == kind or (not as_bytes and (widened(here, kind) or widened(kind, here)))
+
+
 def check_conversion(
     before: ColumnSchema | None, here: pa.DataType, column: ColumnSchema, kind: pa.DataType
 ) -> None:
@@ -54,14 +62,8 @@ def check_conversion(
     whole = (types.is_integer(here) or (types.is_decimal(here) and not here.scale)) and (
         types.is_integer(kind) or (types.is_decimal(kind) and not kind.scale)
     )
-    # Bytes of text depend on its character set, which the lake's text does not have.
-    as_bytes = types.is_binary(here) != types.is_binary(kind)
     padded = types.is_integer(here) and types.is_string(kind) and column.scale  # 5 becomes 5.00
-    if (
-        as_bytes
-        or padded
-        or not (here == kind or widened(here, kind) or widened(kind, here) or decimals or whole)
-    ):
+    if padded or not (one_holds_the_other(here, kind) or decimals or whole):
         raise SchemaError(f"{here} becomes {kind}", column=column.name)
     after = _family(column)
     if before is None:

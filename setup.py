@@ -10,10 +10,12 @@ BINLOG_CORE_BUILD chooses a build for developers:
 import os
 import sys
 from pathlib import Path
+from threading import Lock
 
 import numpy
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command import build_ext
 
 if sys.byteorder != "little":
     sys.exit("binlog_core reads little-endian words in place: big-endian machines are not supported")
@@ -76,31 +78,48 @@ if {"--inplace", "editable_wheel", "develop"} & set(sys.argv):
     in_place.parent.mkdir(exist_ok=True)
     in_place.write_text(MODE)
 
-setup(
-    ext_modules=cythonize(
-        [
-            Extension(
-                f"binlog_core._core.{name.rpartition('/')[2]}",
-                [f"src/{name}.pyx"],
-                include_dirs=["src", numpy.get_include()],
-                depends=[
-                    "src/arrow/copy_spans.h",
-                    "src/types/ascii.h",
-                    "src/crc/crc32.h",
-                    "src/crc/crc32_run.h",
-                    "src/find/resync_scan.h",
-                ],
-                extra_compile_args=compile_args,
-                extra_link_args=link_args,
-                define_macros=macros,
+
+class build_modules(build_ext.build_ext):
+    """Translates a module when it is its turn, while another is compiled; for an sdist or metadata, none.
+
+    Modules that no source of theirs has changed are neither translated nor compiled.
+    """
+
+    translating = Lock()  # Cython's compiler is not for several threads
+
+    def build_extension(self, ext: Extension) -> None:
+        with self.translating:
+            (translated,) = cythonize(
+                [ext],
+                include_path=["src"],
+                compiler_directives=directives,
+                build_dir=build_dir,
+                cache=os.environ.get("CYTHON_CACHE_DIR"),  # set by .ci/run, which builds the same sources six times
+                emit_linenums=MODE in ("debug", "coverage"),
             )
-            for name in MODULES
-        ],
-        include_path=["src"],
-        compiler_directives=directives,
-        build_dir=build_dir,
-        cache=os.environ.get("CYTHON_CACHE_DIR"),  # as .ci/run says, which builds the same sources six times
-        emit_linenums=MODE in ("debug", "coverage"),
-    ),
+        ext.sources, ext.depends = translated.sources, translated.depends
+        super().build_extension(ext)
+
+
+setup(
+    cmdclass={"build_ext": build_modules},
+    ext_modules=[
+        Extension(
+            f"binlog_core._core.{name.rpartition('/')[2]}",
+            [f"src/{name}.pyx"],
+            include_dirs=["src", numpy.get_include()],
+            depends=[
+                "src/arrow/copy_spans.h",
+                "src/types/ascii.h",
+                "src/crc/crc32.h",
+                "src/crc/crc32_run.h",
+                "src/find/resync_scan.h",
+            ],
+            extra_compile_args=compile_args,
+            extra_link_args=link_args,
+            define_macros=macros,
+        )
+        for name in MODULES
+    ],
     options={"build_ext": {"parallel": os.cpu_count(), "force": another_mode}},
 )

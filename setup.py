@@ -94,7 +94,9 @@ class build_modules(build_ext.build_ext):
                 include_path=["src"],
                 compiler_directives=directives,
                 build_dir=build_dir,
-                cache=os.environ.get("CYTHON_CACHE_DIR"),  # set by .ci/run, which builds the same sources six times
+                cache=os.environ.get(
+                    "CYTHON_CACHE_DIR"
+                ),  # set by .ci/run, which builds the same sources six times
                 emit_linenums=MODE in ("debug", "coverage"),
             )
         ext.sources, ext.depends = translated.sources, translated.depends

@@ -34,12 +34,13 @@ GROUPS = {
 # Java lives as long as the process: the first session's start options apply to all.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
-# Java's second compiler, like 200 partitions, takes more time than it saves in runs as short as these.
+# Java's second compiler, its parallel collector and 200 partitions take more time than they save in runs as
+# short as these.
 # If there is no archive of its classes (support/java_classes.py), or only another Java's, it says nothing.
 CLASSES = HERE.parent / "build" / "java-classes.jsa"
 os.environ.setdefault(
     "SPARK_SUBMIT_OPTS",
-    "-XX:TieredStopAtLevel=1 -Dspark.sql.shuffle.partitions=2"
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.sql.shuffle.partitions=2"
     + f" -Xlog:disable -XX:SharedArchiveFile={CLASSES}",
 )
 

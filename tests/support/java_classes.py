@@ -20,7 +20,7 @@ def main() -> None:
     archive = Path(sys.argv[1]).absolute()
     unfinished = archive.with_suffix(".new")  # half an archive makes Java crash
     os.environ["SPARK_SUBMIT_OPTS"] = (
-        f"-XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit={unfinished} -Xlog:disable"
+        f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ArchiveClassesAtExit={unfinished} -Xlog:disable"
     )
     spark = start_session("local[2]", app_name="classes")
     with tempfile.TemporaryDirectory() as folder:

@@ -7,10 +7,8 @@ import re
 # An atomic group, not `*+`: Python before 3.11.5 handles that wrongly if its last repetition fails half-way.
 _COMMENT = rb"(?>(?:\s|/\*(?!!|M!).*?\*/|(?:--\s|#)[^\n]*\n|/\*M?!\d*)*)"
 # MariaDB logs SET STATEMENT variable = value FOR … as it was given; what it does comes after FOR.
-_SETTINGS = rb"""SET\s+STATEMENT\b(?:'[^']*'|"[^"]*"|[^'"])*?\bFOR\b"""
-_FIRST_WORD = re.compile(
-    rb"%b(?:%b%b)?\(?\s*([A-Za-z]+)" % (_COMMENT, _SETTINGS, _COMMENT), re.DOTALL | re.IGNORECASE
-)
+_SETTINGS = rb"""(?>(?i:SET\s+STATEMENT\b(?:'[^']*'|"[^"]*"|[^'"])*?\bFOR\b))"""
+_FIRST_WORD = re.compile(rb"%b(?:%b%b)?\(?\s*([A-Za-z]+)" % (_COMMENT, _SETTINGS, _COMMENT), re.DOTALL)
 # A SELECT is logged only if a function that it calls has changed rows.
 _CHANGES_ROWS = frozenset((b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"LOAD", b"WITH", b"CALL", b"SELECT"))
 _CHANGES_DEFINITIONS = frozenset((b"CREATE", b"ALTER", b"DROP", b"RENAME", b"TRUNCATE"))

@@ -24,6 +24,7 @@ from binlog_core._format.statements import changes_rows, first_word, kind_of_asi
         (b"--1", b""),
         (b"", b""),
         (b"/*" + b" " * 5000 + b"*/ DROP TABLE t", b""),
+        (b"SET STATEMENT a = 1 FOR/* FOR UPDATE", b"SET"),  # only the first FOR is looked at
     ],
 )
 def test_first_word(statement: bytes, word: bytes) -> None:

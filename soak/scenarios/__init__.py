@@ -1,0 +1,1 @@
+"""Commands that write files, each with what it must leave: faults.py has them fail."""

@@ -193,7 +193,7 @@ class UndoPlan:
         Where, when and under which GTID the changes were made.
     notes : list of str
         What else the range contains: statements, and transactions that were not committed. Then the DDL on
-        the rows' tables after it.
+        the rows' tables after it, and changes there that are lost or were logged as statements.
     mariadb : bool
         Whether a MariaDB server wrote the logs.
     """
@@ -253,8 +253,8 @@ def plan_undo(
     ----------
     target : what `binlog_core.open` takes
         The logs from the changes on, an archive, or the directory of an export to Parquet or Delta. It is
-        read twice: what follows the changes shows which rows were changed since, and which tables were
-        dropped, renamed, replaced or truncated.
+        read twice: what follows the changes shows which rows were changed since, or may have been, and which
+        tables were dropped, renamed, replaced or truncated.
     partial : bool
         Make a plan even if not everything can be undone.
     databases : mapping of str to str, optional

@@ -13,6 +13,7 @@ from ..rows.types import import_pyarrow
 from .alterations import Check
 from .attempts import attempt
 from .changes import Changes
+from .conversions import one_holds_the_other
 from .jobs import Folder, Jobs
 from .rewriting import Checker, Replaced, Rewriter
 from .sinks import FileSink, Sunk
@@ -84,7 +85,8 @@ class FileTarget:
             How many keys were written, and how many deleted.
         """
         here, effects, jobs = self.columns, changes.effects, changes.jobs
-        wanted = self._table.kept(import_pyarrow().schema([*_merged(here, schema)]))
+        merged = _merged(here, schema, cleared=effects.cleared is not None)
+        wanted = self._table.kept(import_pyarrow().schema(list(merged)))
         files = self._table.files()
         known = [] if effects.cleared is not None else files
         workspace = changes.stager.place
@@ -176,15 +178,14 @@ def _check_completed(sunk: Sequence[Sunk], replaced: Sequence[Replaced], keys: S
         )
 
 
-def _merged(here: pa.Schema, wanted: pa.Schema) -> Iterator[pa.Field]:
-    pa = import_pyarrow()
+def _merged(here: pa.Schema, wanted: pa.Schema, *, cleared: bool) -> Iterator[pa.Field]:
+    """The table's columns after a batch; `cleared`: none of its rows stays."""
     for field in here:
-        kind = field.type
         if field.name in wanted.names:
-            kind = _wider(kind, wanted.field(field.name).type)
-        yield pa.field(field.name, kind)
-    yield from (pa.field(field.name, field.type) for field in wanted if field.name not in here.names)
-
-
-def _wider(here: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    return wanted if here != wanted and widened(here, wanted) else here
+            kind = wanted.field(field.name).type
+            # One that was dropped and made anew may have any types.
+            anew = cleared and not one_holds_the_other(field.type, kind)
+            if anew or widened(field.type, kind):
+                field = field.with_type(kind)
+        yield field
+    yield from (field for field in wanted if field.name not in here.names)

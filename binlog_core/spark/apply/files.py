@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from ..lake.table import DataFile
+from ..rows.fit import widened
 from ..rows.types import import_pyarrow
 from .alterations import From
 from .jobs import Folder
@@ -174,7 +175,13 @@ def spelled_like(names: Iterable[str], known: Sequence[str]) -> list[str]:
 
 
 def shaped(rows: pa.Table, schema: pa.Schema, values: Mapping[str, Any] | None = None) -> pa.Table:
-    """Rows in the columns and types of a schema; `values`: those that change, as in `Effects`."""
+    """Rows in the columns and types of a schema; `values`: those that change, as in `Effects`.
+
+    Raises
+    ------
+    ValueError
+        A value would be changed by its column's type.
+    """
     pa = import_pyarrow()
     arrays = []
     for one in schema:
@@ -182,8 +189,20 @@ def shaped(rows: pa.Table, schema: pa.Schema, values: Mapping[str, Any] | None =
         if not isinstance(source, From):
             arrays.append(pa.repeat(pa.scalar(source, one.type), rows.num_rows))
         elif source.column in rows.column_names:
-            column = rows[source.column]
-            arrays.append(column if column.type == one.type else column.cast(one.type))
+            arrays.append(_cast(rows[source.column], one))
         else:
             arrays.append(pa.nulls(rows.num_rows, one.type))
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _cast(column: Any, wanted: pa.Field) -> Any:
+    if column.type == wanted.type:
+        return column
+    found, types = column.cast(wanted.type), import_pyarrow().types
+    # Arrow rounds to decimals, cuts times off dates, and takes every number but 0 as true.
+    kept = types.is_floating(wanted.type) or widened(column.type, wanted.type)
+    if not kept and not found.cast(column.type).equals(column):
+        raise ValueError(
+            f"{wanted.name}: the table has {wanted.type}, which would change a value of {column.type}"
+        )
+    return found

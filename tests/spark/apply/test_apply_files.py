@@ -32,6 +32,29 @@ def test_columns_come_from_where_they_are() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("values", "kind", "becomes"),
+    [
+        (pa.array([0, 1, None], pa.int8()), pa.bool_(), [False, True, None]),
+        (pa.array([0, 7], pa.int8()), pa.bool_(), None),
+        (pa.array([0.25, None]), pa.decimal128(8, 2), [Decimal("0.25"), None]),
+        (pa.array([0.125]), pa.decimal128(8, 2), None),
+        (pa.array([dt.datetime(2026, 1, 2)]), pa.date32(), [dt.date(2026, 1, 2)]),
+        (pa.array([dt.datetime(2026, 1, 2, 3)]), pa.date32(), None),
+        (pa.array(["1.5"]), pa.decimal128(3, 1), [Decimal("1.5")]),
+        (pa.array(["01.5"]), pa.decimal128(3, 1), None),
+        (pa.array([Decimal("0.1")]), pa.float64(), [0.1]),  # whose values are never exact
+    ],
+)
+def test_no_value_is_changed_by_a_type(values: Any, kind: Any, becomes: list[Any] | None) -> None:
+    rows, schema = pa.table({"a": values}), pa.schema({"a": kind})
+    if becomes is not None:
+        assert shaped(rows, schema)["a"].to_pylist() == becomes
+        return
+    with pytest.raises(ValueError, match="would change a value"):
+        shaped(rows, schema)
+
+
 def test_bounds_are_those_of_all_row_groups(tmp_path: Path) -> None:
     schema = pa.schema(
         {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.lake_forms import IcebergForm
+from support.lake_forms import Form, IcebergForm
 from support.s3 import CREDENTIALS, store
 
 pa = pytest.importorskip("pyarrow")
@@ -60,6 +61,25 @@ def test_a_truncate_leaves_the_columns_of_a_delta_table_as_they_were_declared(tm
     assert apply_changes(emptied, tmp_path, **APPLY).truncated
     found = deltalake.DeltaTable(str(tmp_path))
     assert (found.to_pyarrow_table()["id"].to_pylist(), found.schema().fields) == ([3], [field])
+
+
+def test_a_table_that_is_dropped_and_made_anew_has_its_new_types(form: Form, tmp_path: Path) -> None:
+    def batch(first: int, kinds: list[str], values: Any) -> Any:
+        keys = [None if kind == "drop" else first + i for i, kind in enumerate(kinds)]
+        rows = pa.table({"id": pa.array(keys, pa.int32()), "a": values, "_change_type": kinds})
+        texts = ["DROP TABLE t" if kind == "drop" else None for kind in kinds]
+        places = {"_commit_version": range(first, first + len(kinds)), "_change_ordinal": [0] * len(kinds)}
+        for name, numbers in places.items():
+            rows = rows.append_column(name, pa.array(numbers, pa.int64()))
+        return rows.append_column("_statement", pa.array(texts, pa.string()))
+
+    into, key = tmp_path / "t", ["id"]
+    days = pa.array([dt.date(2026, 1, 2)])
+    apply_changes(batch(1, ["insert"], days), form.target(into), key_columns=key)
+    numbers = pa.array([None, 7], pa.int32())
+    later = batch(5, ["drop", "insert"], numbers)
+    apply_changes(later, form.target(into), key_columns=key, on_drop="empty")
+    assert form.read(into).select(["id", "a"]).to_pylist() == [{"id": 6, "a": 7}]
 
 
 def test_files_stay_where_the_outcome_of_the_commit_is_unknown(

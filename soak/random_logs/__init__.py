@@ -1,0 +1,1 @@
+"""Random tables and statements, and values that can be compared: what differential.py reads in each way."""

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
+from ._change_columns import PREIMAGE
 from ._core._values import RowChange
 from ._decode.merge import ChangeReader
 from ._exports import opener_of
 from ._format.statements import savepoint_of
 from ._gtid_fields import gtid_text
 from ._sources.log_names import name_within
+from ._tables.column_types import BLOB_TYPES
 from .batch import OUTCOMES
 from .conditions import UNBOUNDED, Condition, quoted, quoted_name
 from .errors import BinlogError, ConditionError, SchemaError
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from ._exports.reading import ExportedLog, Opener
     from ._options import RangeOptions, StateOptions, Target
     from ._tables.tables import Table
+    from .batch import ChangeBatch
 
 _Key = tuple[Any, ...]
 # These options choose changes; the end of an XA transaction is another event.
@@ -156,8 +159,9 @@ def row_as_of(
     Returns
     -------
     dict of str to value, or None
-        The row, or None if it did not exist. A partial image is completed from those before it. Only changes
-        of transactions that were committed by then count, so all changes of a transaction or none.
+        The row, or None if it did not exist. A partial image is completed from those before it, except for
+        columns whose changes are not logged: generated ones, in updates of MariaDB 11.8. Only changes of
+        transactions that were committed by then count, so all changes of a transaction or none.
 
     Raises
     ------
@@ -243,7 +247,12 @@ def _replay(
             row = (known if names.of_image(known) == names.of_image(before) else {}) | before
             states[old] = None
         if after is not None:
-            states[names.values(row | after if row is not None else after)] = (row or {}) | after
+            whole = (row or {}) | after
+            key = names.values(whole)
+            if before is not None and names.unlogged:
+                logged = before.keys() | after.keys()
+                whole = {name: whole[name] for name in whole if name in logged or name not in names.unlogged}
+            states[key] = whole
 
 
 # ------------------------------------------------------------ keys
@@ -260,6 +269,7 @@ class _KeyNames:
 
     def __init__(self, columns: Iterable[str]) -> None:
         self.columns = tuple(columns)
+        self.unlogged: set[str] = set()  # columns of the table that updates change and do not log
         self._others: dict[tuple[str, ...], None] = {}  # names of other definitions
         self._met: set[str] = set()  # the names, in small letters, that some definition has
 
@@ -287,6 +297,24 @@ class _KeyNames:
     def values(self, image: Mapping[str, Any] | None) -> tuple[Any, ...]:
         """The key of a row."""
         return tuple(None if image is None else image.get(name) for name in self.of_image(image or {}))
+
+    def note_unlogged(self, batch: ChangeBatch) -> None:
+        """Note the columns that preimages lack, though they have others of the same sort besides the key.
+
+        MariaDB 11.8 leaves generated columns out of updates. A MINIMAL preimage has only the key, and one of
+        NOBLOB lacks all BLOBs.
+        """
+        before = batch.array["image"]["op"] == PREIMAGE
+        if not before.any():
+            return
+        key = {name.lower() for name in (*(batch.table.primary_key or ()), *self.of(batch.table))}
+        others = [column for column in batch.columns if column.name.lower() not in key]
+        absent = {column.name: batch.is_absent(column.name)[before] for column in others}
+        for blobs in (False, True):
+            sort = [column.name for column in others if (column.type_code in BLOB_TYPES) == blobs]
+            if sort:
+                logged = ~np.all([absent[name] for name in sort], axis=0)
+                self.unlogged |= {name for name in sort if np.any(absent[name] & logged)}
 
     def condition(self, text: Callable[[Iterable[str]], str]) -> Condition:
         """A condition on the key, in the names of each definition."""
@@ -404,6 +432,7 @@ def _versions(
             key = batch.table.primary_key
             if key and not set(key) <= set(names.of(batch.table)):
                 raise SchemaError(f"not the primary key: expected {', '.join(key)}", table=table)
+            names.note_unlogged(batch)
         begins = group.transactions["begin_position"]
         for change in reader.changes([group]):
             i = int(np.searchsorted(begins, change.position, side="right")) - 1

@@ -344,6 +344,37 @@ def test_partial_images_are_completed() -> None:
     assert [one.changed for one in history(log.getvalue(), "shop.t", {"id": 1})][1] == {"a": (None, 4)}
 
 
+def test_generated_columns_are_unknown_after_an_update() -> None:
+    """As MariaDB 11.8 logs g INT AS (a * 2) STORED and t TEXT AS (…): in inserts, not in updates."""
+    more: list[Any] = [("g", "INT"), ("t", "TEXT"), ("u", "TEXT")]
+    table = Table("shop", "t", [*COLUMNS, *more], primary_key=["id"])
+    logged = ["id", "a", "b", "u"]
+    log = Log("11.8.6-MariaDB")
+    log.begin("shop")
+    log.insert(table, [row(1, 4, g=8, t="8", u="u"), row(2, 5, g=10, t="10", u="v")])
+    new = row(1, 6, u="u")
+    log.update(table, [(row(1, 4, u="u"), new)], before_columns=logged, after_columns=logged)
+    log.commit()
+
+    def at(number: int) -> dict[str, Any] | None:
+        return row_as_of(log.getvalue(), "shop.t", {"id": number}, 1 << 40)
+
+    assert at(1) == new
+    assert at(2) == row(2, 5, g=10, t="10", u="v")
+
+
+def test_blobs_that_noblob_leaves_out_are_completed() -> None:
+    table = Table("shop", "t", [*COLUMNS, ("t", "TEXT"), ("u", "TEXT")], primary_key=["id"])
+    log = Log("8.4.0")
+    log.begin("shop")
+    log.insert(table, [row(1, t="x", u="y")])
+    logged = ["id", "a", "b"]
+    log.update(table, [(row(1), row(1, 4))], before_columns=logged, after_columns=logged)
+    log.update(table, [(row(1, 4), row(1, 5, u="z"))], before_columns=logged, after_columns=[*logged, "u"])
+    log.commit()
+    assert row_as_of(log.getvalue(), "shop.t", {"id": 1}, 1 << 40) == row(1, 5, t="x", u="z")
+
+
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("typer")
     from support.cli import run

@@ -48,6 +48,19 @@ MYSQL_TYPE_BLOB = 252
 MYSQL_TYPE_VAR_STRING = 253
 MYSQL_TYPE_STRING = 254
 MYSQL_TYPE_GEOMETRY = 255
+# Types whose unchanged values binlog_row_image=NOBLOB leaves out.
+BLOB_TYPES = frozenset(
+    (
+        MYSQL_TYPE_BLOB_COMPRESSED,
+        MYSQL_TYPE_VECTOR,
+        MYSQL_TYPE_JSON,
+        MYSQL_TYPE_TINY_BLOB,
+        MYSQL_TYPE_MEDIUM_BLOB,
+        MYSQL_TYPE_LONG_BLOB,
+        MYSQL_TYPE_BLOB,
+        MYSQL_TYPE_GEOMETRY,
+    )
+)
 
 
 class Kind(IntEnum):

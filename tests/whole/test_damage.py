@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from reference import Change, Log, read_log
+from reference import Change
 from support.golden import Golden, golden_logs
+from support.known import known
 from support.tally import tried
-from support.truth import differences
 
 import binlog_core
 
@@ -34,13 +32,6 @@ def exact(data: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return np.frombuffer(data, np.uint8).copy()
 
 
-@cache
-def reference(golden: Golden) -> Log:
-    log = read_log(golden.data, Path(golden.keys).read_bytes() if golden.keys else None)
-    assert differences(log.changes, golden) == []  # the server's truth, now as Python values
-    return log
-
-
 def values(change: Any) -> tuple[Any, ...]:
     return change.op, change.database, change.table, change.before, change.after, change.position, change.gtid
 
@@ -54,8 +45,8 @@ def decoded(data: bytes, golden: Golden, **options: Any) -> Iterator[tuple[Any, 
 def whole_changes(golden: Golden, size: int) -> list[Change]:
     """The changes of the events that end within the first ``size`` bytes."""
     shift = ENCRYPTED_HEADER if golden.data[:4] == b"\xfdbin" else 0
-    ends = {h.position: h.position + h.event_length + shift for h in reference(golden).headers}
-    return [change for change in reference(golden).changes if ends[change.position] <= size]
+    ends = {h.position: h.position + h.event_length + shift for h in known(golden).headers}
+    return [change for change in known(golden).changes if ends[change.position] <= size]
 
 
 def check_cut(golden: Golden, size: int) -> None:
@@ -80,7 +71,7 @@ def test_cut_at_every_byte(golden: Golden) -> None:
 @pytest.mark.parametrize("golden", CUT_IN_PLACES, ids=str)
 def test_cut_near_event_borders_and_at_random(golden: Golden) -> None:
     rng = random.Random(golden.name)
-    ends = [h.position + h.event_length for h in reference(golden).headers]
+    ends = [h.position + h.event_length for h in known(golden).headers]
     near = {end + shift for end in rng.sample(ends, min(4, len(ends))) for shift in (-1, 0, 1, 18, 19)}
     for size in sorted(near | {rng.randrange(len(golden.data)) for _ in range(10)}):
         check_cut(golden, min(size, len(golden.data)))
@@ -90,7 +81,7 @@ def test_cut_near_event_borders_and_at_random(golden: Golden) -> None:
 def test_flipped_bytes_under_a_checksum(golden: Golden) -> None:
     """With checksums no value is wrong: right rows come, then perhaps one of our errors."""
     rng = random.Random(golden.name)
-    want = [values(change) for change in reference(golden).changes]
+    want = [values(change) for change in known(golden).changes]
     for _ in range(FLIPS):
         data = bytearray(golden.data)
         places = [rng.randrange(len(data)) for _ in range(rng.choice((1, 1, 2, 8)))]
@@ -116,7 +107,7 @@ def test_flipped_bytes_without_a_checksum(golden: Golden) -> None:
         data = bytearray(golden.data)
         for _ in range(rng.choice((1, 2, 5, 30))):
             # Lengths, counts and types are at the beginning of events: go there more often.
-            head = rng.choice(reference(golden).headers).position
+            head = rng.choice(known(golden).headers).position
             place = rng.choice((rng.randrange(len(data)), min(head + rng.randrange(60), len(data) - 1)))
             data[place] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
         drain(bytes(data), golden, on_error)
@@ -143,14 +134,14 @@ def drain(data: bytes, golden: Golden, on_error: str) -> None:
 @pytest.mark.parametrize("golden", golden_logs("*/killed") + golden_logs("*/types_ints"), ids=str)
 def test_errors_are_passed_over_when_asked(golden: Golden) -> None:
     """on_error="skip": one damaged rows event costs its own rows only, and is counted."""
-    at = next(c.position for c in reference(golden).changes[3:])
+    at = next(c.position for c in known(golden).changes[3:])
     data = bytearray(golden.data)
     data[at + 40] ^= 0xFF
     with pytest.raises(binlog_core.ChecksumError) as caught:
         list(decoded(bytes(data), golden))
     assert caught.value.offset == at
     got = list(decoded(bytes(data), golden, on_error="skip"))
-    assert got == [values(change) for change in reference(golden).changes if change.position != at]
+    assert got == [values(change) for change in known(golden).changes if change.position != at]
 
 
 @pytest.mark.parametrize("data", [b"", b"\xfe", b"PK\3\4" + bytes(100), bytes(1000), b"\xfebi"])

@@ -9,18 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reference import Log, Malformed, read_log
+from reference import Malformed, read_log
 from reference.cursor import Cursor
 from reference.jsonb import double_text, quote
 from support import writer
 from support.golden import Golden, golden_logs, old_logs
+from support.known import read
 from support.truth import differences
 
 ALL = golden_logs()
-
-
-def read(golden: Golden) -> Log:
-    return read_log(golden.data, Path(golden.keys).read_bytes() if golden.keys else None, golden.old_digits)
 
 
 def _changed(value: Any) -> Any:

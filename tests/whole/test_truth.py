@@ -13,6 +13,7 @@ import pytest
 from reference import read_log
 from support.arrays import AFTER, BEFORE, DELETE, INSERT, array_changes, gtid_text
 from support.golden import KNOWN_SCHEMA, Golden, golden_logs, old_logs
+from support.known import read
 from support.truth import Reader, differences
 
 import binlog_core
@@ -37,8 +38,7 @@ def compiled(golden: Golden) -> tuple[list[Any], list[tuple[int, int, int, int]]
 
 def plain(golden: Golden) -> tuple[list[Any], list[tuple[int, int, int, int]]]:
     """The same from the reference decoder in plain Python."""
-    keys = Path(golden.keys).read_bytes() if golden.keys else None
-    log = read_log(golden.data, keys, golden.old_digits)
+    log = read(golden)
     headers = [(h.position, h.server_id, h.next_position, h.event_length) for h in log.headers]
     return log.changes, headers
 

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from ..._change_columns import LAKE_COLUMNS
 from ...errors import BinlogError
@@ -134,7 +134,7 @@ def apply_changes(
     ApplyStopped
         A DROP, RENAME or other statement cannot be applied. Nothing of the batch is applied then.
     ValueError
-        The batch lacks a column that is needed.
+        An argument has another value, or the batch lacks a column that is needed.
     BinlogError
         The table cannot be written, or another writer changed it in the meantime.
     MissingExtraError
@@ -147,6 +147,9 @@ def apply_changes(
     """
     if (app_id is None) != (batch_id is None):
         raise ValueError("app_id and batch_id: give both or neither")
+    for given, value, known in (("on_alter", on_alter, OnAlter), ("on_drop", on_drop, OnDrop)):
+        if value not in get_args(known):
+            raise ValueError(f"{given}={value!r}: expected {' or '.join(get_args(known))}")
     into: MergeTarget
     if isinstance(target, str | os.PathLike):
         path, options = os.fspath(target), storage_options or None
@@ -161,6 +164,8 @@ def apply_changes(
     pa = import_pyarrow()
     names = batch.column_names if isinstance(batch, pa.Table) else batch.columns
     key = tuple(key_columns) if key_columns is not None else _key_of(batch)
+    if isinstance(key_columns, str) or not key or len({*key, *SPECIAL}) != len(key) + len(SPECIAL):
+        raise ValueError(f"key_columns={key_columns!r}: expected the names of different columns of the table")
     for name in (*LAKE_COLUMNS[:2], LAKE_COLUMNS[3], *key):
         if name not in names:
             raise ValueError(f"the batch has no column {name}")

@@ -411,6 +411,28 @@ def test_what_a_batch_must_have(tmp_path: Path) -> None:
     assert primary_key(path, "shop.t") == ("id",)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"on_drop": "Stop"}, r"on_drop='Stop': expected stop or empty"),
+        ({"on_alter": "skip"}, r"on_alter='skip': expected apply or ignore or stop"),
+        ({"key_columns": "id"}, r"key_columns='id': expected the names"),
+        ({"key_columns": []}, r"key_columns=\[\]: expected the names"),
+        ({"key_columns": ["id", "id"]}, r"of different columns"),
+        ({"key_columns": ["id", "_commit_version"]}, r"of the table"),
+    ],
+)
+def test_arguments_with_other_values(given: dict[str, Any], message: str, tmp_path: Path) -> None:
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(T, [ROW])
+    log.commit()
+    batch, target = batch_of(log, tmp_path / "bin.000001"), tmp_path / "target"
+    with pytest.raises(ValueError, match=message):
+        apply_changes(batch, target, **{"key_columns": ["id"], **given})
+    assert not target.exists()
+
+
 def test_a_partial_image_of_a_row_that_the_target_lacks(tmp_path: Path) -> None:
     log = Log("8.0.36")
     log.begin()

@@ -1,4 +1,4 @@
-"""Changes that are missing in a server's log: refuses settings that lose them, and warns of cascades."""
+"""Changes that are missing in a server's log: refuses settings that lose them, and warns of the others."""
 
 from __future__ import annotations
 
@@ -100,6 +100,25 @@ def warn_of_cascades(connection: Connection, facts: Facts, wants: Callable[[str]
         warnings.warn(
             f"foreign keys change rows of {', '.join(names)} (ON DELETE, ON UPDATE): the server does not log"
             " these changes, and the lake lacks them until resync copies the table; verify lists the rows",
+            BinlogWarning,
+            stacklevel=2,
+        )
+
+
+def warn_of_generated_columns(connection: Connection, facts: Facts, wants: Callable[[str], bool]) -> None:
+    """Warn of tables with columns that the server computes, and leaves out of the images of updates."""
+    if not facts.mariadb or facts.number < (11,):  # 10.11 logs them
+        return
+    rows = connection.query(
+        "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.COLUMNS"
+        " WHERE GENERATION_EXPRESSION IS NOT NULL AND GENERATION_EXPRESSION NOT IN ('ROW START', 'ROW END')",
+        right="SELECT",
+    )
+    names = sorted(filter(wants, (full_name(str(database), str(table)) for database, table in rows)))
+    if names:
+        warnings.warn(
+            f"the server does not log the generated columns of updated rows: in {', '.join(names)} the lake"
+            " keeps their old values until resync copies the table; verify lists the rows",
             BinlogWarning,
             stacklevel=2,
         )

@@ -25,7 +25,7 @@ from .changes import Decoded, LogPlan, decode, definitions_at, merged, walking
 from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, remove_notes, run_copies, selected
 from .history import History
 from .joining import compact
-from .losses import check_filters, check_settings, warn_of_cascades
+from .losses import check_filters, check_settings, warn_of_cascades, warn_of_generated_columns
 from .marks import Mark, check_server, identity, place_of, take_mark
 from .state import CHANGES, GTIDS, Lake, MirrorState, Offset, TableState
 from .values import set_for_reading
@@ -112,7 +112,7 @@ class Mirroring:
         """Bring all tables to the server's present position, or beyond it."""
         self._examine()
         if time.monotonic() >= self._again_at:
-            self._warn_of_cascades()
+            self._warn_of_losses()
             for one in self.state.tables.values():
                 one.try_again()
             self._again_at = time.monotonic() + _AGAIN
@@ -174,9 +174,10 @@ class Mirroring:
             check_settings(connection)
             self._by_case = connection.variables([_CASE]).get(_CASE) == "0"
 
-    def _warn_of_cascades(self) -> None:
+    def _warn_of_losses(self) -> None:
         with Connection(self.address) as connection:
-            warn_of_cascades(connection, connection.facts(), self.state.wants)
+            for warn in (warn_of_cascades, warn_of_generated_columns):
+                warn(connection, connection.facts(), self.state.wants)
 
     def _look(self) -> None:
         """Find tables that are new, or exist again, and those that were dropped before their copy."""

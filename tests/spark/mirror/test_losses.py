@@ -12,7 +12,12 @@ pytest.importorskip("deltalake")
 
 from binlog_core import BinlogWarning, ServerError, UnsafeServerError
 from binlog_core.server.connection import Facts
-from binlog_core.spark.mirror.losses import check_filters, check_settings, warn_of_cascades
+from binlog_core.spark.mirror.losses import (
+    check_filters,
+    check_settings,
+    warn_of_cascades,
+    warn_of_generated_columns,
+)
 
 SAFE = {"binlog_format": "row", "binlog_row_image": "FULL", "log_slave_updates": "OFF"}
 MASTER_STATUS = "SHOW BINARY LOG STATUS"
@@ -112,3 +117,19 @@ def test_rows_that_a_foreign_key_changes_without_a_log_are_warned_of(
     assert [one.partition(" (")[0] for one in told] == [
         "foreign keys change rows of shop.items, shop.parts"
     ] * silent
+
+
+@pytest.mark.parametrize(
+    ("version", "warns"), [("10.11.18-MariaDB", False), ("11.8.6-MariaDB", True), ("9.7.4", False)]
+)
+def test_generated_columns_that_updates_do_not_log_are_warned_of(
+    version: str, warns: bool, recwarn: pytest.WarningsRecorder
+) -> None:
+    rows = [("shop", "parts"), ("shop", "items"), ("other", "t")]
+    server: Any = Server({"SELECT DISTINCT TABLE_SCHEMA": rows})
+    facts = Facts(version, "MariaDB" in version, 1, None, "CRC32", True, "")
+    warn_of_generated_columns(server, facts, lambda name: name.startswith("shop."))
+    told = [str(one.message) for one in recwarn if issubclass(one.category, BinlogWarning)]
+    assert [one.partition(" the lake")[0] for one in told] == [
+        "the server does not log the generated columns of updated rows: in shop.items, shop.parts"
+    ] * warns

@@ -7,6 +7,7 @@ Source: MySQL manual, "CREATE TABLE Statement", "Data Types"; MariaDB knowledge 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from .._tables import charsets
 from .._tables.full_names import full_name
@@ -353,6 +354,7 @@ class Keys:
 
     primary: tuple[str, ...] | None = None
     unique: list[UniqueKey] = field(default_factory=list)
+    periods: dict[str, tuple[str, ...]] = field(default_factory=dict)  # start and end, by case-folded name
 
     def read(self, reader: TokenReader) -> bool:
         """Take an index, constraint or period; False if a column is next."""
@@ -368,8 +370,22 @@ class Keys:
         elif reader.accept("UNIQUE"):
             reader.accept_any("KEY", "INDEX")
             self.read_unique(reader, name)
+        elif reader.accept("PERIOD", "FOR") and reader.word() != "SYSTEM_TIME":  # which no key names
+            period = reader.name().casefold()
+            self.periods[period], _ = read_key_columns(reader)
         reader.skip_element()
         return True
+
+    def expand_periods(self) -> None:
+        """Put the end and start of a period where a key names it: ``UNIQUE (a, p WITHOUT OVERLAPS)``."""
+
+        def expanded(names: tuple[str, ...]) -> tuple[str, ...]:
+            parts = (reversed(self.periods.get(name.casefold(), (name,))) for name in names)
+            return tuple(chain.from_iterable(parts))  # as the server orders them
+
+        if self.primary is not None:
+            self.primary = expanded(self.primary)
+        self.unique = [replace(key, columns=expanded(key.columns)) for key in self.unique]
 
     def read_unique(self, reader: TokenReader, name: str | None = None) -> None:
         """Take what follows UNIQUE KEY: ``[IF NOT EXISTS] [name] [USING type] (columns)``."""
@@ -487,6 +503,7 @@ def read_table_body(
         if not reader.skip_parens():
             reader.take()
 
+    keys.expand_periods()
     if options.versioned:
         _add_period(definitions, keys)
     if not definitions:

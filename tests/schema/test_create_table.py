@@ -125,6 +125,21 @@ def test_keys_options_and_partitions() -> None:
     assert [(k.name, k.columns) for k in table.unique_keys] == [("a", ("a",)), ("u", ("c",))]
 
 
+def test_a_period_in_a_key_is_its_end_and_its_start() -> None:
+    """As SHOW INDEX of MariaDB 10.11 lists them."""
+    table = parse_create_table(
+        "CREATE TABLE t (id int NOT NULL, s date NOT NULL, e date NOT NULL, v int, system_time int,"
+        " PRIMARY KEY (id, `P` WITHOUT OVERLAPS), UNIQUE KEY u (v, p WITHOUT OVERLAPS),"
+        " UNIQUE KEY w (system_time), PERIOD FOR p (s, e), PERIOD FOR SYSTEM_TIME (a, b))",
+        "d",
+    )
+    assert table.row_key == ("id", "e", "s")
+    assert [(k.name, k.columns) for k in table.unique_keys] == [
+        ("u", ("v", "e", "s")),
+        ("w", ("system_time",)),
+    ]
+
+
 def test_nothing_is_guessed_where_the_text_is_silent() -> None:
     table = parse_create_table("CREATE TABLE t (a varchar(5), b enum('x'))", "d")
     assert table.charset is None

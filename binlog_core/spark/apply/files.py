@@ -139,8 +139,11 @@ def _statistics(metadata: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str
             if statistics.has_null_count:
                 nulls[name] = nulls.get(name, 0) + statistics.null_count
             if statistics.has_min_max:
-                least[name] = min(least.get(name, statistics.min), statistics.min)
-                most[name] = max(most.get(name, statistics.max), statistics.max)
+                try:
+                    least[name] = min(least.get(name, statistics.min), statistics.min)
+                    most[name] = max(most.get(name, statistics.max), statistics.max)
+                except OverflowError:  # Python has no year 0 and none beyond 9999
+                    broken.add(name)
             elif statistics.null_count != column.num_values:
                 broken.add(name)
     for bounds in (least, most):

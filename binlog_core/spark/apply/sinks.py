@@ -103,7 +103,9 @@ class FileSink:
         most: dict[str, Any] = {}
         joined = pa.concat_tables(bounded)
         for name in self.keys:
-            with contextlib.suppress(pa.ArrowNotImplementedError):
+            with contextlib.suppress(
+                pa.ArrowNotImplementedError, OverflowError
+            ):  # of dates that Python lacks
                 found = pc.min_max(joined[name])
                 least[name], most[name] = found["min"].as_py(), found["max"].as_py()
         deletes = int(np.count_nonzero(folded.deleted))

@@ -105,12 +105,14 @@ class DeltaLakeTable:
         if self._delta is None:
             return []
         found = []
-        for batch in import_pyarrow().table(self._delta.get_add_actions(flatten=True)).to_batches():
-            for one in batch.to_pylist():
-                least = {name[4:]: value for name, value in one.items() if name.startswith("min.")}
-                most = {name[4:]: value for name, value in one.items() if name.startswith("max.")}
-                rows = -1 if one["num_records"] is None else one["num_records"]
-                found.append(DataFile(one["path"], rows, one["size_bytes"], least, most))
+        actions = import_pyarrow().table(self._delta.get_add_actions(flatten=True))
+        columns = map(_values, actions.columns)
+        for values in zip(*columns, strict=True):
+            one = dict(zip(actions.column_names, values, strict=True))
+            least = {name[4:]: value for name, value in one.items() if name.startswith("min.")}
+            most = {name[4:]: value for name, value in one.items() if name.startswith("max.")}
+            rows = -1 if one["num_records"] is None else one["num_records"]
+            found.append(DataFile(one["path"], rows, one["size_bytes"], least, most))
         return found
 
     def dataset(self) -> pyarrow.dataset.Dataset:
@@ -369,6 +371,15 @@ def _statistics(file: DataFile) -> str:
             "nullCount": dict(file.nulls),
         }
     )
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Values of statistics; none are known if they include a date that Python does not have."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except OverflowError:
+        return [None] * len(column)
+    return values
 
 
 def _plain(value: Any) -> Any:

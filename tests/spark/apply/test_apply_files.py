@@ -15,7 +15,7 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
 from binlog_core.spark.apply.alterations import From  # noqa: E402
-from binlog_core.spark.apply.files import FileWriter, is_bound, shaped  # noqa: E402
+from binlog_core.spark.apply.files import FileWriter, is_bound, shaped, write_file  # noqa: E402
 from binlog_core.spark.apply.jobs import Folder  # noqa: E402
 
 
@@ -30,6 +30,16 @@ def test_columns_come_from_where_they_are() -> None:
         {"id": 1, "b": "x", "c": 7, "a": None, "new": None},
         {"id": 2, "b": None, "c": 7, "a": None, "new": None},
     ]
+
+
+@pytest.mark.parametrize("days", [-719528, 2932897])  # 0000-01-01, 10000-01-01
+def test_dates_that_python_lacks_are_written_without_bounds(days: int, tmp_path: Path) -> None:
+    values = pa.array([days, 0], pa.int32())
+    rows = pa.table({"id": [1, 2], "day": values.cast(pa.date32())})
+    written = write_file(rows, Folder(str(tmp_path)), rows.schema)
+    assert written is not None
+    assert (written.least, written.most) == ({"id": 1}, {"id": 2})
+    assert pq.read_table(tmp_path / written.name)["day"].cast(pa.int32()).combine_chunks().equals(values)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,13 @@ def test_files_are_committed_with_their_bounds(tmp_path: Path) -> None:
     assert rows_of(place) == []
 
 
+def test_bounds_that_python_lacks_are_not_known(tmp_path: Path) -> None:
+    days = pa.array([-719528, 2932897], pa.int32()).cast(pa.date32())  # 0000-01-01, 10000-01-01
+    deltalake.write_deltalake(str(tmp_path), pa.table({"id": [1, 2], "day": days}))
+    (file,) = DeltaLakeTable(str(tmp_path)).files()
+    assert (file.rows, file.least, file.most) == (2, {"id": 1, "day": None}, {"id": 2, "day": None})
+
+
 def test_what_only_spark_writes_is_named(tmp_path: Path) -> None:
     rows = pa.table({"id": [1], "a": ["x"]})
     deltalake.write_deltalake(str(tmp_path / "parts"), rows, partition_by=["a"])

@@ -199,13 +199,16 @@ def shaped(rows: pa.Table, schema: pa.Schema, values: Mapping[str, Any] | None =
 
 
 def _cast(column: Any, wanted: pa.Field) -> Any:
+    pa = import_pyarrow()
     if column.type == wanted.type:
         return column
-    found, types = column.cast(wanted.type), import_pyarrow().types
+    refused = f"{wanted.name}: the table has {wanted.type}, which would change a value of {column.type}"
+    try:
+        found = column.cast(wanted.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ValueError(refused) from None
     # Arrow rounds to decimals, cuts times off dates, and takes every number but 0 as true.
-    kept = types.is_floating(wanted.type) or widened(column.type, wanted.type)
+    kept = pa.types.is_floating(wanted.type) or widened(column.type, wanted.type)
     if not kept and not found.cast(column.type).equals(column):
-        raise ValueError(
-            f"{wanted.name}: the table has {wanted.type}, which would change a value of {column.type}"
-        )
+        raise ValueError(refused)
     return found

@@ -45,6 +45,24 @@ def read(paths: list[str], **options: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["_commit_version"], row["_change_ordinal"]))
 
 
+@pytest.mark.parametrize(("size", "gtids"), [("200", True), ("1m", True), ("1m", False)])
+def test_a_transaction_that_ends_with_rollback_is_not_read(tmp_path: Path, size: str, gtids: bool) -> None:
+    log = Log("8.4.0")
+    for i in range(1, 10):
+        if gtids:
+            log.gtid(SERVER, i, commit_time=log.timestamp * 1_000_000)
+        log.begin("shop")
+        log.insert(T, [{"id": i}])
+        if i % 3:
+            log.commit()
+        else:
+            log.query("ROLLBACK")
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    rows = read([str(path)], table="shop.t", splitSize=size)
+    assert [row["id"] for row in rows] == [1, 2, 4, 5, 7, 8]
+
+
 XA_LOGS = [golden for golden in golden_logs("*/xa") if golden.path.parent.name != "mysql56"]
 
 

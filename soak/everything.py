@@ -70,7 +70,8 @@ class Process:
     errors : Path
         What it says.
     lake : Path or None
-        Where it commits to Delta tables; its lives last as long as its first commit took, times `lives`.
+        The Delta table, or the directory of tables, where it commits; its lives last as long as its first
+        commit took, times `lives`.
     """
 
     command: list[str]
@@ -93,7 +94,9 @@ class Process:
     def may_die(self) -> bool:
         """Whether its time is over."""
         if self.lake is not None:
-            self.commits = sum(1 for _ in self.lake.rglob("_delta_log/*.json"))
+            # Not below that: the mirror's own directories come and go.
+            places = ("_delta_log/*.json", "*/_delta_log/*.json")
+            self.commits = sum(1 for place in places for _ in self.lake.glob(place))
             if self.commits and not self.until:
                 self.unit = time.monotonic() - self.began
                 return True

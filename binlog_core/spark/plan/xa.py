@@ -2,8 +2,7 @@
 
 The end of such a transaction is logged later, maybe in another file, and maybe never. So a
 plan walks over the event headers of each log first, and tells each part what became of the transactions
-prepared in it. Transactions that end with ROLLBACK are not read either: a server logs them where they made
-or dropped a temporary table.
+prepared in it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ _END = re.compile(
     r"XA\s+(?P<how>COMMIT|ROLLBACK)\s+X'(?P<gtrid>[0-9a-f]*)'\s*,\s*X'(?P<bqual>[0-9a-f]*)'\s*,\s*(?P<format>\d+)",
     re.IGNORECASE,
 )
-_ROLLBACK = re.compile(r"\s*ROLLBACK\s*", re.IGNORECASE)
 _NAME_LEN = 512  # of the statement at most: shorter than most, so that few have to be looked at
 
 Xid = tuple[int, bytes, bytes]
@@ -132,8 +130,6 @@ class XaHistory:
                     prepared = _Transaction(log, one.begin, one.position)
                     self._all.setdefault(log.path, []).append(prepared)
                     self._open[one.xid] = prepared
-                elif one.how == "ROLLED BACK":
-                    self._all.setdefault(log.path, []).append(_Transaction(log, one.begin, one.position))
                 else:
                     self._end(log, one)
 
@@ -194,7 +190,7 @@ def _xid(format_id: int, gtrid: str, bqual: str) -> Xid:
 
 
 class _XaEvent(NamedTuple):
-    """XA PREPARE, COMMIT or ROLLBACK, or "ROLLED BACK" without XA, and where its transaction begins."""
+    """XA PREPARE, COMMIT or ROLLBACK, and where its transaction begins."""
 
     how: str
     xid: Xid
@@ -215,7 +211,6 @@ class _XaScan:
     def found(self) -> list[_XaEvent]:
         """What was found, in log order."""
         begins: list[int] = []
-        plain_begins: list[int] = []  # BEGIN, which is the first event of a transaction without a GTID event
         stop = 1 << 63 if self.end is None else self.end
 
         def wanted(run: event_walk.Run) -> NDArray[np.bool_]:
@@ -223,10 +218,8 @@ class _XaScan:
             inside = (position >= self.start) & (position < stop)
             gtids = _IS_GTID[kinds]
             begins.extend(position[inside & gtids].tolist())
-            begin = event_walk.begins_in(run)
-            plain_begins.extend(position[inside & begin].tolist())
             short = (kinds != EventType.QUERY) | (run.headers["event_length"] < _NAME_LEN)
-            return np.asarray(inside & ~gtids & short & ~begin)
+            return np.asarray(inside & ~gtids & short & ~event_walk.begins_in(run))
 
         out = []
         for event in self._events((*_GTIDS, EventType.QUERY, EventType.XA_PREPARE), wanted):
@@ -238,10 +231,6 @@ class _XaScan:
                 xid = _xid(int(ends["format"]), ends["gtrid"], ends["bqual"])
                 time = event.timestamp * 1_000_000
                 out.append(_XaEvent(ends["how"].upper(), xid, begin, event.position, time))
-            elif isinstance(event, QueryEvent) and _ROLLBACK.fullmatch(event.query):
-                places = begins or plain_begins
-                if number := bisect(places, event.position):
-                    out.append(_XaEvent("ROLLED BACK", (0, b"", b""), places[number - 1], event.position))
         times = self._times({one.begin for one in out if one.how == "COMMIT"})
         return [one._replace(microseconds=times.get(one.begin, one.microseconds)) for one in out]
 

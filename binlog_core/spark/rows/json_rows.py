@@ -102,7 +102,7 @@ class JsonRows:
         """The rows of a split."""
         ordinals = Ordinals()
         base = reader.split.version_base
-        for group in reader.groups():
+        for _, group in reader.noted_groups():
             batches = [batch for batch in group.batches if batch.table.undecodable is None]
             for batch in batches:
                 reader.check_names(batch)
@@ -122,7 +122,7 @@ class JsonRows:
         begins = batch.transactions["begin_position"][batch.array["image"]["transaction"]]
         versions = begins.astype(np.int64) + reader.split.version_base
         times = change_column(batch, "_commit_timestamp", None).values
-        return *reader.xa.change(begins, versions, times), reader.xa.kept(begins)
+        return *reader.xa.change(begins, versions, times), reader.kept(batch)
 
     def _rows(self, batch: ChangeBatch, ordinals: Any, reader: SplitRows) -> Iterator[pa.RecordBatch]:
         image = batch.array["image"]

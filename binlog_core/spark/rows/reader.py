@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
@@ -34,6 +34,7 @@ from .prepared import Prepared, XaRows
 from .read_options import ReadOptions, Unnamed
 from .timeline import definitions_of
 from .types import import_pyarrow, lake_schema, to_lake
+from .undone import UndoneRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,6 +70,7 @@ def selection_of(options: ReadOptions, split: Split) -> Selection:
         stop_timestamp=options.end_time,
         # In an archive: transactions that are in an earlier log, from another server.
         exclude_gtids=parse_gtid_set(split.before) if split.before is not None else None,
+        asides=True,  # with savepoints
     )
 
 
@@ -168,6 +170,7 @@ class SplitRows:
         self.next_anchor: int | None = None
         self.end_position = 0
         self.not_committed: dict[int, int] = {}
+        self._undone = UndoneRows(self._read_on)
         self._schemas: dict[tuple[Column, ...], pa.Schema] = {}
         self._recorder: StatementRecorder | None = None
         self._own_names = {*LAKE_COLUMNS, *options.metadata, *((ABSENT,) if options.absent else ())}
@@ -197,18 +200,17 @@ class SplitRows:
         """The rows, and the statements that `options` asks for, in log order; can be read once."""
         import_pyarrow()
         ordinals = Ordinals() if self.options.pushed is None else self._ordinals_of_all()
-        for group in self.groups():
-            self._note_outcomes(group)
-            yield from self._statements(ordinals)
+        for statements, group in self.noted_groups():
+            yield from self._numbered(statements, ordinals)
             batches = [batch for batch in group.batches if batch.table.undecodable is None]
             for batch, numbers in zip(batches, ordinals.number(batches), strict=True):
                 chunk = self._chunk(batch, numbers)
                 if chunk is not None:
                     yield chunk
             self.end_position = group.end_position
-        yield from self._statements(ordinals)
+        yield from self._numbered(self._statements(), ordinals)
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Generator[Group]:
         """The split's groups as they are decoded; can be read once."""
         options, split = self.options, self.split
         definitions = definitions_of(options.schema, split, options.schema_start)
@@ -242,6 +244,12 @@ class SplitRows:
                 self.next_anchor = bounds.next_anchor
             self.end_position = max(self.end_position, decoder.position)
 
+    def noted_groups(self) -> Iterator[tuple[list[LoggedStatement], Group]]:
+        """The groups, when `kept` can be asked about their rows, each with the statements before it."""
+        for statements, group in self._undone.groups((self._statements(), group) for group in self.groups()):
+            self._note_outcomes(group)
+            yield statements, group
+
     def _note_outcomes(self, group: Group) -> None:
         begins, outcomes = group.transactions["begin_position"], group.transactions["outcome"]
         versions = begins.astype(np.int64) + self.split.version_base
@@ -252,6 +260,22 @@ class SplitRows:
         for version, outcome in zip(versions[others].tolist(), outcomes[others].tolist(), strict=True):
             if not (outcome == _PREPARED and self.xa):
                 self.not_committed[version] = outcome
+
+    def kept(self, batch: ChangeBatch) -> NDArray[np.bool_] | None:
+        """Whether each record is read; None: all are.
+
+        Those that did not stay are not, nor those of XA transactions that `prepared` leaves out.
+        """
+        image = batch.array["image"]
+        begin = batch.transactions["begin_position"][image["transaction"]]
+        stayed = self._undone.kept(begin, image["position"], image["row"])
+        wanted = self.xa.kept(begin)
+        return wanted if stayed is None else stayed if wanted is None else stayed & wanted
+
+    def _read_on(self, begin: int) -> Generator[Group]:
+        """The groups from the transaction that begins at a position, without values; closed at its end."""
+        options = replace(self.options, where=None, pushed=None, columns={"*": ()}, statements=False)
+        return SplitRows(replace(self.split, start=begin, end=None), options, exact=True).groups()
 
     def _chosen(
         self, decoder: LogDecoder, definitions: Definitions | None, bounds: SplitBounds | None
@@ -272,11 +296,14 @@ class SplitRows:
         every._by = self.options
         return OrdinalsOfAll(every.groups())
 
-    def _statements(self, ordinals: Ordinals) -> Iterator[LoggedStatement]:
+    def _statements(self) -> list[LoggedStatement]:
+        return list(self._recorder.take()) if self._recorder is not None else []
+
+    @staticmethod
+    def _numbered(statements: list[LoggedStatement], ordinals: Ordinals) -> Iterator[LoggedStatement]:
         # Counted with the rows: CREATE TABLE … SELECT is one transaction of a statement and rows.
-        if self._recorder is not None:
-            for one in self._recorder.take():
-                yield one._replace(ordinal=ordinals.number_one(one.transaction))
+        for one in statements:
+            yield one._replace(ordinal=ordinals.number_one(one.transaction))
 
     def _chunk(self, batch: ChangeBatch, ordinals: NDArray[np.int64]) -> Chunk | None:
         pa = import_pyarrow()
@@ -285,9 +312,11 @@ class SplitRows:
         filled = rows is not None
         image = batch.array["image"]
         begin = batch.transactions["begin_position"][image["transaction"]]
-        keep = self.xa.kept(begin if rows is None else begin[rows])
+        keep = self.kept(batch)
         if keep is not None:
-            rows, op = np.flatnonzero(keep) if rows is None else rows[keep], op[keep]
+            rows, op = (
+                (np.flatnonzero(keep), op[keep]) if rows is None else (rows[keep[rows]], op[keep[rows]])
+            )
         if not len(op):
             return None
         position, transaction = image["position"], image["transaction"]

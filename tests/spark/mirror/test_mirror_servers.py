@@ -66,6 +66,24 @@ def test_what_is_rolled_back_is_not_copied(
     assert found == [("REPEATABLE-READ", "0.000000")]
 
 
+def test_what_is_logged_and_rolled_back_is_not_followed(url: str, sql: Sql, tmp_path: Path) -> None:
+    """A server logs rows that did not stay where their transaction also did what cannot be undone."""
+    sql("CREATE TABLE plain (id INT PRIMARY KEY) ENGINE=MyISAM")
+    mirrored(url, tmp_path, history=True)
+    for statement in (
+        *("BEGIN", "INSERT INTO t VALUES (10, 1)", "CREATE TEMPORARY TABLE x (id INT)", "ROLLBACK"),
+        *("BEGIN", "INSERT INTO t VALUES (20, 1)", "SAVEPOINT s", "INSERT INTO t VALUES (21, 1)"),
+        *("INSERT INTO plain VALUES (1)", "ROLLBACK TO s", "UPDATE t SET v = 5 WHERE id = 1", "COMMIT"),
+    ):
+        sql(statement)
+    texts = [str(row[5]) for row in sql(f"SHOW BINLOG EVENTS IN '{sql('SHOW MASTER STATUS')[0][0]}'")]
+    assert "ROLLBACK" in texts and "ROLLBACK TO `s`" in texts  # otherwise there is nothing to leave out
+    mirrored(url, tmp_path, history=True)
+    assert rows_of(tmp_path) == sorted(sql("SELECT id, v FROM t")) == [(1, 5), (2, 2), (20, 1)]
+    history = DeltaTable(str(tmp_path / "history" / "refused.t")).to_pyarrow_table().to_pylist()
+    assert not {10, 21} & {row["id"] for row in history}
+
+
 def test_a_table_that_is_listed_but_cannot_be_opened_is_parked(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

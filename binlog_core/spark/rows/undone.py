@@ -63,7 +63,7 @@ class UndoneRows:
             if open_one is not None:
                 try:
                     following = next(found, None)
-                except BinlogError as error:
+                except Exception as error:
                     failed = error
             self._note(pair[1], open_one, following[1] if following else None)
             yield pair
@@ -81,7 +81,8 @@ class UndoneRows:
     def _note(self, group: Group, open_one: int | None, following: Group | None) -> None:
         transactions = group.transactions
         self._rolled_back = transactions["begin_position"][transactions["outcome"] == _ROLLED_BACK]
-        self._ranges = _undone(aside for aside in group.asides if aside.transaction != self._long)
+        own = (aside for aside in group.asides if aside.transaction != self._long)
+        self._ranges = [*self._long_ranges, *_undone(own)]
         if open_one is None or following is None:
             return
         self._long, self._long_rolled_back, asides = open_one, False, []
@@ -97,18 +98,18 @@ class UndoneRows:
                 if (part.transactions["begin_position"] > open_one).any():
                     break  # it has no end
         self._long_ranges = _undone(asides)
+        self._ranges += self._long_ranges
 
     def kept(
         self, begin: NDArray[np.uint64], position: NDArray[np.uint64], row: NDArray[np.uint32]
     ) -> NDArray[np.bool_] | None:
         """Whether each row stayed, by its transaction's begin, its event, and its number there; None: all."""
-        ranges = self._ranges + self._long_ranges
-        if not len(self._rolled_back) and not self._long_rolled_back and not ranges:
+        if not len(self._rolled_back) and not self._long_rolled_back and not self._ranges:
             return None
         keep = ~np.isin(begin, self._rolled_back)
         if self._long_rolled_back:
             keep &= begin != self._long
-        for first, last in ranges:
+        for first, last in self._ranges:
             keep &= _before(position, row, first) | ~_before(position, row, last)
         return None if keep.all() else keep
 

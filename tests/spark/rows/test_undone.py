@@ -103,6 +103,17 @@ def test_rows_that_did_not_stay(
         assert len(list(SplitRows(split, options).groups())) > len(steps) / 2
 
 
+def test_one_ends_where_the_next_goes_on(log: Log, tmp_path: Path) -> None:
+    """The group in the middle has the end of a transaction, and the beginning of another."""
+    begin(log, 1)
+    written(log, -1, "SAVEPOINT `a`", 2, "ROLLBACK TO `a`", 3)
+    log.commit()
+    begin(log, 2)
+    written(log, 4, "SAVEPOINT `a`", -5, "ROLLBACK TO `a`", 6)
+    log.commit()
+    assert ids(saved(tmp_path, log)) == [1, 3, 4, 6]
+
+
 def test_a_long_transaction_is_read_once_more_at_most(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

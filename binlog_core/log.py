@@ -500,6 +500,9 @@ class Log:
     ) -> Pass[RowChange]:
         """One RowChange per changed row, in log order across tables.
 
+        Rows are those of the log: a few of them may not have stayed, because a ROLLBACK is logged after them
+        (see "What a log does not contain" in the documentation of formats).
+
         Parameters
         ----------
         tables, columns, where

@@ -302,19 +302,24 @@ class _KeyNames:
         """Note the columns that preimages lack, though they have others of the same sort besides the key.
 
         MariaDB 11.8 leaves generated columns out of updates. A MINIMAL preimage has only the key, and one of
-        NOBLOB lacks all BLOBs.
+        NOBLOB lacks all BLOBs that are not in it. If the log does not have the primary key, any columns that
+        cannot be NULL may be the key by which the server logs.
         """
         before = batch.array["image"]["op"] == PREIMAGE
         if not before.any():
             return
-        key = {name.lower() for name in (*(batch.table.primary_key or ()), *self.of(batch.table))}
-        others = [column for column in batch.columns if column.name.lower() not in key]
-        absent = {column.name: batch.is_absent(column.name)[before] for column in others}
+        key = batch.table.primary_key
+        absent = {column.name: batch.is_absent(column.name)[before] for column in batch.columns}
         for blobs in (False, True):
-            sort = [column.name for column in others if (column.type_code in BLOB_TYPES) == blobs]
-            if sort:
-                logged = ~np.all([absent[name] for name in sort], axis=0)
-                self.unlogged |= {name for name in sort if np.any(absent[name] & logged)}
+            sort = [column for column in batch.columns if (column.type_code in BLOB_TYPES) == blobs]
+            outside = [
+                absent[column.name]
+                for column in sort
+                if (column.name not in key if key else column.nullable is True)
+            ]
+            if outside:
+                logged = ~np.all(outside, axis=0)
+                self.unlogged |= {one.name for one in sort if np.any(absent[one.name] & logged)}
 
     def condition(self, text: Callable[[Iterable[str]], str]) -> Condition:
         """A condition on the key, in the names of each definition."""

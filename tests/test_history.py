@@ -344,10 +344,11 @@ def test_partial_images_are_completed() -> None:
     assert [one.changed for one in history(log.getvalue(), "shop.t", {"id": 1})][1] == {"a": (None, 4)}
 
 
-def test_generated_columns_are_unknown_after_an_update() -> None:
+@pytest.mark.parametrize("primary_key", [["id"], None])
+def test_generated_columns_are_unknown_after_an_update(primary_key: list[str] | None) -> None:
     """As MariaDB 11.8 logs g INT AS (a * 2) STORED and t TEXT AS (…): in inserts, not in updates."""
     more: list[Any] = [("g", "INT"), ("t", "TEXT"), ("u", "TEXT")]
-    table = Table("shop", "t", [*COLUMNS, *more], primary_key=["id"])
+    table = Table("shop", "t", [*COLUMNS, *more], primary_key=primary_key)
     logged = ["id", "a", "b", "u"]
     log = Log("11.8.6-MariaDB")
     log.begin("shop")
@@ -361,6 +362,23 @@ def test_generated_columns_are_unknown_after_an_update() -> None:
 
     assert at(1) == new
     assert at(2) == row(2, 5, g=10, t="10", u="v")
+
+
+@pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB"])
+def test_images_by_a_key_that_the_log_does_not_have_are_completed(image: str) -> None:
+    """The row's key, a UNIQUE one or a primary key, has more columns than the key that was asked for."""
+    key: list[Any] = [("k", "VARCHAR(9)", {"null": False}), ("n", "TEXT", {"null": False})]
+    table = Table("shop", "t", [("id", "INT", {"null": False}), *key, ("a", "INT"), ("t", "TEXT")])
+    was = {"id": 1, "k": "k", "n": "n", "a": 4, "t": "t"}
+    log = Log("8.4.0")
+    log.begin("shop")
+    log.insert(table, [was])
+    before = ["id", "k", "n"] + ["a"] * (image == "NOBLOB")
+    log.update(table, [(was, was | {"a": 5})], before_columns=before, after_columns=["id", "a"])
+    log.update(table, [(was | {"a": 5}, was | {"n": "m"})], before_columns=before, after_columns=["n"])
+    log.commit()
+    found = row_as_of(log.getvalue(), "shop.t", {"id": 1}, 1 << 40)
+    assert found == was | {"a": 5, "n": "m"}
 
 
 def test_blobs_that_noblob_leaves_out_are_completed() -> None:

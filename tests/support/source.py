@@ -34,6 +34,19 @@ def read(paths: Any, pushed: Iterable[Predicate] = (), **options: str) -> list[d
     return sorted(rows, key=lambda row: (row["_commit_version"], row["_change_ordinal"] or 0))
 
 
+def batch_of(log: Log, path: Path, **options: str) -> Any:
+    """The changes of ``shop.t`` in a written log, as `apply_changes` takes them."""
+    import pyarrow as pa
+
+    path.write_bytes(log.getvalue())
+    given = {"table": "shop.t", "ddl": "rows", "absent": "true", "mergeSchema": "true", **options}
+    parsed = SourceOptions.parse(given)
+    schema = arrow_schema(spark_schema(infer_schema([str(path)], parsed)))
+    reader = ChangeReader.of(parsed, schema, projected=False)
+    batches = [batch for part in plan_parts([str(path)], parsed) for batch in reader.read(part)]
+    return pa.Table.from_batches(batches, schema)
+
+
 def orders(tmp_path: Path, name: str = "bin.000007", count: int = 40) -> Path:
     log = Log("8.0.36")
     log.previous_gtids()

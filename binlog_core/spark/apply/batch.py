@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, get_args
@@ -172,7 +172,14 @@ def apply_changes(
     if STATEMENT not in names and not without_statements:
         raise ValueError("the batch has no statements: read with ddl=rows, or a TRUNCATE would not be seen")
     return apply_images(
-        batch, into, key, app=app, on_alter=on_alter, on_drop=on_drop, defaults=defaults or {}
+        batch,
+        into,
+        key,
+        app=app,
+        on_alter=on_alter,
+        on_drop=on_drop,
+        defaults=defaults or {},
+        primary_key=named_key(batch.schema),
     )
 
 
@@ -187,8 +194,21 @@ def apply_images(
     defaults: Mapping[str, Any] | None = None,
     statements: Iterable[AppliedStatement] = (),
     present: ServerColumns | None = None,
+    computed: Container[str] = (),
+    primary_key: Sequence[str] = (),
 ) -> Applied:
-    """Apply changes; `statements` are those that are not among the changes. See `apply_changes`, `Rules`."""
+    """Apply changes. See `apply_changes`, `Rules`.
+
+    Parameters
+    ----------
+    statements : iterable of AppliedStatement
+        Those that are not among the changes.
+    computed : container of str
+        The names, in small letters, of columns that the server computes. An update that has them in neither
+        of its images stops the apply.
+    primary_key : sequence of str
+        The primary key, if it is known: it shows which updates lack columns that they may have changed.
+    """
     pa = import_pyarrow()
     here = into.columns
     jobs = _respelt(_jobs_of(batch), here.names)
@@ -209,7 +229,12 @@ def apply_images(
         place = tempfile.TemporaryDirectory(prefix="binlog-")
     with _writing(into), place as opened:
         within = opened if isinstance(opened, Folder) else Folder(opened)
-        stager = Stager(within, staged, tuple(map(staged.get_field_index, keys)), len(extra), buckets)
+        places = tuple(map(staged.get_field_index, keys))
+        lower = [name.lower() for name in own.names]
+        at_risk = tuple(i for i, name in enumerate(lower) if name in computed)
+        logged_by = {name.lower() for name in (*keys, *primary_key)} if primary_key else set(lower)
+        beside = tuple(i for i, name in enumerate(lower) if name not in logged_by)
+        stager = Stager(within, staged, places, len(extra), buckets, at_risk, beside)
         changes = Changes(jobs, stager, keys, defaults or {}, app=app)
         every = sorted([*changes.stage(), *statements])
         # What a statement changes has the table's type; rows after it already have another.

@@ -80,7 +80,7 @@ class Changes:
         ValueError
             A key is null or absent, or an update has no preimage.
         ApplyStopped
-            An event cannot be read.
+            An event cannot be read, or updates lack columns that they may have changed.
         """
         self.staged = self.jobs.stage(self.stager)
         if any(one.unreadable for one in self.staged):
@@ -89,6 +89,13 @@ class Changes:
             self.staged = self.jobs.stage(self.stager, together=True)
         if any(one.torn for one in self.staged):
             raise ValueError("an update without its preimage: read with images=both")
+        if unlogged := {name for one in self.staged for name in one.unlogged}:
+            names = ", ".join(name for name in self.stager.schema.names if name in unlogged)
+            raise ApplyStopped(
+                f"both images of an update lack {names}, so the new values are not known: MariaDB 11.8 does"
+                " not log the generated columns of updated rows; leave the columns or the table out, or use a"
+                " server that logs them (MySQL, MariaDB 10.11)"
+            )
         moved = [pairs for one in self.staged for pairs in one.moved]
         if moved and self.stager.buckets > 1:
             # Keys between which a row moved, and all keys connected by such moves, must be in one bucket.

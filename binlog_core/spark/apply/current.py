@@ -117,7 +117,13 @@ def write_current(
             if table["partial_rows"] or changing:
                 into = _NewTable(spark, Folder(source, storage_options), directory, overwrite)
                 apply_images(
-                    frame, into, tuple(table["key"]), on_alter=on_alter, on_drop="empty", statements=changing
+                    frame,
+                    into,
+                    tuple(table["key"]),
+                    on_alter=on_alter,
+                    on_drop="empty",
+                    statements=changing,
+                    primary_key=table["key"],
                 )
             else:
                 _write(_last_images(frame, table), directory, overwrite)

@@ -71,6 +71,8 @@ class Staged:
         Whether one of an update's two images was missing.
     partial : bool
         Whether there are images that lack columns.
+    unlogged : set of str
+        Columns that an update may have changed although both its images lack them.
     moved : list of ndarray, shape (n, 2), uint64
         Hashes of the old and the new key, for partial images whose key changed.
     """
@@ -81,6 +83,7 @@ class Staged:
     unreadable: bool = False
     torn: bool = False
     partial: bool = False
+    unlogged: set[str] = field(default_factory=set)
     moved: list[NDArray[np.uint64]] = field(default_factory=list)
 
 
@@ -145,6 +148,11 @@ class Stager:
         How many columns of `schema` no change has.
     buckets : int
         How many buckets there are.
+    computed : tuple of int
+        The indices of columns that an update may have changed although both its images lack them.
+    beside : tuple of int
+        The indices of the columns outside the primary key, except those of `extra`; empty if that key is not
+        known.
     labels : (ndarray, ndarray) or None
         Sorted hashes of keys, and the labels that determine their buckets instead.
     """
@@ -154,6 +162,8 @@ class Stager:
     keys: tuple[int, ...]
     extra: int = 0
     buckets: int = BUCKETS
+    computed: tuple[int, ...] = ()
+    beside: tuple[int, ...] = ()
     labels: tuple[NDArray[np.uint64], NDArray[np.uint64]] | None = field(default=None, repr=False)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Staged:
@@ -206,6 +216,7 @@ class Stager:
         columns = self._columns(chunk)
         lacks = self._lacks(chunk, types)
         if lacks is not None:
+            staged.unlogged |= self._unlogged(columns, lacks, before)
             columns = _completed(columns, lacks, before)
         is_image = types >= 0
         for i in self.keys:
@@ -286,6 +297,27 @@ class Stager:
         if self.extra:
             lacks[types > 0, -self.extra :] = True  # an insert has null there
         return lacks
+
+    def _unlogged(
+        self, columns: list[pa.Array], lacks: NDArray[np.bool_], before: NDArray[np.int64]
+    ) -> set[str]:
+        """The names of columns that updates may have changed although both images lack them.
+
+        A MINIMAL preimage has only the key, and one of NOBLOB all columns but BLOBs, which are text, bytes or
+        nested values here. So if a preimage has another column, it should have all columns of other types.
+        """
+        pa = import_pyarrow()
+        both = lacks[before] & lacks[before + 1]
+        found = {j for j in self.computed if both[:, j].any()}
+        kinds = {j: self.schema.field(j).type for j in self.beside if both[:, j].any()}
+        plain = [j for j, kind in kinds.items() if pa.types.is_primitive(kind) or pa.types.is_decimal(kind)]
+        if plain:
+            # Columns that only other definitions of the table have are not lacking, and null.
+            valued = np.zeros(len(before), np.bool_)
+            for j in self.beside:
+                valued |= columns[j].take(pa.array(before)).is_valid().to_numpy(zero_copy_only=False)
+            found |= {j for j in plain if both[valued, j].any()}
+        return {self.schema.names[j] for j in found}
 
     def _moves(self, columns: list[pa.Array], before: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each update changes the key."""

@@ -74,6 +74,7 @@ def apply_round(
     end: int,
     properties: dict[str, str],
     definition: TableSchema | None = None,
+    mariadb: bool = False,
 ) -> None:
     """Bring a table up to the end of a round.
 
@@ -87,6 +88,9 @@ def apply_round(
         Properties of the last commit.
     definition : TableSchema or None
         The table's definition at the beginning of the round.
+    mariadb : bool
+        Whether the server is MariaDB, where updates may lack generated columns that they changed: 11.8 logs
+        them only in inserts, and 10.11 with MINIMAL images no virtual ones. MySQL logs all that changed.
 
     Raises
     ------
@@ -109,11 +113,20 @@ def apply_round(
         if changes is None:
             continue
         into = FileTarget(table, place, properties=properties if batch.below == end else None)
-        apply_images(changes, into, tuple(keys), app=(app_id, batch.below), present=present)
+        computed = columns.generated if mariadb else ()
+        apply_images(
+            changes, into, tuple(keys), app=(app_id, batch.below), present=present, computed=computed
+        )
 
 
 class _ServerColumns:
-    """The columns of the server's table: the lake's keeps those that were dropped, too."""
+    """The columns of the server's table: the lake's keeps those that were dropped, too.
+
+    Attributes
+    ----------
+    generated : set of str
+        The names, in small letters, of all columns so far that the server computes.
+    """
 
     def __init__(self, state: TableState, definition: TableSchema | None, *, by_case: bool) -> None:
         spelt = str if by_case else str.lower
@@ -122,6 +135,8 @@ class _ServerColumns:
             [] if definition is None else [replace(definition, database=self._place[0], name=self._place[1])]
         )
         self._tracker = DdlTracker(known, keep_timeline=False, lower_case=not by_case)
+        self.generated: set[str] = set()
+        self._note_generated()
 
     def present(self) -> ServerColumns | None:
         """The columns by their names in small letters; None if they are not known."""
@@ -135,6 +150,11 @@ class _ServerColumns:
         for one in statements:
             if since <= one.version and (until is None or one.version < until):
                 self._tracker.apply_statement(self._place[0], one.sql)
+                self._note_generated()
+
+    def _note_generated(self) -> None:
+        present = self.present() or {}
+        self.generated |= {name for name, column in present.items() if column.generated}
 
 
 def _key_fields(table: FileTable, keys: Sequence[str]) -> list[Any]:

@@ -106,7 +106,7 @@ def warn_of_cascades(connection: Connection, facts: Facts, wants: Callable[[str]
 
 
 def warn_of_generated_columns(connection: Connection, facts: Facts, wants: Callable[[str], bool]) -> None:
-    """Warn of tables with columns that the server computes, and leaves out of the images of updates."""
+    """Warn of tables with columns that the server computes, and may leave out of the images of updates."""
     if not facts.mariadb or facts.number < (11,):  # 10.11 logs them
         return
     rows = connection.query(
@@ -117,8 +117,8 @@ def warn_of_generated_columns(connection: Connection, facts: Facts, wants: Calla
     names = sorted(filter(wants, (full_name(str(database), str(table)) for database, table in rows)))
     if names:
         warnings.warn(
-            f"the server does not log the generated columns of updated rows: in {', '.join(names)} the lake"
-            " keeps their old values until resync copies the table; verify lists the rows",
+            f"MariaDB 11.8 does not log the generated columns of updated rows: {', '.join(names)} will be"
+            " parked at the first such update; leave these tables out, or mirror a server that logs them",
             BinlogWarning,
             stacklevel=2,
         )

@@ -542,6 +542,7 @@ class Mirroring:
                     version,
                     properties,
                     definition,
+                    self.mariadb,
                 ),
             ):
                 return

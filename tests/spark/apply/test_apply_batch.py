@@ -17,6 +17,7 @@ from support.golden import DATA
 from support.lake_forms import DeltaForm, Form
 from support.lake_tables import plain
 from support.server import connect, logged, needs_server
+from support.source import batch_of
 from support.workload import Workload
 from support.writer import Log, Table
 
@@ -43,16 +44,6 @@ STRICT = b"\x01" + (1 << 21).to_bytes(8, "little")  # status variable: sql_mode
 COLUMNS = [("id", "INT"), ("a", "VARCHAR(20)"), ("b", "BIGINT")]
 T = Table("shop", "t", COLUMNS, primary_key=["id"])
 WIDER = Table("shop", "t", [*COLUMNS, ("c", "DECIMAL(10,2)")], primary_key=["id"])
-
-
-def batch_of(log: Log, path: Path, **options: str) -> Any:
-    path.write_bytes(log.getvalue())
-    given = {"table": "shop.t", "ddl": "rows", "absent": "true", "mergeSchema": "true", **options}
-    parsed = SourceOptions.parse(given)
-    schema = arrow_schema(spark_schema(infer_schema([str(path)], parsed)))
-    reader = ChangeReader.of(parsed, schema, projected=False)
-    batches = [batch for part in plan_parts([str(path)], parsed) for batch in reader.read(part)]
-    return pa.Table.from_batches(batches, schema)
 
 
 def rows_of(target: Path, form: Form | None = None) -> list[dict[str, Any]]:

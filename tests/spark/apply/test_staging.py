@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,30 @@ def images_of(stager: Stager, staged: Staged) -> list[tuple[int, str | None, int
 @pytest.fixture
 def stager(tmp_path: Path) -> Stager:
     return Stager(Folder(str(tmp_path)), SCHEMA, (0,))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "names"),
+    [
+        (["a"], ["a"], {"a"}),
+        (["a"], ["id", "a"], {"a"}),
+        (["a"], None, set()),  # logged in the postimage
+        (None, ["a"], set()),  # unchanged, as in MariaDB's FULL_NODUP
+        (None, None, set()),
+    ],
+)
+def test_computed_columns_that_no_image_of_an_update_has_are_reported(
+    old: list[str] | None, new: list[str] | None, names: set[str], stager: Stager
+) -> None:
+    rows = [
+        ("insert", 1, 0, 1, "x"),
+        (BEFORE, 2, 0, 1, None if old else "x", old),
+        (AFTER, 2, 1, 1, None if new else "y", new),
+        ("delete", 3, 0, 1, None, ["a"]),
+    ]
+    assert replace(stager, computed=(1,))([changes(*rows)]).unlogged == names
+    assert stager([changes(*rows)]).unlogged == set()
+    assert replace(stager, computed=(1,))([changes(*rows[:1], *rows[3:])]).unlogged == set()
 
 
 WHOLE = [

@@ -1,0 +1,158 @@
+"""Generated columns, which MariaDB 11.8 logs only in inserts: a mirror keeps no old values of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+pytest.importorskip("deltalake")
+
+from deltalake import DeltaTable, write_deltalake  # noqa: E402
+from support.export import file_of, piece_of  # noqa: E402
+from support.here import Here  # noqa: E402
+from support.server import SERVER, connect, needs_server, run  # noqa: E402
+
+from binlog_core.schema.given import parse_create_table  # noqa: E402
+from binlog_core.spark.apply.statements import ApplyStopped  # noqa: E402
+from binlog_core.spark.lake.results import ReportedStatement  # noqa: E402
+from binlog_core.spark.mirror import TableStatus, mirror  # noqa: E402
+from binlog_core.spark.mirror.applying import apply_round  # noqa: E402
+from binlog_core.spark.mirror.changes import Decoded  # noqa: E402
+from binlog_core.spark.mirror.state import Lake, TableState  # noqa: E402
+
+TABLE = "CREATE TABLE t (id INT PRIMARY KEY, a INT, g INT AS (a * 2) STORED, v INT AS (a + 1) VIRTUAL)"
+MORE = {
+    "_change_type": pa.string(),
+    "_commit_version": pa.int64(),
+    "_change_ordinal": pa.int64(),
+    "_absent": pa.list_(pa.string()),
+}
+BEFORE, AFTER = "update_preimage", "update_postimage"
+UNLOGGED = ["g", "v"]
+INSERT: list[Any] = [("insert", 2, 5, None)]
+DELETE: list[Any] = [("delete", 1, 1, UNLOGGED)]
+UPDATE: list[Any] = [(BEFORE, 1, 1, UNLOGGED), (AFTER, 1, 6, UNLOGGED)]
+LOGGED: list[Any] = [(BEFORE, 1, 1, None), (AFTER, 1, 6, None)]
+MINIMAL: list[Any] = [(BEFORE, 1, None, ["a", "g", "v"]), (AFTER, None, 6, ["id", "v"])]
+
+
+def followed(
+    folder: Path, images: list[Any], *, mariadb: bool = True, alter: str | None = None, last: str = "v"
+) -> list[tuple[Any, ...]]:
+    """The lake's rows after a round, which begins with the row (1, 1, 2, 2); `last`: a new name of v."""
+    lake, state = Lake(str(folder)), TableState("shop", "t", "following", place=1)
+    own = pa.schema({name: pa.int32() for name in ("id", "a", "g", last)})
+    first = pa.table({"id": [1], "a": [1], "g": [2], "v": [2]}).cast(
+        pa.schema({name: pa.int32() for name in ("id", "a", "g", "v")})
+    )
+    write_deltalake(str(folder / "shop.t"), first)
+    changes = folder / "_mirror" / "changes"
+    changes.mkdir(parents=True)
+    rows = []
+    for ordinal, (kind, number, a, absent) in enumerate(images):
+        computed = {} if a is None else {"g": a * 2, last: a + 1}
+        lacking = None if absent is None else [last if one == "v" else one for one in absent]
+        row = {"id": number, "a": a} | computed | dict.fromkeys(lacking or ())
+        rows.append(row | dict(zip(MORE, (kind, 60, ordinal, lacking), strict=True)))
+    made = pa.Table.from_pylist(rows, pa.schema([*own, *MORE.items()]))
+    file = file_of(
+        piece_of(changes, "raw.arrow", made), schema=made.schema, first_version=60, last_version=60
+    )
+    statements = [ReportedStatement(50, 0, "alter", ("shop.t",), None, False, alter)] if alter else []
+    decoded = Decoded(str(changes), {"shop.t": [file]}, tuple(statements))
+    session: Any = None
+    definition = parse_create_table(TABLE, "shop")
+    apply_round(session, lake, state, ("id",), decoded, "m", 100, {}, definition, mariadb=mariadb)
+    found = DeltaTable(str(folder / "shop.t")).to_pyarrow_table().to_pylist()
+    return sorted(tuple(row.values()) for row in found)
+
+
+@pytest.mark.parametrize("images", [UPDATE, [*INSERT, *UPDATE, *DELETE], MINIMAL])
+def test_an_update_without_them_stops(images: list[Any], tmp_path: Path) -> None:
+    with pytest.raises(
+        ApplyStopped, match=r"lack (g, )?v, .*generated columns of updated rows; leave .* out"
+    ):
+        followed(tmp_path, images)
+    assert DeltaTable(str(tmp_path / "shop.t")).to_pyarrow_table().to_pylist() == [
+        {"id": 1, "a": 1, "g": 2, "v": 2}
+    ]
+
+
+def test_an_update_without_a_renamed_one_stops(tmp_path: Path) -> None:
+    rename = "ALTER TABLE t RENAME COLUMN v TO w"
+    with pytest.raises(ApplyStopped, match="lack g, w, "):
+        followed(tmp_path, UPDATE, alter=rename, last="w")
+
+
+def test_inserts_and_deletes_go_on(tmp_path: Path) -> None:
+    assert followed(tmp_path, INSERT) == [(1, 1, 2, 2), (2, 5, 10, 6)]
+    assert followed(tmp_path / "deletes", [*INSERT, *DELETE]) == [(2, 5, 10, 6)]
+
+
+def test_updates_with_them_go_on(tmp_path: Path) -> None:
+    assert followed(tmp_path, LOGGED) == [(1, 6, 12, 7)]
+
+
+def test_mysql_leaves_them_out_only_if_they_stay(tmp_path: Path) -> None:
+    key_only: list[Any] = [(BEFORE, 1, None, ["a", "g", "v"]), (AFTER, 1, None, ["a", "g", "v"])]
+    assert followed(tmp_path, key_only, mariadb=False) == [(1, 1, 2, 2)]
+
+
+# ------------------------------------------------------------ servers
+
+
+def mirrored(url: str, lake: Path) -> TableStatus:
+    session: Any = Here()
+    (one,) = mirror(url, lake, tables="generated.*", until="now", spark=session)
+    return one
+
+
+def rows_of(lake: Path) -> list[tuple[Any, ...]]:
+    rows = DeltaTable(str(lake / "generated.t")).to_pyarrow_table().to_pylist()
+    return sorted(tuple(row.values()) for row in rows)
+
+
+def updated(url: str, lake: Path) -> TableStatus:
+    """A table's status after an update, before which the lake had the server's rows."""
+    with connect(url) as connection:
+        run(connection, "DROP DATABASE IF EXISTS `generated`", "CREATE DATABASE `generated`")
+        run(connection, "USE `generated`", TABLE, "INSERT INTO t (id, a) VALUES (1, 1), (2, 2)")
+        try:
+            mirrored(url, lake)
+            run(connection, "INSERT INTO t (id, a) VALUES (3, 3)", "DELETE FROM t WHERE id = 2")
+            mirrored(url, lake)
+            assert rows_of(lake) == run(connection, "SELECT * FROM t ORDER BY id")
+            run(connection, "UPDATE t SET a = 10 WHERE id = 1")
+            status = mirrored(url, lake)
+            if status.stage == "following":
+                assert rows_of(lake) == run(connection, "SELECT * FROM t ORDER BY id")
+        finally:
+            run(connection, "DROP DATABASE `generated`")
+    return status
+
+
+def logs_them(url: str) -> bool:
+    with connect(url) as connection:
+        ((version,),) = run(connection, "SELECT VERSION()")
+    return "MariaDB" not in version or int(version.partition(".")[0]) < 11
+
+
+def test_the_lake_has_those_of_a_server_that_logs_them(url: str, tmp_path: Path) -> None:
+    if not logs_them(url):
+        pytest.skip("the server does not log generated columns in updates")
+    assert updated(url, tmp_path).stage == "following"
+
+
+@needs_server
+@pytest.mark.filterwarnings("ignore:MariaDB 11.8 does not log:binlog_core.BinlogWarning")
+def test_the_table_is_parked_if_the_server_does_not_log_them(tmp_path: Path) -> None:
+    if logs_them(SERVER):
+        pytest.skip("the server logs generated columns in updates")
+    one = updated(SERVER, tmp_path)
+    assert one.stage == "parked"
+    assert "both images of an update lack g, v," in str(one.reason)
+    assert rows_of(tmp_path) == [(1, 1, 2, 2), (3, 3, 6, 4)]

@@ -160,8 +160,9 @@ def row_as_of(
     -------
     dict of str to value, or None
         The row, or None if it did not exist. A partial image is completed from those before it, except for
-        columns whose changes are not logged: generated ones, in updates of MariaDB 11.8. Only changes of
-        transactions that were committed by then count, so all changes of a transaction or none.
+        columns whose changes are not logged: generated ones, in updates of MariaDB 11.8. With MINIMAL images
+        they look like columns that did not change, and keep their old values. Only changes of transactions
+        that were committed by then count, so all changes of a transaction or none.
 
     Raises
     ------

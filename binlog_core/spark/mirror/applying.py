@@ -153,8 +153,9 @@ class _ServerColumns:
                 self._note_generated()
 
     def _note_generated(self) -> None:
-        present = self.present() or {}
-        self.generated |= {name for name, column in present.items() if column.generated}
+        known = self._tracker.definition(*self._place)
+        columns = () if known is None else known.columns
+        self.generated.update(column.name.lower() for column in columns if column.generated)
 
 
 def _key_fields(table: FileTable, keys: Sequence[str]) -> list[Any]:

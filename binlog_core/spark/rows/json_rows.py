@@ -119,10 +119,11 @@ class JsonRows:
     @staticmethod
     def _times(batch: ChangeBatch, reader: SplitRows) -> tuple[Any, Any, Any]:
         """Version and time of each record, and whether it is read; None: all are."""
-        begins = batch.transactions["begin_position"][batch.array["image"]["transaction"]]
+        image = batch.array["image"]
+        begins = batch.transactions["begin_position"][image["transaction"]]
         versions = begins.astype(np.int64) + reader.split.version_base
         times = change_column(batch, "_commit_timestamp", None).values
-        return *reader.xa.change(begins, versions, times), reader.kept(batch)
+        return *reader.xa.change(begins, versions, times), reader.kept(image, begins)
 
     def _rows(self, batch: ChangeBatch, ordinals: Any, reader: SplitRows) -> Iterator[pa.RecordBatch]:
         image = batch.array["image"]

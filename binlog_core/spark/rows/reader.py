@@ -207,7 +207,7 @@ class SplitRows:
                 chunk = self._chunk(batch, numbers)
                 if chunk is not None:
                     yield chunk
-            self.end_position = group.end_position
+            self.end_position = max(self.end_position, group.end_position)  # reading may have ended already
         yield from self._numbered(self._statements(), ordinals)
 
     def groups(self) -> Generator[Group]:
@@ -261,21 +261,23 @@ class SplitRows:
             if not (outcome == _PREPARED and self.xa):
                 self.not_committed[version] = outcome
 
-    def kept(self, batch: ChangeBatch) -> NDArray[np.bool_] | None:
-        """Whether each record is read; None: all are.
+    def kept(self, image: NDArray[np.void], begin: NDArray[np.uint64]) -> NDArray[np.bool_] | None:
+        """Whether each record is read, by where its transaction begins; None: all are.
 
         Those that did not stay are not, nor those of XA transactions that `prepared` leaves out.
         """
-        image = batch.array["image"]
-        begin = batch.transactions["begin_position"][image["transaction"]]
         stayed = self._undone.kept(begin, image["position"], image["row"])
         wanted = self.xa.kept(begin)
         return wanted if stayed is None else stayed if wanted is None else stayed & wanted
 
     def _read_on(self, begin: int) -> Generator[Group]:
         """The groups from the transaction that begins at a position, without values; closed at its end."""
-        options = replace(self.options, where=None, pushed=None, columns={"*": ()}, statements=False)
+        options = replace(self._without_values(), where=None)
         return SplitRows(replace(self.split, start=begin, end=None), options, exact=True).groups()
+
+    def _without_values(self) -> ReadOptions:
+        """Options of another pass that only counts rows."""
+        return replace(self.options, pushed=None, columns={"*": ()}, statements=False)
 
     def _chosen(
         self, decoder: LogDecoder, definitions: Definitions | None, bounds: SplitBounds | None
@@ -291,8 +293,7 @@ class SplitRows:
 
     def _ordinals_of_all(self) -> Ordinals:
         """The numbers of selected rows: another pass counts all rows without decoding values."""
-        options = replace(self.options, pushed=None, columns={"*": ()}, statements=False)
-        every = SplitRows(self.split, options, exact=self._exact, indexed=self._indexed)
+        every = SplitRows(self.split, self._without_values(), exact=self._exact, indexed=self._indexed)
         every._by = self.options
         return OrdinalsOfAll(every.groups())
 
@@ -312,7 +313,7 @@ class SplitRows:
         filled = rows is not None
         image = batch.array["image"]
         begin = batch.transactions["begin_position"][image["transaction"]]
-        keep = self.kept(batch)
+        keep = self.kept(image, begin)
         if keep is not None:
             rows, op = (
                 (np.flatnonzero(keep), op[keep]) if rows is None else (rows[keep[rows]], op[keep[rows]])

@@ -95,14 +95,12 @@ def warn_of_cascades(connection: Connection, facts: Facts, wants: Callable[[str]
         f" WHERE DELETE_RULE IN {acts} OR UPDATE_RULE IN {acts}",
         right="SELECT",
     )
-    names = sorted(filter(wants, (full_name(str(database), str(table)) for database, table in rows)))
-    if names:
-        warnings.warn(
-            f"foreign keys change rows of {', '.join(names)} (ON DELETE, ON UPDATE): the server does not log"
-            " these changes, and the lake lacks them until resync copies the table; verify lists the rows",
-            BinlogWarning,
-            stacklevel=2,
-        )
+    _warn(
+        rows,
+        wants,
+        "foreign keys change rows of {} (ON DELETE, ON UPDATE): the server does not log these changes, and"
+        " the lake lacks them until resync copies the table; verify lists the rows",
+    )
 
 
 def warn_of_generated_columns(connection: Connection, facts: Facts, wants: Callable[[str], bool]) -> None:
@@ -114,11 +112,16 @@ def warn_of_generated_columns(connection: Connection, facts: Facts, wants: Calla
         " WHERE GENERATION_EXPRESSION IS NOT NULL AND GENERATION_EXPRESSION NOT IN ('ROW START', 'ROW END')",
         right="SELECT",
     )
+    _warn(
+        rows,
+        wants,
+        "MariaDB 11.8 does not log the generated columns of updated rows: {} will be parked at the first such"
+        " update; leave these tables out, or mirror a server that logs them",
+    )
+
+
+def _warn(rows: Iterable[tuple[object, ...]], wants: Callable[[str], bool], text: str) -> None:
+    """Warn of those tables among the server's that are mirrored."""
     names = sorted(filter(wants, (full_name(str(database), str(table)) for database, table in rows)))
     if names:
-        warnings.warn(
-            f"MariaDB 11.8 does not log the generated columns of updated rows: {', '.join(names)} will be"
-            " parked at the first such update; leave these tables out, or mirror a server that logs them",
-            BinlogWarning,
-            stacklevel=2,
-        )
+        warnings.warn(text.format(", ".join(names)), BinlogWarning, stacklevel=3)

@@ -158,13 +158,8 @@ def test_the_source_of_spark(log: Log, tmp_path: Path, options: dict[str, str]) 
     assert [row["id"] for row in rows] == [1, 3]
 
 
-def test_what_is_good_comes_before_an_error(log: Log, tmp_path: Path) -> None:
-    """The group behind an open transaction cannot be read."""
-    begin(log, 1)
-    written(log, -1)
-    at = log.position
-    written(log, -2)
-    log.commit()
+def ids_before_damage(tmp_path: Path, log: Log, at: int) -> list[int]:
+    """The rows that come before the error of an event that is damaged."""
     data = bytearray(log.getvalue())
     data[at + 60] ^= 0xFF
     path = tmp_path / "bin.000001"
@@ -174,7 +169,17 @@ def test_what_is_good_comes_before_an_error(log: Log, tmp_path: Path) -> None:
         for split in plan_splits(path):
             for _, batch in read_split(split, unnamed="positions"):
                 found += batch[0].to_pylist()
-    assert found == [1]
+    return found
+
+
+def test_what_is_good_comes_before_an_error(log: Log, tmp_path: Path) -> None:
+    """The group behind an open transaction cannot be read."""
+    begin(log, 1)
+    written(log, -1)
+    at = log.position
+    written(log, -2)
+    log.commit()
+    assert ids_before_damage(tmp_path, log, at) == [1]
 
 
 def test_an_error_in_a_long_transaction_comes_after_its_rows_before(log: Log, tmp_path: Path) -> None:
@@ -183,16 +188,7 @@ def test_an_error_in_a_long_transaction_comes_after_its_rows_before(log: Log, tm
     at = log.position
     written(log, -5)
     log.commit()
-    data = bytearray(log.getvalue())
-    data[at + 60] ^= 0xFF
-    path = tmp_path / "bin.000001"
-    path.write_bytes(data)
-    found: list[int] = []
-    with pytest.raises(DecodeError):
-        for split in plan_splits(path):
-            for _, batch in read_split(split, unnamed="positions"):
-                found += batch[0].to_pylist()
-    assert found == [1, 3, 4]
+    assert ids_before_damage(tmp_path, log, at) == [1, 3, 4]
 
 
 def test_a_long_transaction_without_an_end(log: Log, tmp_path: Path) -> None:

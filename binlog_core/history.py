@@ -17,7 +17,7 @@ from ._exports import opener_of
 from ._format.statements import savepoint_of
 from ._gtid_fields import gtid_text
 from ._sources.log_names import name_within
-from ._tables.column_types import BLOB_TYPES
+from ._tables.column_types import BLOB_TYPE_CODES
 from .batch import OUTCOMES
 from .conditions import UNBOUNDED, Condition, quoted, quoted_name
 from .errors import BinlogError, ConditionError, SchemaError
@@ -312,7 +312,7 @@ class _KeyNames:
         key = batch.table.primary_key
         absent = {column.name: batch.is_absent(column.name)[before] for column in batch.columns}
         for blobs in (False, True):
-            sort = [column for column in batch.columns if (column.type_code in BLOB_TYPES) == blobs]
+            sort = [column for column in batch.columns if (column.type_code in BLOB_TYPE_CODES) == blobs]
             outside = [
                 absent[column.name]
                 for column in sort

@@ -49,7 +49,7 @@ MYSQL_TYPE_VAR_STRING = 253
 MYSQL_TYPE_STRING = 254
 MYSQL_TYPE_GEOMETRY = 255
 # Types whose unchanged values binlog_row_image=NOBLOB leaves out.
-BLOB_TYPES = frozenset(
+BLOB_TYPE_CODES = frozenset(
     (
         MYSQL_TYPE_BLOB_COMPRESSED,
         MYSQL_TYPE_VECTOR,

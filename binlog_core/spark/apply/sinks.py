@@ -103,9 +103,8 @@ class FileSink:
         most: dict[str, Any] = {}
         joined = pa.concat_tables(bounded)
         for name in self.keys:
-            with contextlib.suppress(
-                pa.ArrowNotImplementedError, OverflowError
-            ):  # of dates that Python lacks
+            # Python lacks some dates: OverflowError.
+            with contextlib.suppress(pa.ArrowNotImplementedError, OverflowError):
                 found = pc.min_max(joined[name])
                 least[name], most[name] = found["min"].as_py(), found["max"].as_py()
         deletes = int(np.count_nonzero(folded.deleted))

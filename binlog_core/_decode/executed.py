@@ -106,9 +106,10 @@ class Executed:
         return Snapshot(self._base, self._parts, len(self._parts), running)
 
     def _fold(self) -> None:
-        """Merge the parts. Snapshots keep the list that they were made from."""
-        folded = Snapshot(self._base, self._parts, len(self._parts), None).gtids()
-        self._base, self._parts = folded, []
+        """Merge the parts but the last. Snapshots keep the list that they were made from."""
+        # The last part may end with a transaction that still runs: only there a snapshot can leave it out.
+        folded = Snapshot(self._base, self._parts, len(self._parts) - 1, None).gtids()
+        self._base, self._parts = folded, self._parts[-1:]
 
 
 def last_of_domains(state: Iterable[MariadbGtid]) -> MariadbGtidSet:

@@ -68,6 +68,20 @@ def test_the_last_of_each_domain_counts_on_mariadb() -> None:
     assert met.snapshot(MariadbGtid(7, 4, 1)).gtids() == MariadbGtidSet.parse("0-2-10,3-1-9")
 
 
+def test_the_transaction_that_runs_is_left_out_after_any_number_of_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(executed, "_MOST_PARTS", 3)
+    of_mysql, of_mariadb = Executed(GtidSet.parse(f"{UUID}:1")), Executed(MariadbGtidSet.parse("0-1-1"))
+    for number in range(2, 12):
+        of_mysql.add(runs(mysql(number, number)))
+        of_mariadb.add(runs(maria(0, 1, number, number)))
+        before = number - 1
+        assert of_mysql.snapshot(Gtid(UUID, "", number)).gtids() == GtidSet.parse(f"{UUID}:1-{before}")
+        running = MariadbGtid(0, 1, number)
+        assert of_mariadb.snapshot(running).gtids() == MariadbGtidSet.parse(f"0-1-{before}")
+
+
 def test_what_is_not_known() -> None:
     assert Executed().snapshot().gtids() is None
     assert Executed(GtidSet.parse("")).snapshot().gtids() is None

@@ -15,6 +15,7 @@ import numpy as np
 from .._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
 from .._core._values import RowReader
 from .._gtid_fields import gtid_text
+from .._tables import charsets
 from .._tables.column_types import SPAN_KINDS, TEMPORAL_KINDS, Kind
 from .condition_values import Span, TextTest
 
@@ -146,10 +147,13 @@ class TextColumnTest(ColumnTest):
 
     def of_values(self, records: Records) -> States:
         kind = bytes if self.column.kind is Kind.BINARY else str
+        charset = charsets.get(self.column.charset or "")
         states = np.full(records.count, UNKNOWN, np.uint8)
         for i, value in enumerate(records.reader.column_values(self.column.name)):
             if isinstance(value, list):
                 value = ",".join(value)
+            elif kind is str and isinstance(value, bytes) and charset is not None:
+                value = charset.replaced(value)  # not valid text, and still not equal to other text
             if isinstance(value, kind):
                 states[i] = TRUE if self.has(value) else FALSE
         return states

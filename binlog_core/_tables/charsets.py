@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 BINARY_COLLATION = 63
 
+_REPLACEMENT = "\ufffd"
 _UNDEFINED = "\ufffe"  # marks a byte without a character in the tables of codecs.charmap_decode
 
 
@@ -80,6 +81,15 @@ class Charset:
         if self._decode is None:
             raise LookupError(f"text in {self.name} cannot be decoded, only returned as bytes")
         return self._decode(data)
+
+    def replaced(self, data: bytes) -> str:
+        """The same, with U+FFFD for what is not text in this character set."""
+        if self.table is not None:
+            return "".join(self.table[byte] or _REPLACEMENT for byte in data)
+        try:
+            return self.decode(data)
+        except UnicodeDecodeError:
+            return data.decode(self.codec or "ascii", "replace")
 
 
 def charset_of(collation_id: int) -> str | None:

@@ -28,7 +28,6 @@ _ENCODINGS: dict[str, Encoding] = {
     "utf16le": "utf16le",
     "utf32": "utf32be",
 }
-_REPLACEMENT = "\ufffd"
 
 
 @lru_cache(maxsize=256)
@@ -95,23 +94,7 @@ def converter(column: Column, errors: TextErrors) -> Callable[[bytes], bytes]:
         from .._core._jsonb import jsonb_to_text
 
         return jsonb_to_text
-    name = column.charset or ""
-    if encoding_of(name) == "utf8":
-        handler = "replace" if errors == "replace" else "strict"
-        return lambda value: value.decode("utf-8", handler).encode()
-    charset = charsets.get(name)
+    charset = charsets.get(column.charset or "")
     assert charset is not None  # encoding_of has checked it
-    if errors != "replace":
-        return lambda value: charset.decode(value).encode()
-    if charset.table is not None:
-        characters = [c or _REPLACEMENT for c in charset.table]
-        return lambda value: "".join(characters[byte] for byte in value).encode()
-    codec = charset.codec or "ascii"
-
-    def replace(value: bytes) -> bytes:
-        try:
-            return charset.decode(value).encode()
-        except UnicodeDecodeError:
-            return value.decode(codec, "replace").encode()
-
-    return replace
+    text_of = charset.replaced if errors == "replace" else charset.decode
+    return lambda value: text_of(value).encode()

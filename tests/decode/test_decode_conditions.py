@@ -101,6 +101,40 @@ def test_about_the_thread(by_numpy: bool, monkeypatch: pytest.MonkeyPatch) -> No
         list(binlog_core.open(ORDERS).rows(where="_thread_id = 'x'"))
 
 
+@pytest.mark.parametrize(
+    ("collation", "declared", "version"),
+    [
+        (45, "VARCHAR(20)", "8.0.36"),
+        (28, "VARCHAR(20)", "8.0.36"),  # gbk: the loop cannot compare it
+        (45, "VARCHAR(20) COMPRESSED", "10.11.6-MariaDB"),
+    ],
+)
+@pytest.mark.parametrize("by_numpy", [False, True])
+def test_bytes_that_are_not_text(
+    collation: int, declared: str, version: str, by_numpy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are equal to no text, but they are not NULL."""
+    if by_numpy:
+        monkeypatch.setattr(compiled_conditions, "compile_condition", lambda *_: None)
+    table = Table("shop", "t", [("id", "INT"), ("v", declared, {"collation": collation})])
+    log = Log(version)
+    log.begin()
+    log.insert(table, [{"id": i, "v": v} for i, v in enumerate(("x", b"\xff", None, "zz"))])
+    log.commit()
+    with binlog_core.open(log.getvalue()) as opened:
+        for where, ids in {
+            "v = 'x'": [0],
+            "v <> 'x'": [1, 3],
+            "not v in ('x', 'zz')": [1],
+            "v like '_'": [0, 1],
+            "v not like 'x%'": [1, 3],
+            "v > 'y'": [1, 3],
+            "v < 'y'": [0],
+            "v is null": [2],
+        }.items():
+            assert [c.after and c.after["id"] for c in opened.rows(where=where)] == ids, where
+
+
 def test_a_column_may_have_the_name_of_what_is_about_the_change() -> None:
     with pytest.raises(ConditionError, match=r"does not have the column '_gtid'.*shop\.uq"):
         list(binlog_core.open(ORDERS).rows("shop.uq", where="`_gtid` = 'x'"))

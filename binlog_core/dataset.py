@@ -29,6 +29,7 @@ except ImportError:
 __all__ = ["CHANGE_COLUMNS", "ScannedDataset", "changes"]
 
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_HEX = re.compile(r'"(?:[0-9A-F]{2})+"')
 
 
 def changes(
@@ -109,7 +110,7 @@ class ScannedDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         every = self._schema.names
         named = set(every if columns is None else columns if isinstance(columns, list | tuple) else ())
         needed = named | _names_in(" ".join(map(str, expressions)), every)
-        text = None if filter is None else str(filter)
+        text = None if filter is None else _text_of(filter)
         return pyarrow.dataset.Scanner.from_batches(
             pyarrow.RecordBatchReader.from_stream(self._read(needed, text)),
             columns=columns,
@@ -120,6 +121,24 @@ class ScannedDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a dataset cannot be pickled: make it where it is needed")
+
+
+def _text_of(filter_: pyarrow.compute.Expression) -> str:
+    """The filter as text, in which bytes cannot be taken for text: pyarrow prints b"x" as "78"."""
+    text = str(filter_)
+    if not _HEX.search(text) or not _may_have_bytes(filter_):
+        return text
+    return _LITERAL.sub(lambda found: "bytes" if _HEX.fullmatch(found[0]) else found[0], text)
+
+
+def _may_have_bytes(filter_: pyarrow.compute.Expression) -> bool:
+    """Whether one of a filter's literals may be of bytes; only its pickled form tells their types."""
+    try:
+        (pickled,) = filter_.__reduce__()[1]
+        types = pyarrow.ipc.open_file(pickled).schema.types
+    except (pyarrow.ArrowException, TypeError, ValueError):
+        return True
+    return any(re.search("binary|extension", str(one)) for one in types if not pyarrow.types.is_struct(one))
 
 
 def _names_in(text: str, names: list[str]) -> set[str]:

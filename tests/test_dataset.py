@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from support import writer
 from support.decoded import columns_decoded
 from support.logs import GTID
 
@@ -41,6 +43,39 @@ def test_names_in_an_expression(text: str, want: set[str]) -> None:
 
     assert _names_in(text, ["id", "n", "d", "a b", "größe"]) == want
     assert _names_in('(a" == "n"n)', ['a"', "n"]) == {'a"', "n"}
+
+
+def test_a_filter_by_bytes_finds_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyarrow compares the text's bytes, and prints b"x" as "78", like the text 78."""
+    import pyarrow.dataset
+
+    table = writer.Table("shop", "t", [("id", "INT"), ("v", "VARCHAR(20)")])
+    made = writer.Log("8.0.36")
+    made.begin()
+    made.insert(table, [{"id": i, "v": v} for i, v in enumerate(("x", "78", None, "y"))])
+    made.commit()
+    asked: list[object] = []
+    batches = Log.batches
+
+    def watched(self: Log, *given: Any, **options: Any) -> Any:
+        asked.append(options.get("where"))
+        return batches(self, *given, **options)
+
+    monkeypatch.setattr(Log, "batches", watched)
+    v, id_ = pyarrow.dataset.field("v"), pyarrow.dataset.field("id")
+    with binlog_core.open(made.getvalue()) as opened:
+        changes = binlog_core.dataset.changes(opened, "t")
+        for wanted, ids, where in (
+            (v == b"x", [0], None),
+            (v != b"x", [1, 3], None),
+            (v < b"y", [0, 1], None),
+            ((v == b"78") & (id_ < 2), [1], "`id` < 2"),
+            (v.isin([b"x"]) & (v == "78"), [], "`v` = '78'"),
+            (v == "78", [1], "`v` = '78'"),
+            (v == "x", [0], "`v` = 'x'"),
+        ):
+            assert changes.to_table(filter=wanted)["id"].to_pylist() == ids
+            assert asked.pop() == where
 
 
 def test_dataset(log: Log, decoded: set[str]) -> None:

@@ -277,21 +277,28 @@ class Uploader:
         try:
             with open(os.path.join(self._spool, NAME), "rb") as file:
                 timeline = Timeline.parse(file.read(), self._spool)
-            mine = logs_among(os.listdir(os.path.join(self._spool, folder)))
         except (OSError, BinlogError):
             return False
         known = [one.folder for one in timeline.segments]
-        if folder not in known:
-            return False
-        if known.index(folder) < len(known) - 1:
-            return True
-        if not mine or _bare(mine[-1]) != _bare(name):
-            return bool(mine) and _bare(mine[-1]) > _bare(name)
+        logs = [self._spooled(one) for one in known]
+        # The last may have been lost before its first log came, and the logs before it are only in the store.
+        last = max((i for i, mine in enumerate(logs) if mine), default=-1)
+        if folder not in known or last != known.index(folder):
+            return folder in known and last > known.index(folder)
+        mine = logs[last]
+        if _bare(mine[-1]) != _bare(name):
+            return _bare(mine[-1]) > _bare(name)
         if mine[-1] != name:  # if one of them is compressed, that one is finished
             return mine[-1].endswith(".zst")
         return os.path.getsize(os.path.join(self._spool, folder, name)) >= self.store.size(
             f"{folder}/{name}" if folder else name
         )
+
+    def _spooled(self, folder: str) -> list[str]:
+        """The logs of a segment that are in the spool, by number."""
+        with contextlib.suppress(OSError):
+            return logs_among(os.listdir(os.path.join(self._spool, folder)))
+        return []
 
     def _fetch(self, folder: str, name: str) -> None:
         """Fetch the timeline and the last log, for an archiver on another machine.

@@ -22,6 +22,7 @@ from support.archive_store import archive, held, ids, logs_in
 import binlog_core
 from binlog_core import ArchiveError
 from binlog_core._sources.timeline import FAILOVER, NAME, Timeline
+from binlog_core.archive.files import Files
 from binlog_core.archive.store import Store, Uploader
 from binlog_core.splits import plan_splits
 
@@ -115,6 +116,37 @@ def test_a_segment_without_a_log_hides_no_others(target: Any, tmp_path: Path) ->
     archive(server, target, tmp_path / "two")  # a server of the first segment again
     assert ids(target) == [1, 2, 3, 4]
     assert len(Timeline.parse(held(target)[NAME], "").segments) == 1
+
+
+@pytest.mark.parametrize("base", ["replica", "mysql-bin"])
+def test_a_disk_that_is_full_when_another_server_takes_over(base: str, tmp_path: Path) -> None:
+    """The spool has the new segment, but neither a log of it nor one of those before: the archive goes on."""
+    target = f"memory://{tmp_path.name}/db1", None
+    server = busy(FakeServer(), 20)
+    archive(server, target, tmp_path)
+    replica = replica_of(server)
+    replica.logs = {name.replace("replica", base): log for name, log in replica.logs.items()}
+    replica.before = {name.replace("replica", base): gtids for name, gtids in replica.before.items()}
+    replica.base = base
+    replica.transaction()
+
+    class Full(Files):
+        def open(self, path: str, *, new: bool = False) -> int:
+            if new and "timeline-2" in path:
+                end = time.monotonic() + 60
+                while (tmp_path / server.current).exists() and time.monotonic() < end:  # it is being uploaded
+                    time.sleep(0.01)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().open(path, new=new)
+
+    with pytest.raises(ArchiveError, match="No space left"):
+        archive(replica, target, tmp_path, files=Full())
+    assert ids(target) == list(range(1, 21))
+    archive(replica, target, tmp_path)
+    assert ids(target) == list(range(1, 22))
+    assert {name: logs_in(target)[name] for name in server.logs} == {
+        name: server.bytes_of(name) for name in server.logs
+    }
 
 
 def test_names_in_a_store_that_are_not_those_of_logs(target: Any, tmp_path: Path) -> None:

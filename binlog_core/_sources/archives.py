@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..errors import NotABinlogError
+from .._format.event_header import FIRST_EVENT
+from ..errors import MissingFileError, NotABinlogError
 from .log_names import order_logs
 from .places import Place, logs_among
 from .tails import without_parts
@@ -62,7 +64,7 @@ def archived_logs(
     missing: str | None = None  # what is missing before the next log
     for epoch, segment in enumerate(timeline.segments):
         folder = f"{path.rstrip('/')}/{segment.folder}"
-        within, growing = without_parts(names if not segment.folder else place.files(folder) or [])
+        within, growing = without_parts(names if not segment.folder else _files_in(place, folder))
         found = order_logs([*within, *growing], logs_among(place, within) | growing)
         missing = missing or _seam_of(segment)
         before = segment.before if segment.seam == FAILOVER else None
@@ -70,7 +72,7 @@ def archived_logs(
             if number:
                 gap = next((gap for gap in found.gaps if _lies_before(gap.last, one)), None)
                 missing = f"logs are missing in the archive: {gap}" if gap is not None else None
-            name = one.rpartition("/")[2].removesuffix(".zst")
+            name = _name_of(one)
             if name == segment.settled:
                 before = None
             until = segment.until[1] if segment.until is not None and segment.until[0] == name else None
@@ -79,9 +81,32 @@ def archived_logs(
                 share = replace(share, missing=missing, unproved=segment.seam == RESET and number == 0)
             files.append(replace(log(one), share=share))
             missing = None
+        if files:  # otherwise its logs may have been old enough to be removed
+            missing = missing or _lost_end_of(segment, found.logs)
     if not files:
         raise NotABinlogError("the archive has no log yet", path=path)
     return files
+
+
+def _files_in(place: Place, folder: str) -> list[str]:
+    try:
+        return place.files(folder) or []
+    except MissingFileError:  # a store has no empty folders
+        return []
+
+
+def _lost_end_of(segment: Segment, logs: list[str]) -> str | None:
+    """What is missing after the logs of a segment where another one took over."""
+    if segment.until is None or segment.until[1] <= FIRST_EVENT:
+        return None
+    name = segment.until[0]
+    if logs and _name_of(logs[-1]) == name:
+        return None
+    return f"logs are missing in the archive: {posixpath.join(segment.folder, name)}"
+
+
+def _name_of(path: str) -> str:
+    return path.rpartition("/")[2].removesuffix(".zst")
 
 
 def _seam_of(segment: Segment) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,6 +111,39 @@ def test_a_log_that_went_missing_in_the_archive_is_an_error(tmp_path: Path) -> N
     (tmp_path / "mysql-bin.000003").unlink()
     with pytest.raises(binlog_core.BinlogError, match=r"logs are missing in the archive: .* 3;"):
         ids(tmp_path)
+
+
+@pytest.mark.parametrize("lost", ["mysql-bin.000005", "timeline-2"])
+def test_the_end_of_a_segment_that_went_missing_is_an_error(lost: str, tmp_path: Path) -> None:
+    """A copy without some of the files, say."""
+    server = busy(FakeServer(), 20)
+    archive(server, tmp_path)
+    assert server.current == "mysql-bin.000005"
+    replica = replica_of(server)
+    replica.transaction()
+    archive(replica, tmp_path)
+    third = FakeServer(server.version, uuid=OTHER.replace("4e", "5e"), server_id=3, base="third")
+    for number in range(1, 21):
+        third.transaction(gtid=(server.uuid, number), key=number)
+    third.transaction(gtid=(OTHER, 21), key=21)
+    third.next_id = 22
+    third.transaction()
+    archive(third, tmp_path)
+    assert ids(tmp_path) == list(range(1, 23))
+    if (tmp_path / lost).is_dir():
+        shutil.rmtree(tmp_path / lost)
+    else:
+        (tmp_path / lost).unlink()
+    wanted = "timeline-2/replica.000003" if lost == "timeline-2" else lost
+    with pytest.raises(binlog_core.BinlogError, match=f"logs are missing in the archive: {wanted};"):
+        ids(tmp_path)
+    with pytest.raises(binlog_core.BinlogError, match="logs are missing in the archive"):
+        plan_splits(tmp_path)
+    assert ids(tmp_path, start=("third.000001", 4)) == [22]
+    for path in tmp_path.glob("mysql-bin.*"):  # retention
+        path.unlink()
+    if lost == "timeline-2":
+        assert ids(tmp_path) == [22]
 
 
 def test_splits_of_an_archive_give_each_transaction_once(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
@@ -13,8 +14,9 @@ import numpy as np
 from ._change_columns import PREIMAGE
 from ._core._values import RowChange
 from ._decode.merge import ChangeReader
+from ._decode.savepoints import RowPlace, Savepoints
 from ._exports import opener_of
-from ._format.statements import savepoint_of
+from ._format.event_types import GTID_EVENTS
 from ._gtid_fields import gtid_text
 from ._sources.log_names import name_within
 from ._tables.column_types import BLOB_TYPE_CODES
@@ -473,7 +475,8 @@ def _describe(log: Log, versions: list[Version]) -> None:
     """Add thread and statement: of a transaction with several statements, to each its own.
 
     Also note what ROLLBACK TO a savepoint undid. MariaDB logs it, and the rows before it, where the
-    transaction also changed a table that cannot roll back, or made a temporary one.
+    transaction also changed a table that cannot roll back, or made a temporary one. MySQL never compresses
+    such a transaction, so each of its events has a position of its own.
     """
     if not versions:
         return
@@ -482,13 +485,13 @@ def _describe(log: Log, versions: list[Version]) -> None:
 
     told: dict[int, Transaction] = {}  # by number of the version
     i = 0
-    savepoints: dict[tuple[int, str], int] = {}  # where, by the transaction's number and the name
+    savepoints, span = Savepoints(0), 0  # of the current transaction; the number of spans so far
     firsts, at = np.unique(begins, return_index=True)
     # From the beginning of each transaction to its end; of one that is longer than a group, up to the next.
     ends = np.array([versions[i].transaction.end_position for i in at.tolist()], np.uint64)
     ends = np.where(ends, ends, np.append(firsts[1:], np.uint64(1 << 62)))
-    spans = zip(firsts.tolist(), ends.tolist(), strict=True)
-    for event in log.events_between(spans, DETAIL_TYPES):
+    starts = firsts.tolist()
+    for event in log.events_between(zip(starts, ends.tolist(), strict=True), DETAIL_TYPES):
         # In a compressed transaction all have the same position, so only the first statement is known.
         while i < len(versions) and places[i] < event.position:
             i += 1
@@ -500,13 +503,15 @@ def _describe(log: Log, versions: list[Version]) -> None:
             if getattr(event, "query_bytes", None) is not None and event.position < places[k]:
                 told[k].statement = None  # the last one before the change
             told[k].learn(event)
-        if isinstance(event, QueryEvent) and (found := savepoint_of(_start_of_text(event))):
-            verb, name = found
-            point = int(np.searchsorted(firsts, event.position, side="right")), name
-            if verb == "SAVEPOINT":
-                savepoints[point] = event.position
-            elif verb.startswith("ROLLBACK") and point in savepoints:
-                undone = (places > savepoints[point]) & (places < event.position)
+        if (here := bisect(starts, event.position)) != span:
+            savepoints, span = Savepoints(starts[here - 1]), here
+        elif event.type_code in GTID_EVENTS:
+            savepoints = Savepoints(event.position)
+        if isinstance(event, QueryEvent) and savepoints.note(
+            _start_of_text(event), RowPlace(event.position, 0)
+        ):
+            for first, last in savepoints.undone[-1:]:
+                undone = (places >= first.position) & (places < last.position)
                 for k in np.flatnonzero(undone).tolist():
                     versions[k].transaction.outcome = "rolled back"
 

@@ -23,6 +23,7 @@ if str(HERE) not in sys.path:  # ``support`` and ``reference``, whatever pytest'
 GROUPS = {
     "server": (
         *("server/", "archive/", "schema/test_schema_server", "cli/test_cli_server", "replay/"),
+        "decode/test_savepoints",
         *("spark/apply/test_apply_batch", "spark/mirror/test_mirroring", "spark/doors/test_keeping"),
     ),
     "export": ("spark/doors/test_spark_export", "spark/doors/test_export_", "spark/apply/test_current"),

@@ -334,6 +334,40 @@ def test_a_row_never_was_what_a_savepoint_undid(rows: int) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ['"A"', "a", "`á`"])
+def test_a_savepoint_may_be_named_in_another_way(name: str) -> None:
+    log = Log("10.11.6-MariaDB")
+    log.begin("shop")
+    log.insert(T, [row(1)])
+    log.query("SAVEPOINT `a`")
+    log.update(T, [(row(1), row(1, 2))])
+    log.query(f"ROLLBACK TO {name}")
+    log.commit()
+    assert row_as_of(log.getvalue(), "shop.t", {"id": 1}, 1 << 40) == row(1)
+
+
+def test_a_savepoint_before_what_is_read() -> None:
+    """Reading begins inside a transaction, so all that is read of it comes after its savepoint."""
+    log = Log("10.11.6-MariaDB")
+    log.begin("shop")
+    log.insert(T, [row(1)])
+    log.query("SAVEPOINT `a`")
+    start = log.position
+    log.update(T, [(row(1), row(1, 2))])
+    log.query("ROLLBACK TO `a`")
+    log.update(T, [(row(1), row(1, 3))])
+    log.commit()
+    log.begin("shop")
+    log.update(T, [(row(1, 3), row(1, 4))])
+    log.query("SAVEPOINT `b`")
+    log.update(T, [(row(1, 4), row(1, 5))])
+    log.query("ROLLBACK TO `b`")
+    log.commit()
+    found = history(log.getvalue(), "shop.t", {"id": 1}, start=start)
+    outcomes = [(one.change.after or {})["a"] for one in found if one.transaction.outcome == "rolled back"]
+    assert outcomes == [2, 5]
+
+
 def test_partial_images_are_completed() -> None:
     log = Log("8.4.0")
     log.begin("shop")

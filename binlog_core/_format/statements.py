@@ -50,9 +50,18 @@ def kind_of_aside(statement: bytes) -> str | None:
 
 
 def savepoint_of(statement: str) -> tuple[str, str] | None:
-    """The verb, in capitals, and the name in a statement about a savepoint; None for any other statement."""
+    """The verb, in capitals, and the name, in small letters, in a statement about a savepoint.
+
+    None for any other statement. Servers quote the name as the session's settings say at that time.
+    """
     found = _SAVEPOINT.fullmatch(statement.strip())
-    return None if found is None else (" ".join(found[1].upper().split()), found[2].lower())
+    if found is None:
+        return None
+    verb, name = found.groups()
+    quote = name[0]
+    if quote in '`"' and len(name) > 1 and name.endswith(quote):
+        name = name[1:-1].replace(2 * quote, quote)
+    return " ".join(verb.upper().split()), name.lower()
 
 
 def changes_rows(statement: bytes) -> bool:

@@ -63,7 +63,7 @@ class FlashbackScript(Script):
         self._kept.add(text)
 
     def _commit(self, transaction: Transaction) -> None:
-        if transaction.goes_back:
+        if transaction.savepoints.undone:
             self._roll_back(transaction, "it goes back to a savepoint")
             return
         if transaction.holes:

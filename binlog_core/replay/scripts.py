@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from .._decode.group import Aside
-from .._format.statements import changes_rows, first_word, savepoint_of
+from .._decode.savepoints import RowPlace, Savepoints
+from .._format.statements import changes_rows, first_word
 from ..batch import OUTCOMES
 from ..limits import Limits
 from ..schema.table_statements import read_statement
@@ -54,6 +55,8 @@ class Transaction:
         Whether it begins with XA START.
     first : int
         The number of its first line among those that are kept.
+    savepoints : Savepoints
+        Those of it.
     """
 
     path: str
@@ -61,11 +64,11 @@ class Transaction:
     description: str
     xa: bool
     first: int
+    savepoints: Savepoints
     last: int = 0
     xid: str | None = None
     holes: list[str] = field(default_factory=list)  # its parts that are not in the script
     lost: bool = False  # and not because it never was a row
-    goes_back: bool = False  # to a savepoint
 
 
 class Script(ABC):
@@ -175,6 +178,7 @@ class Script(ABC):
             transaction_text(path, record),
             any(one.kind == "xa start" for one in waiting),
             self._place(),
+            Savepoints(begin),
         )
         if self._lost_at[0] == path and self._lost_at[1] >= begin:
             self._open.lost = True
@@ -221,9 +225,12 @@ class Script(ABC):
                 transaction.holes.append("it has a change that is not a row")
             case "xa prepare":
                 transaction.xid = aside.xid
-            case "savepoint" if found := savepoint_of(aside.text):
+            case "savepoint" if found := transaction.savepoints.note(
+                aside.text, RowPlace(aside.position, aside.row)
+            ):
                 verb, original = found
-                transaction.goes_back |= verb.startswith("ROLLBACK")
+                if original is None:
+                    return  # not in the script: it is rolled back as a whole
                 # Under a name of our own: the original may be any text.
                 name = self._savepoints.setdefault(original, f"s{len(self._savepoints)}")
                 self._write_savepoint(f"{verb} {quote_name(name)};")

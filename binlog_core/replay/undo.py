@@ -403,7 +403,7 @@ class _Collector(Script):
 
     def _commit(self, transaction: Transaction) -> None:
         changes = self._pending.pop((transaction.path, transaction.begin))
-        if transaction.goes_back:
+        if transaction.savepoints.undone:
             self._roll_back(transaction, "it goes back to a savepoint")
             return
         if transaction.holes:

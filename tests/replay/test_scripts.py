@@ -144,6 +144,38 @@ def test_savepoints(tmp_path: Path) -> None:
     play(log, tmp_path, "--flashback", code=1)
 
 
+def test_a_savepoint_has_one_name_however_it_was_written(tmp_path: Path) -> None:
+    log = Log("10.11.6-MariaDB")
+    transaction(
+        log,
+        1,
+        lambda: log.query("SAVEPOINT `é`"),
+        lambda: log.query('ROLLBACK TO "É"'),
+        lambda: log.query("ROLLBACK TO e"),
+    )
+    ran = play(log, tmp_path)
+    assert [line for line in ran.lines if "SAVEPOINT" in line or "ROLLBACK TO" in line] == [
+        "SAVEPOINT `s0`;",
+        "ROLLBACK TO `s0`;",
+        "ROLLBACK TO `s0`;",
+    ]
+
+
+def test_a_savepoint_before_the_range_is_not_in_the_script(tmp_path: Path) -> None:
+    """A client would end with an error there."""
+    log = Log("10.11.6-MariaDB")
+    places: list[int] = []
+    transaction(
+        log,
+        1,
+        lambda: log.query("SAVEPOINT `a`"),
+        lambda: places.append(log.position),
+        lambda: log.insert(ORDERS, row(5)),
+        lambda: log.query("ROLLBACK TO `a`"),
+    )
+    assert work(play(log, tmp_path, "--start-position", str(places[0]))) == ["ROLLBACK 5 2"]
+
+
 def test_xa_transactions_come_where_they_are_committed(tmp_path: Path) -> None:
     log = Log("8.4.0")
     for number, xid in ((1, "X'61',X'',1"), (3, "X'62',X'',1"), (5, "X'63',X'',1")):

@@ -8,28 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, suppress
-from typing import NamedTuple, TypeVar
+from itertools import groupby
+from operator import attrgetter
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._decode.group import Aside, Group
-from ..._format.statements import savepoint_of
+from ..._decode.savepoints import RowPlace, Savepoints
 from ...batch import OUTCOMES
 from ...errors import BinlogError
 
 _T = TypeVar("_T")
 _UNKNOWN, _ROLLED_BACK = OUTCOMES.index("unknown"), OUTCOMES.index("rolled back")
-
-
-class _Place(NamedTuple):
-    """Before the row with this number in the event at this position."""
-
-    position: int
-    row: int
-
-
-_Range = tuple[_Place, _Place]
+_Range = tuple[RowPlace, RowPlace]
 
 
 class UndoneRows:
@@ -120,31 +113,19 @@ def _outcome(group: Group, begin: int) -> int | None:
     return here[0] if here and here[0] != _UNKNOWN else None
 
 
-def _before(position: NDArray[np.uint64], row: NDArray[np.uint32], place: _Place) -> NDArray[np.bool_]:
+def _before(position: NDArray[np.uint64], row: NDArray[np.uint32], place: RowPlace) -> NDArray[np.bool_]:
     there = np.uint64(place.position)
     found: NDArray[np.bool_] = (position < there) | ((position == there) & (row < place.row))
     return found
 
 
 def _undone(asides: Iterable[Aside]) -> list[_Range]:
-    """What ROLLBACK TO undid: from the savepoint to the statement, none inside another."""
+    """What ROLLBACK TO undid, in log order."""
     found: list[_Range] = []
-    transaction = -1
-    known: dict[str, _Place] = {}
-    for aside in asides:
-        if aside.transaction != transaction:
-            transaction, known = aside.transaction, {}
-        read = savepoint_of(aside.text) if aside.kind == "savepoint" else None
-        if read is None:
-            continue
-        verb, name = read
-        place = _Place(aside.position, aside.row)
-        if verb == "SAVEPOINT":
-            known[name] = place
-        elif verb.startswith("ROLLBACK"):
-            # One that was set before the first row is not in every log.
-            first = known.get(name, _Place(transaction, 0))
-            while found and found[-1][0] >= first:
-                found.pop()
-            found.append((first, place))
+    statements = (aside for aside in asides if aside.kind == "savepoint")
+    for begin, own in groupby(statements, key=attrgetter("transaction")):
+        savepoints = Savepoints(begin)
+        for aside in own:
+            savepoints.note(aside.text, RowPlace(aside.position, aside.row))
+        found += savepoints.undone
     return found

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 
 from support.source import read
 
-from binlog_core import DecodeError
+from binlog_core import BinlogWarning, DecodeError
 from binlog_core.spark.rows import reader as split_reader
 from binlog_core.spark.rows.reader import SplitRows, read_split
 from binlog_core.splits import plan_splits
@@ -75,7 +75,9 @@ CASES = {
         [1, 3, 5],
     ),
     "released": ([1, "SAVEPOINT `a`", 2, "RELEASE SAVEPOINT `a`", 3], [1, 2, 3]),
-    "set before the first row": ([1, "ROLLBACK TO `a`", 2], [2]),
+    "set before what the log has": ([1, "ROLLBACK TO `a`", 2], [2]),
+    "in other quotes": ([1, "SAVEPOINT `a`", 2, 'ROLLBACK TO "A"', 3], [1, 3]),
+    "without its accent": ([1, "SAVEPOINT `é`", 2, "ROLLBACK TO `e`", 3], [1, 3]),
 }
 
 
@@ -189,6 +191,26 @@ def test_an_error_in_a_long_transaction_comes_after_its_rows_before(log: Log, tm
     written(log, -5)
     log.commit()
     assert ids_before_damage(tmp_path, log, at) == [1, 3, 4]
+
+
+def test_a_loss_after_a_savepoint(log: Log, tmp_path: Path) -> None:
+    """The event between is skipped; the rows before the savepoint stayed."""
+    begin(log, 1)
+    written(log, 1, "SAVEPOINT `a`")
+    at = log.position
+    written(log, 2, 3, "ROLLBACK TO `a`", 4)
+    log.commit()
+    data = bytearray(log.getvalue())
+    data[at + 30] ^= 0xFF
+    path = tmp_path / "bin.000001"
+    path.write_bytes(data)
+    with pytest.warns(BinlogWarning):
+        found = [
+            batch[0].to_pylist()
+            for split in plan_splits(str(path))
+            for _, batch in read_split(split, unnamed="positions", on_error="skip")
+        ]
+    assert found == [[1, 4]]
 
 
 def test_a_long_transaction_without_an_end(log: Log, tmp_path: Path) -> None:

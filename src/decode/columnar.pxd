@@ -37,6 +37,7 @@ from wire.cursor cimport load_le, load_u64, prefetch, unlikely
 
 cdef enum:
     AHEAD = 1024                    # bytes of the wire that are prefetched
+    EIGHT = 8                       # rows whose NULL bitmaps are looked at together
     FEW = 16                        # a tile with fewer rows waits for those of the next event
 
 
@@ -60,17 +61,38 @@ cdef inline const uint8_t* locate_segments(const columnar_t* plan, const uint8_t
     return pos if pos <= end else NULL
 
 
+cdef inline int without_nulls(const image_set_t* images, const uint8_t* pos, ptrdiff_t length, int most) noexcept nogil:
+    # How many of the next row images, each of this length, come before one with a NULL
+    cdef uint64_t bits
+    cdef int count = 0
+    cdef int i
+    if images.null_len <= 8:
+        while count + EIGHT <= most:
+            bits = 0
+            for i in range(EIGHT):
+                bits |= load_u64(pos + i * length)
+            if bits & images.null_mask:
+                break
+            pos += EIGHT * length
+            count += EIGHT
+    while count < most and not any_null(images, pos):
+        pos += length
+        count += 1
+    return count
+
+
 cdef inline int locate_fixed(const columnar_t* plan, const image_set_t* images, sink_t* sink, const uint8_t* pos,
                              const uint8_t* end) noexcept nogil:
     # Locates consecutive row images without NULLs, of a table without lengths; returns how many
     cdef const uint8_t** places = sink.places + sink.pending
     cdef ptrdiff_t length = plan.null_len + plan.last_gap
     cdef int most = <int> min(<ptrdiff_t> (ROWS - sink.pending), (end - pos) // length)
-    cdef int count = 0
-    while count < most and not any_null(images, pos):
-        places[count] = pos + plan.null_len
+    cdef int count = without_nulls(images, pos, length, most)
+    cdef int i
+    pos += plan.null_len
+    for i in range(count):
+        places[i] = pos
         pos += length
-        count += 1
     sink.pending += count
     return count
 

@@ -47,10 +47,12 @@ cdef extern from *:
     static const uint32_t binlog_power_of_ten[10] = {
         1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u,
     };
+    static const uint32_t binlog_fraction_unit[4] = {0u, 10000u, 100u, 1u};     /* microseconds, by length in bytes */
     #define BINLOG_NAT INT64_MIN        /* NumPy's "not a time" */
     """
     const uint32_t[10400] calendar "binlog_calendar"
     const uint32_t[10] power_of_ten "binlog_power_of_ten"
+    const uint32_t[4] fraction_unit "binlog_fraction_unit"
     const int64_t NOT_A_TIME "BINLOG_NAT"
 
 
@@ -107,14 +109,10 @@ cdef inline void split_packed_datetime(uint64_t v, datetime_fields_t* at) noexce
     at.second = <uint32_t> v & 63
 
 
-cdef inline uint32_t load_fraction_us(const uint8_t* p, uint32_t fraction_len) noexcept nogil:
-    # Big-endian hundredths, ten-thousandths or microseconds in 1, 2 or 3 bytes;
-    # damaged values become the largest fraction.
-    cdef uint32_t us
-    if fraction_len == 0:
-        return 0
-    us = <uint32_t> load_be_over(p, fraction_len)
-    us *= 10000 if fraction_len == 1 else 100 if fraction_len == 2 else 1
+cdef inline uint32_t us_of_fraction(uint64_t bytes_, uint32_t fraction_len) noexcept nogil:
+    # bytes_: three, of which the first `fraction_len` are big-endian hundredths, ten-thousandths or microseconds.
+    # Damaged values become the largest fraction.
+    cdef uint32_t us = <uint32_t> ((bytes_ & 0xFFFFFF) >> (24 - 8 * fraction_len)) * fraction_unit[fraction_len]
     return us if us <= 999999 else 999999
 
 
@@ -123,10 +121,11 @@ cdef inline uint32_t load_fraction_us(const uint8_t* p, uint32_t fraction_len) n
 cdef inline bint decode_datetime2(const uint8_t* p, uint32_t fraction_len, datetime_fields_t* at,
                                   int64_t* out) noexcept nogil:
     # 2**39 is the bias of the sign; servers do not write negative values
-    cdef uint64_t v = load_be_over(p, 5)
+    cdef uint64_t all_bytes = load_be_over(p, 8)
+    cdef uint64_t v = all_bytes >> 24
     cdef uint32_t hms = <uint32_t> v & 0x1FFFF
     cdef int64_t days
-    cdef uint32_t us = load_fraction_us(p + 5, fraction_len)
+    cdef uint32_t us = us_of_fraction(all_bytes, fraction_len)
     cdef uint32_t seconds = (hms >> 12) * 3600 + (hms >> 6 & 63) * 60 + (hms & 63)
     if ((v >> 39) == 1 and days_of_date(<uint32_t> (v >> 22) & 0x1FFFF, <uint32_t> (v >> 17) & 31, &days)
             and hms < 24 << 12 and (hms & 63) < 60 and (hms >> 6 & 63) < 60):
@@ -140,8 +139,8 @@ cdef inline bint decode_datetime2(const uint8_t* p, uint32_t fraction_len, datet
 cdef inline bint decode_timestamp2(const uint8_t* p, uint32_t fraction_len, datetime_fields_t* at,
                                    int64_t* out) noexcept nogil:
     # Seconds since 1970 in UTC. 0 is the zero date; a part of the first second is a time, which MariaDB can hold.
-    cdef uint32_t seconds = <uint32_t> load_be_over(p, 4)
-    out[0] = <int64_t> seconds * 1000000 + load_fraction_us(p + 4, fraction_len)
+    cdef uint64_t all_bytes = load_be_over(p, 8)
+    out[0] = <int64_t> (all_bytes >> 32) * 1000000 + us_of_fraction(all_bytes >> 8, fraction_len)
     if out[0] == 0:
         at.year = at.month = at.day = at.hour = at.minute = at.second = at.microsecond = 0
         return False

@@ -26,7 +26,7 @@ from decode.plan cimport (
     image_set_t, plan_t, rows_t, step_t, strip_column_t, strip_t, target_t, wire_column_t, wire_op_t,
 )
 from decode.row_columns cimport (
-    aims_t, has_aims, is_direct, is_text, note_texts, strip_columns, take_aim,
+    aims_t, has_aims, is_direct, is_text, strip_columns, take_aim,
 )
 from decode.row_image cimport any_null
 from decode.strips cimport (
@@ -224,6 +224,14 @@ cdef inline bint gathered(sink_t* sink, column_t* c, const uint8_t* values, size
     return gather(c, &sink.tile) == GATHER_OK
 
 
+cdef inline bint take_texts(column_t* c, tile_t* tile, const uint8_t** at, uint32_t offset,
+                            const step_t* step) noexcept nogil:
+    # Copies located text, and checks it
+    cdef size_t begin = c.data_len
+    return copy_values(c, tile, at, offset, step.width) == GATHER_OK and (
+        c.layout != LAYOUT_UTF8 or check_utf8(c, tile, begin) == GATHER_OK)
+
+
 cdef inline bint take_column(const columnar_t* plan, sink_t* sink, int k, rows_t* rows) noexcept nogil:
     # Takes the tile's values of one column. False: one is not valid, or no memory.
     cdef const target_t* target = &plan.targets[k]
@@ -232,15 +240,13 @@ cdef inline bint take_column(const columnar_t* plan, sink_t* sink, int k, rows_t
     cdef tile_t* tile = &sink.tile
     cdef const uint8_t** at = sink.places + LANE * <size_t> target.segment
     cdef uint32_t offset = target.offset
-    cdef size_t begin = c.data_len
     cdef size_t dates = rows.batch.invalid_dates.length
     cdef bint direct = is_direct(c)
     cdef uint8_t* out = c.slots + tile.first * c.width if direct else sink.values
     tile.has_nulls = False
     tile.nulls = sink.no_nulls
     if is_text(c):
-        return copy_values(c, tile, at, offset, step.width) == GATHER_OK and (
-            c.layout != LAYOUT_UTF8 or check_utf8(c, tile, begin) == GATHER_OK)
+        return take_texts(c, tile, at, offset, step)
     if not target.strip(step, at, offset, tile.count, out, step.out_width, rows):
         return False
     if unlikely(rows.batch.invalid_dates.length != dates):
@@ -254,13 +260,14 @@ cdef inline bint take_column(const columnar_t* plan, sink_t* sink, int k, rows_t
 
 cdef inline bint finish_column(const columnar_t* plan, sink_t* sink, int k, bint dates) noexcept nogil:
     # The same for a tile whose rows were decoded one by one. dates: some dates are invalid
-    cdef const wire_column_t* column = &plan.columns[plan.targets[k].step.column]
+    cdef const target_t* target = &plan.targets[k]
+    cdef const wire_column_t* column = &plan.columns[target.step.column]
     cdef column_t* c = &sink.made.items[k]
     cdef tile_t* tile = &sink.tile
     tile.nulls = sink.nulls + ROW_BYTES * <size_t> column.step.column
     tile.has_nulls = sink.null_rows and load_u64(tile.nulls) | load_u64(tile.nulls + 8) != 0
     if is_text(c):
-        if c.layout == LAYOUT_UTF8 and check_utf8(c, tile, <size_t> c.offsets[tile.first]) != GATHER_OK:
+        if not take_texts(c, tile, sink.places + LANE * <size_t> target.segment, 0, &target.step):
             return False
     elif is_direct(c):
         if dates and c.layout == LAYOUT_MICROS:
@@ -282,10 +289,8 @@ cdef inline bint take_tile(columnar_t* plan, sink_t* sink, rows_t* rows) noexcep
     tile.first = sink.made.rows
     tile.rows = sink.capacity
     tile.count = sink.pending
-    if sink.by_row:
-        note_texts(sink)
-        if sink.null_rows:
-            spread_nulls(sink, plan.null_len)
+    if sink.by_row and sink.null_rows:
+        spread_nulls(sink, plan.null_len)
     for k in range(plan.count):
         if not (finish_column(plan, sink, k, dates) if sink.by_row else take_column(plan, sink, k, rows)):
             return False

@@ -1,22 +1,28 @@
 # Rows with NULLs into columns, row by row. Where a value lies depends on each NULL before it, so it is decoded as soon
-# as it is found, by the same functions as for records. Text, and values that the column stores as they are decoded, go
-# straight to their place; other values go to a lane, from which gather() takes them when the tile is full.
+# as it is found, by the same functions as for records. Values that the column stores as they are decoded go straight to
+# their place; other values go to a lane, from which gather() takes them when the tile is full. Text is only located.
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy
 
-from arrow.copy_spans cimport BINLOG_SHORT, BINLOG_STEP, binlog_step
-from arrow.sink cimport sink_t
-from arrow.tile cimport LAYOUT_BYTES, LAYOUT_COPY, LAYOUT_MICROS, LAYOUT_UTF8, column_t, reserve_data
+from arrow.sink cimport LANE, sink_t
+from arrow.tile cimport LAYOUT_BYTES, LAYOUT_COPY, LAYOUT_MICROS, LAYOUT_UTF8, column_t
 from decode.plan cimport STRIP_MAX, columnar_t, image_set_t, rows_t, step_t, strip_t, wire_column_t
 from decode.row_image cimport begin_sparse
 from decode.strips cimport (
     bits_from, failed, pays, strip_skip, strip_skip_value, strip_span1, strip_span2, take_keep,
 )
-from wire.codes cimport DECODE_MALFORMED, DECODE_NO_MEMORY
+from wire.codes cimport DECODE_MALFORMED
 from wire.cursor cimport load_le, unlikely
+
+cdef extern from "arrow/copy_spans.h" nogil:
+    """
+    /* An empty value after its length, and the bytes after it that a copy reads */
+    static const uint8_t binlog_empty[4 + BINLOG_STEP] = {0};
+    """
+    const uint8_t* empty "binlog_empty"
 
 
 # The destination of neighbouring columns that are stored alike: `out` in the tile's first row, `step.apart` from column
@@ -27,18 +33,9 @@ cdef struct aim_t:
     size_t stride
 
 
-# The free part of a column of text.
-cdef struct text_t:
-    column_t* column
-    uint8_t* at                     # where the next value goes
-    uint8_t* last                   # the last place for a value's end: BINLOG_STEP bytes follow
-    int32_t* end                    # where the next value's end is noted
-
-
 cdef struct aims_t:
     aim_t* items                    # one for each column of the table, at most
     uint32_t count
-    text_t* texts
     uint8_t* lanes
 
 
@@ -50,59 +47,24 @@ cdef inline bint is_direct(const column_t* c) noexcept nogil:
     return c.layout == LAYOUT_COPY or c.layout == LAYOUT_MICROS
 
 
-# ---------------------------------------------------------------- text
-
-cdef inline void see_room(text_t* text) noexcept nogil:
-    cdef column_t* c = text.column
-    text.at = c.data + c.data_len
-    text.last = c.data + min(c.data_capacity, <size_t> INT32_MAX + BINLOG_STEP) - BINLOG_STEP
-
-
-cdef inline bint more_room(text_t* text, uint64_t length, rows_t* rows) noexcept nogil:
-    # Room for a value of this length. False: no memory, or the offsets are too narrow
-    cdef column_t* c = text.column
-    cdef sink_t* sink = rows.batch.sink
-    c.data_len = <size_t> (text.at - c.data)
-    sink.tile.count = sink.pending + 1
-    if c.data_len + length > <uint64_t> INT32_MAX or not reserve_data(c, &sink.tile, length):
-        return False
-    see_room(text)
-    return True
-
-
 cdef inline const uint8_t* strip_texts(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                        rows_t* rows, size_t width) noexcept nogil:
-    # width: of the length before a value
-    cdef text_t* text = <text_t*> out
+    # Locates text by its length, of this width. NULL is located as an empty value
     cdef int64_t budget = rows.budget
-    cdef uint8_t* at
-    cdef uint64_t keep
+    cdef size_t apart = step.apart
+    cdef size_t keep
+    cdef size_t place
     cdef uint64_t length
-    cdef uint64_t done
     cdef uint32_t k
     for k in range(step.count):
         keep = take_keep(&nulls)
+        place = <size_t> pos & keep | <size_t> empty & ~keep
+        memcpy(out, &place, sizeof(place))
         length = load_le(pos, width) & keep
-        pos += width & keep
         if unlikely(not pays(&budget, length, rows)):
             return failed(rows, step, k, DECODE_MALFORMED)
-        if unlikely(<ptrdiff_t> length > text.last - text.at) and not more_room(text, length, rows):
-            return failed(rows, step, k, DECODE_NO_MEMORY)
-        at = text.at
-        if unlikely(length > BINLOG_SHORT):
-            memcpy(at, pos, length)
-        else:
-            binlog_step(at, pos)
-            done = BINLOG_STEP
-            while done < length:
-                binlog_step(at + done, pos + done)
-                done += BINLOG_STEP
-        pos += length
-        at += length
-        text.at = at
-        text.end[0] = <int32_t> (at - text.column.data)
-        text.end += 1
-        text += 1
+        pos += (width & keep) + length
+        out += apart
     rows.budget = budget
     return pos
 
@@ -135,12 +97,11 @@ cdef inline bint has_aims(const columnar_t* plan, sink_t* sink) noexcept nogil:
     if aims != NULL:
         return True
     aims = <aims_t*> malloc(
-        sizeof(aims_t) + n * sizeof(aim_t) + <size_t> plan.count * sizeof(text_t) + plan.lanes_len)
+        sizeof(aims_t) + n * sizeof(aim_t) + plan.lanes_len)
     if aims == NULL:
         return False
     aims.items = <aim_t*> (aims + 1)
-    aims.texts = <text_t*> (aims.items + n)
-    aims.lanes = <uint8_t*> (aims.texts + plan.count)
+    aims.lanes = <uint8_t*> (aims.items + n)
     sink.aims = aims
     return True
 
@@ -158,7 +119,6 @@ cdef inline void take_aim(const columnar_t* plan, sink_t* sink) noexcept nogil:
     # Aims at the next tile
     cdef aims_t* aims = <aims_t*> sink.aims
     cdef aim_t* aim = aims.items - 1
-    cdef text_t* text = aims.texts
     cdef const wire_column_t* column = plan.columns
     cdef const wire_column_t* last = column + plan.column_count
     cdef int64_t first = sink.made.rows
@@ -177,11 +137,8 @@ cdef inline void take_aim(const columnar_t* plan, sink_t* sink) noexcept nogil:
             c = &sink.made.items[column.target]
             if is_text(c):
                 step.strip = strip_of_text(step.strip)
-                text.column = c
-                text.end = c.offsets + first + 1
-                see_room(text)
-                out = <uint8_t*> text
-                text += 1
+                out = <uint8_t*> (sink.places + LANE * <size_t> plan.targets[column.target].segment)
+                stride = sizeof(void*)
             elif is_direct(c):
                 out = c.slots + first * c.width
                 stride = c.width
@@ -199,22 +156,6 @@ cdef inline void take_aim(const columnar_t* plan, sink_t* sink) noexcept nogil:
             aim.out = out
             aim.stride = stride
         column += 1
-
-
-cdef inline void note_texts(sink_t* sink) noexcept nogil:
-    # Notes how much text the tile has taken
-    cdef aims_t* aims = <aims_t*> sink.aims
-    cdef const aim_t* aim
-    cdef text_t* text
-    cdef uint32_t i
-    cdef uint32_t _k
-    for i in range(aims.count):
-        aim = &aims.items[i]
-        if aim.step.strip in (strip_text1, strip_text2, strip_text):
-            text = <text_t*> aim.out
-            for _k in range(aim.step.count):
-                text.column.data_len = <size_t> (text.at - text.column.data)
-                text += 1
 
 
 cdef inline const uint8_t* strip_columns(const columnar_t* plan, const image_set_t* images, sink_t* sink,

@@ -256,6 +256,25 @@ def test_neighbours_of_one_type_with_nulls(tmp_path: Path, wanted: list[str] | N
     assert sum(map(len, told)) > 10
 
 
+@pytest.mark.parametrize("columns", [3, 8, 70])
+def test_a_null_at_every_place_among_rows_of_one_length(tmp_path: Path, columns: int) -> None:
+    """Their NULL bitmaps are looked at eight at a time: one NULL before, in and after each eight."""
+    names = [f"n{i}" for i in range(columns)]
+    table = Table("shop", "fixed", [(name, "INT") for name in names])
+    count = 37
+    null = [(at, name) for at in range(count) for name in (names[0], names[-1])]
+    rows = [
+        {name: None if (i, name) == found else 1000 * i + k for k, name in enumerate(names)}
+        for found in null
+        for i in range(count)
+    ]
+    path = mapped(tmp_path, written(rows, table, count))
+    assert check(path) >= 20
+    found, _ = read(path)
+    for name in names:
+        assert values(found, name) == [r[name] for r in rows]
+
+
 def test_invalid_dates_are_reported_in_order(tmp_path: Path) -> None:
     rows = [row(i, **(CLIFFS["zero dates"] if i % 3 == 0 else {})) for i in range(400)]
     path = mapped(tmp_path, written(rows))

@@ -217,7 +217,7 @@ def resolve(
     Returns
     -------
     LogFiles
-        At least one. A directory's logs by base name and number, an index file's in its order.
+        At least one. Those of a directory or pattern by base name and number, an index file's in its order.
 
     Raises
     ------
@@ -255,7 +255,10 @@ def resolve(
     if path == "-":
         return LogFiles([log("<stdin>", SharedFile(sys.stdin.buffer, "<stdin>"))])
     if index is None and (matching := _matching(path)) is not None:
-        return LogFiles(map(log, matching), find_gaps(matching))
+        ordered = order_logs(matching, matching)  # a log and its compressed copy may both match
+        if not ordered.logs:
+            raise MissingFileError("no log matches the pattern", path=path)
+        return LogFiles(map(log, ordered.logs), ordered.gaps, ordered.left_out)
     place = place_of(path, storage_options)
     if index is None and path.lower().endswith(_INDEX_ENDING) and place.files(path) is None:
         index = IndexFile(path)

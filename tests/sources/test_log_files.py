@@ -237,6 +237,27 @@ def test_a_pattern_stands_for_the_logs_that_it_matches(tmp_path: Path) -> None:
     assert len(binlog_core.splits.plan_splits(f"{tmp_path}/log.*")) == 2
 
 
+def test_a_pattern_that_matches_a_log_and_its_copy(tmp_path: Path) -> None:
+    """Each log is read once, and in the order of the numbers, like those of a directory."""
+    (first,) = golden_logs("mysql97/types_ints")
+    data = Path(first.path).read_bytes()
+    for name in ("log.1000000", "log.999999", "log.999999.orig"):
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "log.999999.gz").write_bytes(gzip.compress(data))
+    with binlog_core.open(first.path) as opened:
+        count = sum(1 for _ in opened.rows())
+    with binlog_core.open(f"{tmp_path}/log.*[0-9z]") as opened:
+        assert [Path(file.path).name for file in opened.files] == ["log.999999", "log.1000000"]
+        with pytest.warns(binlog_core.BinlogWarning, match="same number"):
+            assert sum(1 for _ in opened.rows()) == 2 * count
+        assert opened.report.files_left_out == 1
+    with binlog_core.open(f"{tmp_path}/*.orig") as opened:
+        assert sum(1 for _ in opened.rows()) == count
+    (tmp_path / "notes.json").touch()
+    with pytest.raises(binlog_core.MissingFileError, match="no log matches the pattern"):
+        binlog_core.open(f"{tmp_path}/*.json")
+
+
 def test_splits_of_a_log_that_was_compressed_since_they_were_planned(tmp_path: Path) -> None:
     zstandard = pytest.importorskip("zstandard")
     server = FakeServer()

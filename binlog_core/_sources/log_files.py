@@ -315,8 +315,27 @@ def _joined(parts: Sequence[LogFiles]) -> LogFiles:
         raise BinlogError("no logs given")
     if len(parts) == 1:
         return parts[0]
-    gaps = find_gaps(file.path for file in files if file.target is None)
-    return LogFiles(files, gaps, [one for part in parts for one in part.left_out])
+    left_out = [one for part in parts for one in part.left_out]
+    kept, copies = _each_once(files)
+    gaps = find_gaps(file.path for file in kept if file.target is None)
+    return LogFiles(kept, gaps, left_out + copies)
+
+
+def _each_once(files: Iterable[LogFile]) -> tuple[list[LogFile], list[LeftOut]]:
+    """Each log once, and the copies that are left out.
+
+    Of ``binlog.*`` a shell makes a list with compressed copies and the index file, which names all logs.
+    """
+    by_path: dict[object, LogFile] = {}
+    for file in files:
+        plain = file.target is None
+        path = os.path.abspath(file.path) if plain and not is_url(file.path) else file.path
+        by_path.setdefault(path if plain else id(file), file)
+    paths = [path for path in by_path if isinstance(path, str)]
+    copies = order_logs(paths, paths).left_out
+    for path, _ in copies:
+        del by_path[path]
+    return list(by_path.values()), copies
 
 
 def unwrap(source: Source, keys: Any = None) -> Source:

@@ -258,6 +258,22 @@ def test_a_pattern_that_matches_a_log_and_its_copy(tmp_path: Path) -> None:
         binlog_core.open(f"{tmp_path}/*.json")
 
 
+def test_what_a_shell_makes_of_a_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list also has copies, and the index file, which names the logs again: each is read once."""
+    for number in (1, 2):
+        written(tmp_path, LOG, f"bin.{number:06}")
+    written(tmp_path, gzip.compress(LOG), "bin.000001.gz")
+    written(tmp_path, b"./bin.000001\n./bin.000002\n", "bin.index")
+    found = resolve(sorted(str(path) for path in tmp_path.glob("bin.*")))
+    assert [os.path.basename(file.path) for file in found] == ["bin.000001", "bin.000002"]
+    assert [(os.path.basename(path), os.path.basename(kept)) for path, kept in found.left_out] == [
+        ("bin.000001.gz", "bin.000001")
+    ]
+    monkeypatch.chdir(tmp_path)
+    again = resolve(["bin.000002", tmp_path, "./bin.000002", LOG, LOG])
+    assert [file.name for file in again] == ["bin.000002", f"{tmp_path}/bin.000001", "<bytes>", "<bytes>"]
+
+
 def test_splits_of_a_log_that_was_compressed_since_they_were_planned(tmp_path: Path) -> None:
     zstandard = pytest.importorskip("zstandard")
     server = FakeServer()

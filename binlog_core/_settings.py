@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ._decode.group import ALL_ASIDES
 from ._decode.gtid_selection import union
 from ._decode.log_decoder import LogDecoder
 from ._decode.selection import Columns, Place, Selection, columns_by_pattern, names, timestamp_of
@@ -101,7 +102,7 @@ class Settings:
         asides: bool = False,
     ) -> Selection:
         """The selection of one pass."""
-        selection = replace(self.selection, asides=asides)
+        selection = replace(self.selection, asides=ALL_ASIDES if asides else frozenset())
         if tables is not None:
             selection.tables = names(tables)
         if columns is not None:

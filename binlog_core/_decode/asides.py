@@ -28,7 +28,7 @@ class Asides:
     """
 
     def __init__(self, loop: Decoder, selection: Selection) -> None:
-        self.wanted = selection.asides
+        self.wanted = selection.asides  # kinds
         self._where = selection.where
         self._loop = loop
         self._found: list[Aside] = []
@@ -44,7 +44,7 @@ class Asides:
     def note(self, kind: str, text: str = "", database: str = "", sql_mode: int = 0) -> None:
         """Note something about the current event."""
         loop = self._loop
-        if self.wanted and loop.is_selected:
+        if kind in self.wanted and loop.is_selected:
             place = int(loop.event_position), int(loop.row_in_event)
             transaction = int(loop.transaction_position)
             self._found.append(Aside(kind, *place, text, database, transaction, sql_mode))
@@ -52,14 +52,15 @@ class Asides:
     def note_statement(self, statement: bytes, database: bytes, whole: Callable[[], QueryEvent]) -> None:
         """Note the current statement, unless its rows say the same, or its session is left out.
 
-        `whole` makes the event. That takes long, so only if its session decides how the text is read.
+        `whole` makes the event. That takes long, so only if its session decides how the text is read. What is
+        about a savepoint or XA is written by the server itself, in UTF-8.
         """
-        if not self.wanted or (kind := kind_of_aside(statement)) is None:
+        if not self.wanted or (kind := kind_of_aside(statement)) is None or kind not in self.wanted:
             return
         if kind == "statement" and not self._may_concern():
             return
         statement, sql_mode = statement[:_STATEMENT_BYTES], 0
-        if not statement.isascii() or b'"' in statement or b"\\" in statement:
+        if kind == "statement" and (not statement.isascii() or b'"' in statement or b"\\" in statement):
             event = whole()
             sql_mode = event.status.sql_mode or 0
             statement = event.query.encode("utf-8", "surrogateescape")[:_STATEMENT_BYTES]
@@ -80,7 +81,7 @@ class Asides:
 
     def lose(self, position: int, text: str, row: int = 0) -> None:
         """Note that rows logged there are not returned."""
-        if self.wanted:
+        if "lost" in self.wanted:
             self._found.append(Aside("lost", position, row, text, "", position))
 
     def take(self, end_position: int) -> list[Aside]:

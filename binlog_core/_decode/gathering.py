@@ -104,7 +104,7 @@ class Gathering:
         """Whether anything has been gathered that the pass's user waits for."""
         if self.has_rows or self._source.awaited:
             return True
-        return self.asides.wanted and bool(self.asides or self._loop.has_news)
+        return bool(self.asides.wanted and (self.asides or self._loop.has_news))
 
     def make_room(self) -> Iterator[Group]:
         """Drop all plans if there is no room for another; the group, which needs them, is taken before."""

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 
 _XID = re.compile(r"X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)", re.IGNORECASE)
+ALL_ASIDES = frozenset(
+    ("statement", "lost", "savepoint", "xa start", "xa prepare", "xa commit", "xa rollback")
+)
 
 
 class Aside(NamedTuple):

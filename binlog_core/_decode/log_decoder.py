@@ -181,7 +181,7 @@ class LogDecoder:
             start_timestamp=selection.start_timestamp or 0,
             stop_timestamp=_ENDLESS if selection.stop_timestamp is None else selection.stop_timestamp,
             gtids_to_python=selection.selects_gtids,
-            asides_to_python=selection.asides,
+            asides_to_python=bool(selection.asides),
         )
 
     # ------------------------------------------------------------ groups

@@ -58,7 +58,7 @@ class Selection:
     exclude_gtids: AnyGtidSet | None = None
     where: Condition | PushedFilters | None = None
     repeated: AnyGtidSet | None = None  # of these, which came before, statements are not followed again
-    asides: bool = False  # what is not a row is gathered too: see group.Aside
+    asides: frozenset[str] = frozenset()  # kinds of what is not a row that are gathered too: see group.Aside
     met: NamesMet = field(default_factory=NamesMet)  # of the names given here, in a pass
     tables_from_index: list[Table] | None = None  # given where only definitions are wanted: those of an index
     table_maps: TableMapsMet | None = None  # of the definitions that are met, where they are asked for

@@ -40,6 +40,7 @@ _MOST_INTERVALS = 200  # of the GTIDs of a range
 MANY = -2  # in place of a definition: of a range with more than …
 _MOST_TABLES = 256  # … tables, single tables are not recorded
 _ENDLESS = 1 << 64
+_ASIDES = frozenset(("statement", "lost"))
 _PACKED = 4096  # rows that are collected before they are packed
 _MOST_VALUES = 4 << 20  # of a table in a range: of more, the filter would be of no use
 
@@ -162,7 +163,7 @@ class _Builder:
         self._first_of: dict[tuple[bytes, int, str], int] = {}  # row that holds a table map
         self.report = _Noted()
         self.ends_at: int | None = None
-        self.selection = _Keys(tables=("*",), asides=True, table_maps=self._maps)
+        self.selection = _Keys(tables=("*",), asides=_ASIDES, table_maps=self._maps)
         self._made: list[dict[str, Any]] = []
         self._keys: dict[
             int, tuple[list[Column], str]
@@ -204,9 +205,8 @@ class _Builder:
         for i, part in self._by_range(records["begin_position"]):
             self._add_transactions(self._rows_of(i), records[part])
         for aside in group.asides:
-            if aside.kind in ("statement", "lost"):
-                at = self._range_of(np.array([aside.position], np.uint64))
-                self._rows_of(int(at[0])).statements = True
+            at = self._range_of(np.array([aside.position], np.uint64))
+            self._rows_of(int(at[0])).statements = True
         for batch in group.batches:
             self._add_batch(batch)
 

@@ -9,8 +9,12 @@ import pytest
 from support.writer import Log, Table
 
 import binlog_core
-from binlog_core._decode import asides
+from binlog_core._decode import asides, other_events
 from binlog_core._decode.group import Aside
+from binlog_core._decode.log_decoder import LogDecoder
+from binlog_core._decode.selection import Selection
+from binlog_core._sources.sources import BufferSource
+from binlog_core.report import Report
 
 T = Table("shop", "t", [("id", "INT")])
 
@@ -49,6 +53,40 @@ def test_statements_are_read_as_their_session_wrote_them() -> None:
         Aside("statement", at, 0, 'DROP TABLE "né"', "shop", at, 4),
         Aside("statement", other, 0, 'DROP TABLE "n\ufffd"', "shop", other),
     ]
+
+
+def test_the_name_of_a_savepoint_is_in_utf8_whatever_the_client_uses() -> None:
+    """As MariaDB 10.11 and MySQL 9.7 log it after SET NAMES latin1."""
+    log = Log("8.4.0")
+    latin1 = b"\x04" + 3 * (8).to_bytes(2, "little")
+    at = log.query("SAVEPOINT `é`".encode(), "shop", status=latin1)
+    assert asides_of(log.getvalue()) == [Aside("savepoint", at, 0, "SAVEPOINT `é`", "shop", at)]
+
+
+def test_only_kinds_that_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement that is not wanted is not read: that takes long."""
+    log = Log("10.11.6-MariaDB")
+    log.insert(T, [{"id": 1}])  # the transaction's beginning is lost
+    log.commit()
+    log.query('INSERT INTO t VALUES ("a")', "shop")
+    log.begin("shop")
+    log.query("SAVEPOINT `a`", "shop")
+    log.commit()
+    log.query("XA START X'31',X'',1", "shop")
+
+    def kinds(*wanted: str) -> list[str]:
+        decoder = LogDecoder(
+            BufferSource(log.getvalue()),
+            selection=Selection(asides=frozenset(wanted)),
+            report=Report(warn=False),
+        )
+        return [aside.kind for group in decoder.groups() for aside in group.asides]
+
+    assert kinds("statement") == ["statement"]
+    monkeypatch.setattr(other_events, "parse_at_hand", None)
+    assert kinds("savepoint") == ["savepoint"]
+    assert kinds("xa start", "lost") == ["lost", "xa start"]
+    assert kinds() == []
 
 
 def test_load_data_is_a_statement() -> None:

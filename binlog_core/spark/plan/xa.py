@@ -35,7 +35,9 @@ _END = re.compile(
     r"XA\s+(?P<how>COMMIT|ROLLBACK)\s+X'(?P<gtrid>[0-9a-f]*)'\s*,\s*X'(?P<bqual>[0-9a-f]*)'\s*,\s*(?P<format>\d+)",
     re.IGNORECASE,
 )
-_NAME_LEN = 512  # of the statement at most: shorter than most, so that few have to be looked at
+# Bytes of such an event at most: the longest XID takes 290, the name of the default database up to 192.
+# Longer statements need not be looked at.
+_NAME_LEN = 1024
 
 Xid = tuple[int, bytes, bytes]
 

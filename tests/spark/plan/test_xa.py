@@ -196,6 +196,22 @@ def test_what_begins_transactions_is_not_parsed(tmp_path: Path, monkeypatch: pyt
     assert len(parsed) < 10
 
 
+def test_the_longest_xid_in_the_database_with_the_longest_name(tmp_path: Path) -> None:
+    """64 bytes and 64 bytes; 64 characters of three bytes."""
+    gtrid, bqual, status = b"g" * 64, b"b" * 64, bytes(60)
+    xid = f"X'{gtrid.hex()}',X'{bqual.hex()}',{0x7FFFFFFF}"
+    log = Log("8.0.36")
+    log.gtid(SERVER, 1)
+    log.query(f"XA START {xid}")
+    log.insert(T, [{"id": 1}])
+    log.query(f"XA END {xid}")
+    log.event(XA_PREPARE, struct.pack("<BIII", 0, 0x7FFFFFFF, 64, 64) + gtrid + bqual)
+    log.gtid(SERVER, 2)
+    log.query(f"XA COMMIT {xid}", "店" * 64, status=status)
+    (tmp_path / "bin.000001").write_bytes(log.getvalue())
+    assert [row["id"] for row in read([str(tmp_path / "bin.000001")], table="shop.t")] == [1]
+
+
 def test_a_start_between_prepare_and_commit(tmp_path: Path) -> None:
     server, _ = history(tmp_path)
     rows = read(server.paths, table="shop.t", startOffset="bin.000002:4")

@@ -34,7 +34,7 @@ def parse_at_hand(
     from ..events import EventHeader, parse_event
 
     place, moment, kind = int(loop.event_position), int(loop.event_timestamp), int(loop.event_type)
-    header = EventHeader(place, moment, kind, 0, int(loop.event_length), 0, 0)
+    header = EventHeader(place, moment, kind, 0, int(loop.event_length), 0, int(loop.event_flags))
     return parse_event(header, loop.event_body() if body is None else body, description, path)
 
 

@@ -23,6 +23,7 @@ HEADER_LENGTH_V3 = 19  # v4: at least this
 HEADER = struct.Struct("<IBIIIH")
 
 IN_USE_FLAG = 0x0001
+THREAD_SPECIFIC_FLAG = 0x0004  # a statement that used a temporary table, or CONNECTION_ID()
 IGNORABLE_FLAG = 0x0080
 
 Bytes = bytes | bytearray | memoryview

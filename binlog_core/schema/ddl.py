@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from .._format.event_header import THREAD_SPECIFIC_FLAG
 from .._tables import charsets
 from .._tables.full_names import full_name
 from ..errors import SchemaError
@@ -153,6 +154,7 @@ class DdlTracker:
             sql_mode=status.sql_mode or 0,
             server_collation=status.collation_server,
             gtid_flags_extra=status.gtid_flags3 or 0,
+            of_session=bool(event.flags & THREAD_SPECIFIC_FLAG),
         )
 
     def apply_statement(
@@ -165,6 +167,7 @@ class DdlTracker:
         sql_mode: int = 0,
         server_collation: int | None = None,
         gtid_flags_extra: int = 0,
+        of_session: bool = False,
     ) -> frozenset[str] | None:
         """Follow one statement of the log.
 
@@ -186,6 +189,9 @@ class DdlTracker:
         gtid_flags_extra : int
             The extra flags from the event's status variables, or from the MariaDB GTID event before it. An
             ALTER that is only announced (START ALTER) or rolled back changes nothing.
+        of_session : bool
+            Whether the statement depends on its session. Its table may then be a temporary one that hides
+            the known one of the same name, which is no longer known after an ALTER.
 
         Returns
         -------
@@ -204,6 +210,7 @@ class DdlTracker:
             position,
             Dialect(mariadb, sql_mode),
             server_charset=charset,
+            of_session=of_session,
         )
 
     def apply_reader(
@@ -214,9 +221,10 @@ class DdlTracker:
         dialect: Dialect = _ANY_DIALECT,
         *,
         server_charset: str | None = None,
+        of_session: bool = False,
     ) -> frozenset[str] | None:
         """Like `apply_statement`, for a statement already split into tokens."""
-        statement = _Statement(self, reader, default_database, dialect, server_charset)
+        statement = _Statement(self, reader, default_database, dialect, server_charset, of_session)
         try:
             if not statement.run():
                 return None
@@ -277,6 +285,7 @@ class _Statement:
     default_database: str
     dialect: Dialect
     server_charset: str | None
+    of_session: bool
     changes: dict[TableKey, TableSchema | None] = field(default_factory=dict)
     unfollowed: list[tuple[str | None, str]] = field(default_factory=list)
     database_charsets: dict[str, str | None] = field(default_factory=dict)
@@ -341,6 +350,13 @@ class _Statement:
     def _table_name(self) -> TableKey:
         database, table = self.reader.qualified_name(self.default_database)
         return self._spelt(database), self._spelt(table)
+
+    def _altered(self, key: TableKey) -> TableSchema | None:
+        """The definition that the statement changes; None if it is not known."""
+        table = self.get(key)
+        if table is not None and self.of_session:
+            raise SchemaError("its table may be a temporary one of the same name")
+        return table
 
     # --- statements
 
@@ -450,7 +466,7 @@ class _Statement:
         while not reader.accept("ON"):
             reader.take()
         key = self._at_work = self._table_name()
-        table = self.get(key)
+        table = self._altered(key)
         if table is not None:
             keys = Keys(table.primary_key, list(table.unique_keys))
             keys.read_unique(reader, name)
@@ -463,7 +479,7 @@ class _Statement:
         if not reader.accept("ON"):
             raise reader.unexpected("ON")
         key = self._at_work = self._table_name()
-        table = self.get(key)
+        table = self._altered(key)
         if table is not None:
             primary = None if name == "primary" else table.primary_key
             unique = (k for k in table.unique_keys if k.name.casefold() != name)
@@ -476,7 +492,7 @@ class _Statement:
         if reader.accept("WAIT"):
             reader.number()
         reader.accept("NOWAIT")
-        before = self.get(key)
+        before = self._altered(key)
         if before is None:
             # Nothing is known that could be altered, but the name may go to or come from elsewhere.
             while not reader.done:

@@ -457,6 +457,30 @@ def test_a_statement_is_read_up_to_its_limit() -> None:
     assert tracker.definition("d", "t") is None
 
 
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("ALTER TABLE t RENAME COLUMN v TO w", False),  # of a temporary table that hides this one, maybe
+        ("CREATE UNIQUE INDEX u ON t (v)", False),
+        ("DROP INDEX `PRIMARY` ON t", False),
+        ("TRUNCATE t", True),
+        ("CREATE TEMPORARY TABLE t (w int)", True),
+        ("DROP TEMPORARY TABLE t", True),
+        ("CREATE TABLE u LIKE t", True),
+        ("ALTER TABLE other ADD x int", True),
+    ],
+)
+def test_a_statement_that_depends_on_its_session(text: str, known: bool) -> None:
+    tracker = DdlTracker()
+    tracker.apply_statement("d", "CREATE TABLE t (id int PRIMARY KEY, v int)")
+    before = tracker.definition("d", "t")
+    header = EventHeader(77, 0, EventType.QUERY, 1, 0, 0, 4)
+    tracker.apply_event(QueryEvent(*header, 1, 0, 0, QueryStatus(), "d", text.encode()))
+    assert tracker.definition("d", "t") == (before if known else None)
+    assert [one.table for one in tracker.unfollowed] == ([] if known else ["d.t"])
+    assert (tracker.definition("d", "u") is not None) == (text == "CREATE TABLE u LIKE t")
+
+
 def test_a_server_that_stores_names_in_lower_case_is_followed_however_they_are_written() -> None:
     """With lower_case_table_names=1: renames, and the databases that give tables their character set."""
     tracker = DdlTracker(lower_case=True)

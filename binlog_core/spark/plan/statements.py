@@ -20,6 +20,8 @@ def kind_of(statement: LoggedStatement, table: str) -> Kind | None:
     read = read_statement(statement.sql, statement.database, statement.sql_mode)
     if read is None or not read.concerns(table):
         return None
+    if statement.of_session and read.kind in ("alter", "truncate"):
+        return "unknown"  # a temporary table may hide the one of this name
     # A server that is not strict cuts and clips values silently. The text alone does not show that, nor the
     # rules by which it is quoted.
     if read.kind == "alter" and (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ..._format.event_header import THREAD_SPECIFIC_FLAG
 from ..._tables.tables import Table
 from ...events import QueryEvent
 from ...report import Place, Report
@@ -31,6 +32,8 @@ class LoggedStatement(NamedTuple):
         The position where its transaction begins.
     ordinal : int
         Its number within the transaction, counted together with the row images.
+    of_session : bool
+        Whether it depends on its session: its table may be a temporary one.
     """
 
     position: int
@@ -40,6 +43,7 @@ class LoggedStatement(NamedTuple):
     sql_mode: int
     transaction: int
     ordinal: int = 0
+    of_session: bool = False
 
 
 class StatementRecorder(Definitions):
@@ -93,6 +97,7 @@ class StatementRecorder(Definitions):
                 event.query,
                 event.status.sql_mode or 0,
                 transaction,
+                of_session=bool(event.flags & THREAD_SPECIFIC_FLAG),
             )
         )
 

@@ -368,6 +368,24 @@ def test_a_savepoint_before_what_is_read() -> None:
     assert outcomes == [2, 5]
 
 
+def test_a_savepoint_of_the_next_transaction_undoes_nothing_before_it() -> None:
+    """The end of the first transaction is in another group than its change; the savepoint itself is lost."""
+    log = Log("8.4.0")
+    log.gtid(UUID, 1)
+    log.begin("shop")
+    log.insert(T, [row(1)])
+    log.query("ALTER TABLE shop.x ADD a INT")
+    log.insert(WIDE, [row(3, c=0)])
+    log.commit()
+    log.gtid(UUID, 2)
+    log.begin("shop")
+    log.query("ROLLBACK TO `a`")
+    log.insert(WIDE, [row(4, c=0)])
+    log.commit()
+    [version] = history(log.getvalue(), "shop.t", {"id": 1}, schema="ddl")
+    assert version.transaction.outcome == "unknown"
+
+
 def test_partial_images_are_completed() -> None:
     log = Log("8.4.0")
     log.begin("shop")

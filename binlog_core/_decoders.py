@@ -55,8 +55,6 @@ class Decoders:
             follower: Follower | ServerFollower | None,
             file: LogFile | None = None,
         ) -> LogDecoder:
-            if i > first and (share := (file or self._files[i]).share) is not None and share.unproved:
-                reading.report.add("unproved_seams", path=source.path)
             ranged = settings.ranged(selection, self._files, i, file)
             return settings.decoder(source, ranged, reading.report, definitions, follower, reading.executed)
 
@@ -64,7 +62,7 @@ class Decoders:
         for i in range(first, last + 1):
             file = self._files[i]
             if i > first:
-                file.check_share()
+                file.continue_history(reading.report)
             source, follower = self._sources.take(i), None
             if (follow or file.chained) and i == last:
                 follower = file.follower(source, reading.stop, reading.report)
@@ -77,7 +75,7 @@ class Decoders:
             reading.next_file = following
             if self._alone:
                 break
-            following.check_share()
+            following.continue_history(reading.report)
             source = following.open()
             follower = following.follower(source, reading.stop, reading.report)
             decoder = decoder_of(source, last + 1, follower, following)

@@ -257,7 +257,7 @@ class Log:
         Raises
         ------
         BinlogError
-            A file cannot be opened, or is not a log.
+            A file cannot be opened, or is not a log; or an archive has a gap before it.
         """
         return self._each_file(self._stop_of_pass())
 
@@ -268,7 +268,11 @@ class Log:
             return
         first, last = settings.file_range(self.files)
         met = NamesMet()
+        self._latest = reading = Reading(settings.report(), stop)  # about the files; each has its own besides
+        self.files.tell(reading.report)
         for i in range(first, last + 1):
+            if i > first:
+                self.files[i].continue_history(reading.report)
             met.last = i == last and not (follow or self.files[last].chained)
             here = settings.in_file(first=i == first, last=i == last, follow=follow and i == last)
             file, source = self.files[i], self.sources.take(i)
@@ -285,6 +289,7 @@ class Log:
                     log._check_names(log._latest.report, log._asked, None)
                 return
             file = following
+            file.continue_history(reading.report)
             here = settings.in_file(first=False, last=False, follow=follow)  # times hold in every log
             with self._alone_in(file, file.open(), stop, here, met) as log:
                 yield log

@@ -432,18 +432,29 @@ def _place_of_gtid(options: LogOptions, gtid: Gtid | MariadbGtid, *, after: bool
     """Where a transaction begins, or where the next one begins."""
     if "-" in options.files:
         raise typer.BadParameter("a GTID as --start or --stop needs files, not standard input")
-    with options.open() as log:
-        for one in log.each_file():
-            passed = False
-            for event in one.events(types=GTID_EVENTS):
-                if passed:
-                    return one.files[0].path, event.position
-                passed = isinstance(event, GtidEvent | MariadbGtidEvent) and event.gtid == gtid
-                if passed and not after:
-                    return one.files[0].path, event.position
+    for one in _each_alone(options):
+        passed = False
+        for event in one.events(types=GTID_EVENTS):
             if passed:
-                return one.files[0].path, sys.maxsize
+                return one.files[0].path, event.position
+            passed = isinstance(event, GtidEvent | MariadbGtidEvent) and event.gtid == gtid
+            if passed and not after:
+                return one.files[0].path, event.position
+        if passed:
+            return one.files[0].path, sys.maxsize
     raise BinlogError(f"no transaction {gtid} in these logs")
+
+
+def _each_alone(options: LogOptions) -> Iterator[Log]:
+    """Each log by itself: it does not matter here what is missing between them."""
+    with options.open() as log:
+        if log.files[0].chained:
+            yield from log.each_file()
+            return
+        files: Any = log.files
+    for file in files:
+        with open_log(file, **options.arguments()) as one:
+            yield one
 
 
 def _options_of(kind: Any) -> list[dataclasses.Field[Any]]:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.archive import OTHER, UUID, FakeServer, archive, busy, ids, replica_of, segments
+from support.cli import run
 
 import binlog_core
 from binlog_core.gtids import GtidSet
+from binlog_core.inspect.summarize import summarize
 from binlog_core.schema.ddl import DdlTracker
 from binlog_core.schema.given import Schema
 from binlog_core.spark.access import Access
 from binlog_core.spark.plan.definitions import follow_definitions
 from binlog_core.splits import check_seams, plan_splits, read_split_groups
+from binlog_core.transactions import transactions
 
 
 def test_each_transaction_comes_once_over_failovers(tmp_path: Path) -> None:
@@ -98,6 +102,46 @@ def test_a_gap_is_an_error_where_it_is_met(tmp_path: Path) -> None:
         with pytest.raises(binlog_core.BinlogError, match="gap before the logs of"):
             next(rows)
     assert ids(tmp_path, start=(server.current, 4)) == [7]
+    for read in (
+        lambda log: [list(one.rows()) for one in log.each_file()],
+        lambda log: list(transactions(log)),
+        lambda log: list(transactions(log, most=1, by="rows")),
+        summarize,
+    ):
+        with (
+            binlog_core.open(tmp_path) as log,
+            pytest.raises(binlog_core.BinlogError, match="gap before the logs of"),
+        ):
+            read(log)
+        with binlog_core.open(tmp_path, start=(server.current, 4)) as log:
+            read(log)
+    # Where a GTID is can be found on either side of a gap.
+    found = run("rows", tmp_path, "--start", f"{UUID}:7", "-f", "jsonl")
+    assert found.code == 0 and [json.loads(line)["after"]["id"] for line in found.lines] == [7]
+
+
+def test_each_file_tells_what_is_missing_between_the_files(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 12)
+    archive(server, tmp_path / "archive")
+    server.reset()
+    busy(server, 5)
+    archive(server, tmp_path / "archive")
+    with binlog_core.open(tmp_path / "archive") as log:
+        assert len(list(transactions(log))) == 17
+        assert log.report.unproved_seams == 1
+    with (
+        binlog_core.open(tmp_path / "archive", strict=True) as log,
+        pytest.raises(binlog_core.StrictError, match="new histories"),
+    ):
+        list(log.each_file())
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for number in (1, 3):
+        (logs / f"mysql-bin.{number:06}").write_bytes(server.bytes_of("mysql-bin.000001"))
+    with binlog_core.open(logs) as log:
+        for _ in log.each_file():
+            pass
+        assert log.report.file_gaps == 1
 
 
 def test_a_log_that_went_missing_in_the_archive_is_an_error(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import warnings
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,9 +26,12 @@ from .conditions import UNBOUNDED, Condition, quoted, quoted_name
 from .errors import BinlogError, ConditionError, SchemaError
 from .events import QueryEvent
 from .log import Log
+from .report import BinlogWarning
+from .schema.table_statements import read_statement
 from .transactions import DETAIL_TYPES, Transaction
 
 if TYPE_CHECKING:
+    from ._decode.group import Aside
     from ._decode.selection import Place
     from ._exports.reading import ExportedLog, Opener
     from ._options import RangeOptions, StateOptions, Target
@@ -161,27 +165,30 @@ def row_as_of(
     Returns
     -------
     dict of str to value, or None
-        The row, or None if it did not exist. A partial image is completed from those before it, except for
-        columns whose changes are not logged: generated ones, in updates of MariaDB 11.8. With MINIMAL images
-        they look like columns that did not change, and keep their old values. Only changes of transactions
-        that were committed by then count, so all changes of a transaction or none.
+        The row, or None if it did not exist, also after TRUNCATE or DROP. A partial image is completed from
+        those before it, except for columns whose changes are not logged: generated ones, in updates of
+        MariaDB 11.8. With MINIMAL images they look like columns that did not change, and keep their old
+        values. Only changes of transactions that were committed by then count, so all changes of a
+        transaction or none.
 
     Raises
     ------
     SchemaError
-        As for `history`; also if the logs have no change of this row, so that its state is not known.
+        As for `history`; also if the row is not known: the logs have no change of it, or after the last one
+        there are rows without names, or a statement renames its table, or changes its rows by partitions.
     BinlogError
         Reading the logs failed, or an export has a change of an XA transaction, and not its end.
     """
     names, wanted = _KeyNames(key), tuple(key.values())
     open_changes = opener_of(target, options.get("storage_options"))
     states: dict[tuple[Any, ...], dict[str, Any] | None] = {}
+    lasts: dict[tuple[Any, ...], Version] = {}
     until = cast("RangeOptions", {**options, "stop": stop})
     changes = _history(names, open_changes, table, key, until)
-    _replay(_committed(changes, open_changes, table, until), names, states)
+    _replay(_committed(changes, open_changes, table, until), names, states, lasts)
     for values, row in states.items():
         if _same(values, wanted):
-            return row
+            return None if _is_emptied(open_changes, table, until, names, lasts[values]) else row
     # What the first change found.
     for version in _history(names, open_changes, table, key, cast("RangeOptions", options)):
         for image in (version.change.before, version.change.after):
@@ -238,9 +245,56 @@ def _committed_later(
     return committed
 
 
+def _is_emptied(
+    open_changes: Opener, table: str, options: RangeOptions, names: _KeyNames, last: Version
+) -> bool:
+    """Whether a statement emptied or dropped a table after a change of a row.
+
+    Raises
+    ------
+    SchemaError
+        The row may have changed since then: by a statement, or by rows without names.
+    """
+    others = cast("RangeOptions", {name: one for name, one in options.items() if name not in _OF_CHANGES})
+    gone = reached = False
+    with (
+        warnings.catch_warnings(action="ignore", category=BinlogWarning),  # the first pass reported it
+        open_changes(tables=glob.escape(table), **others) as log,
+    ):
+        for one in log.each_file():
+            for group in one.groups(asides=True):
+                name = one.files[0].name if isinstance(one, Log) else name_within(group.path)
+                here = name == last.transaction.path
+                reached |= here
+                if not reached:
+                    continue
+                for batch in group.batches:
+                    later = not here or batch.array["image"]["position"][-1] > last.change.position
+                    if later and names.are_hidden(batch.table):
+                        raise SchemaError("later rows of the table have no column names", table=table)
+                for aside in group.asides:
+                    if aside.kind == "statement" and not (here and aside.position <= last.change.position):
+                        gone |= _empties(aside, table)
+    return gone
+
+
+def _empties(aside: Aside, table: str) -> bool:
+    """Whether a statement empties or drops a table."""
+    found = read_statement(aside.text, aside.database, aside.sql_mode)
+    if found is None or not (found.tables or found.database) or not found.concerns(table):
+        return False
+    if found.kind in ("rename", "unknown") or (found.kind == "truncate" and aside.of_session):
+        raise SchemaError(f"the row is not known after this statement: {aside.text[:200]}", table=table)
+    return found.kind in ("truncate", "drop") or found.replaces
+
+
 def _replay(
-    versions: Iterable[Version], names: _KeyNames, states: dict[tuple[Any, ...], dict[str, Any] | None]
+    versions: Iterable[Version],
+    names: _KeyNames,
+    states: dict[tuple[Any, ...], dict[str, Any] | None],
+    lasts: dict[tuple[Any, ...], Version],
 ) -> None:
+    """Follow the state of each key, and its last change."""
     for version in versions:
         before, after = version.change.before, version.change.after
         row: dict[str, Any] | None = None
@@ -248,14 +302,14 @@ def _replay(
             old = names.values(before)
             known = states.get(old) or {}
             row = (known if names.of_image(known) == names.of_image(before) else {}) | before
-            states[old] = None
+            states[old], lasts[old] = None, version
         if after is not None:
             whole = (row or {}) | after
             key = names.values(whole)
             if before is not None and names.unlogged:
                 logged = before.keys() | after.keys()
                 whole = {name: whole[name] for name in whole if name in logged or name not in names.unlogged}
-            states[key] = whole
+            states[key], lasts[key] = whole, version
 
 
 # ------------------------------------------------------------ keys
@@ -288,6 +342,11 @@ class _KeyNames:
             return self.columns
         renamed = dict(zip(missing, others, strict=True))
         return tuple(renamed.get(name, name) for name in self.columns)
+
+    def are_hidden(self, table: Table) -> bool:
+        """Whether a definition lacks the key because the names of its columns are not known."""
+        own = {column.name for column in table.columns}
+        return not all(column.named for column in table.columns) and not own.issuperset(self.of(table))
 
     def of_image(self, image: Mapping[str, Any]) -> tuple[str, ...]:
         """The names in the definition of an image."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .._format.event_header import LENGTH_AT, SERVER_ID_AT
+from .._format.event_header import LENGTH_AT, SERVER_ID_AT, THREAD_SPECIFIC_FLAG
 from .._format.statements import kind_of_aside
 from .group import Aside
 
@@ -41,13 +41,15 @@ class Asides:
         """Whether there are so many that they form their own group."""
         return len(self._found) >= _MOST
 
-    def note(self, kind: str, text: str = "", database: str = "", sql_mode: int = 0) -> None:
+    def note(
+        self, kind: str, text: str = "", database: str = "", sql_mode: int = 0, *, of_session: bool = False
+    ) -> None:
         """Note something about the current event."""
         loop = self._loop
         if kind in self.wanted and loop.is_selected:
             place = int(loop.event_position), int(loop.row_in_event)
             transaction = int(loop.transaction_position)
-            self._found.append(Aside(kind, *place, text, database, transaction, sql_mode))
+            self._found.append(Aside(kind, *place, text, database, transaction, sql_mode, of_session))
 
     def note_statement(self, statement: bytes, database: bytes, whole: Callable[[], QueryEvent]) -> None:
         """Note the current statement, unless its rows say the same, or its session is left out.
@@ -65,7 +67,8 @@ class Asides:
             sql_mode = event.status.sql_mode or 0
             statement = event.query.encode("utf-8", "surrogateescape")[:_STATEMENT_BYTES]
         text = statement.decode("utf-8", "replace")
-        self.note(kind, text, database.decode("utf-8", "replace"), sql_mode)
+        of_session = bool(self._loop.event_flags & THREAD_SPECIFIC_FLAG)
+        self.note(kind, text, database.decode("utf-8", "replace"), sql_mode, of_session=of_session)
 
     def _may_concern(self) -> bool:
         if self._where is None:

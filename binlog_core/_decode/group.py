@@ -44,6 +44,8 @@ class Aside(NamedTuple):
         Position of the first event of its transaction, or of the event itself if it is in none.
     sql_mode : int
         The server's bit mask, if the statement's text has quotes or backslashes that it decides about.
+    of_session : bool
+        Whether the statement depends on its session: its table may be a temporary one.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class Aside(NamedTuple):
     database: str = ""
     transaction: int = 0
     sql_mode: int = 0
+    of_session: bool = False
 
     @property
     def xid(self) -> str:

@@ -124,13 +124,13 @@ class NumberTest(ColumnTest):
 
 @dataclass(frozen=True, slots=True)
 class TableTest(ColumnTest):
-    """ENUM: the state of each number; UNKNOWN for numbers without one."""
+    """ENUM: the state of each number; FALSE for numbers without one, which are no member."""
 
     table: bytes
 
     def of_values(self, records: Records) -> States:
         values = records.values(self.column)
-        table = np.frombuffer(self.table + bytes([UNKNOWN]), np.uint8)
+        table = np.frombuffer(self.table + bytes([FALSE]), np.uint8)
         states: States = table[np.minimum(values.astype(np.intp), len(self.table))]
         return states
 
@@ -152,6 +152,8 @@ class TextColumnTest(ColumnTest):
         for i, value in enumerate(records.reader.column_values(self.column.name)):
             if isinstance(value, list):
                 value = ",".join(value)
+            elif isinstance(value, int):  # the mask of a SET with a bit that is no member
+                states[i] = FALSE
             elif kind is str and isinstance(value, bytes) and charset is not None:
                 value = charset.replaced(value)  # not valid text, and still not equal to other text
             if isinstance(value, kind):

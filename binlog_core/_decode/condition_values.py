@@ -132,10 +132,6 @@ def span_of(op: str, value: Fraction) -> Span:
 _NOTHING = Span(1, 0, (1, 0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 0, 0, 0))
 
 
-def in_span(value: int, span: Span) -> bool:
-    return (span.low is None or span.low <= value) and (span.high is None or value <= span.high)
-
-
 def number_of(literal: Literal, column: Column) -> int | Decimal | None:
     value = literal.value
     if isinstance(value, bytes):

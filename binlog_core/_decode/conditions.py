@@ -52,7 +52,6 @@ from .condition_values import (
     TextTest,
     fields_of,
     float_key,
-    in_span,
     like_tokens,
     moments,
     number_of,
@@ -241,13 +240,14 @@ class _Binder:
                 raise self._misfit(
                     column, literals[0], "a number, since neither the log nor schema= gives the members"
                 )
-            spans = list(self._spans(node, column, literals))
-            count = 1 << 16 if members is None else len(members) + 1
-            accepted = [any(in_span(i, span) for span in spans) for i in range(count)]
-        else:
-            texts = tuple(self._text(column, literal) for literal in literals)
-            test, values = _text_test(node, texts)
-            accepted = [m in values if values is not None else test.has(m) for m in ("", *members)]
+            states = np.full(1 << 16, FALSE, np.uint8)  # a number need not be that of a member
+            for span in self._spans(node, column, literals):
+                low, high = max(span.low or 0, 0), len(states) if span.high is None else span.high + 1
+                states[low : max(high, low)] = TRUE
+            return states.tobytes()
+        texts = tuple(self._text(column, literal) for literal in literals)
+        test, values = _text_test(node, texts)
+        accepted = [m in values if values is not None else test.has(m) for m in ("", *members)]
         return bytes(TRUE if one else FALSE for one in accepted)
 
     def _spans(self, node: Node, column: Column, literals: tuple[Literal, ...]) -> Iterator[Span]:

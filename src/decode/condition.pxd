@@ -92,7 +92,7 @@ cdef inline uint8_t state_of_value(const looked_at_t* at, const test_t* test, co
         accepted = is_between(record + test.out, test, pool)
     elif test.code == TEST_STATES:
         key = key_of(record + test.out, test.form)
-        return pool[key] if 0 <= key < test.count else STATE_UNKNOWN
+        return pool[key] if 0 <= key < test.count else STATE_FALSE
     else:
         memcpy(&span, record + test.out, sizeof(span))
         accepted = accepts_text(test, pool, at.buffer + span.offset, span.length)

@@ -18,7 +18,7 @@ cdef enum test_code_t:              # names in TESTS of _rows.pyx
     TEST_RANGE = 0                  # a number from `low` to `high`
     TEST_SET = 1                    # one of `count` sorted numbers
     TEST_WIDE = 2                   # a DECIMAL of several limbs, between two in the pool
-    TEST_STATES = 3                 # ENUM: the state of each of `count` numbers
+    TEST_STATES = 3                 # ENUM: the state of each of `count` numbers; others are false
     TEST_TEXT = 4                   # from one text in the pool (`count` bytes) to another (`count2` bytes)
     TEST_TEXTS = 5                  # one of `count` sorted texts in the pool
     TEST_LIKE = 6                   # a pattern of `count` bytes, then a pattern_t for each

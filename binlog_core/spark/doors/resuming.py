@@ -167,7 +167,8 @@ class Resuming:
                     )
                 before = self.state.gtids if start else None
                 known = None if before is None else parse_gtid_set(before)
-                end, gtids = last_checkpoint(source, start, known)
+                # Not of what was written since the splits were planned: they do not contain it.
+                end, gtids = last_checkpoint(source, start, known, logs[i].end)
             if end > max(start, FIRST_EVENT):
                 return i, end, None if gtids is None else str(gtids)
         return first, self.state.position, self.state.gtids

@@ -149,6 +149,31 @@ def test_what_came_during_the_run_is_behind(tmp_path: Path, monkeypatch: pytest.
     assert state.seconds_behind > 0
 
 
+def test_a_log_that_grows_after_its_splits_were_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes then is in none of them, and is left to the next run."""
+    (tmp_path / "logs").mkdir()
+    (path, data, ends), (later, more, _) = logs_of(tmp_path / "logs")
+    path.write_bytes(data[: ends[1] + 30])
+    plan = export.plan_splits
+
+    def write_more(*arguments: Any, **options: Any) -> Any:
+        found = plan(*arguments, **options)
+        path.write_bytes(data)
+        later.write_bytes(more)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(export, "plan_splits", write_more)
+        state = run(tmp_path).state
+    assert state is not None and (state.file, state.position) == (path.name, ends[1])
+    assert len(exported(tmp_path, "t")) == 6
+    run(tmp_path)
+    for table in "tu":
+        assert exported(tmp_path, table) == whole(tmp_path, table)
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path

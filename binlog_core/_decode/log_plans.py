@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -158,13 +159,15 @@ class LogPlans:
             plan = self._known.plans.plan_of(table, self._selection.wanted_columns(table))
         except ConditionError as error:
             self._selection.met.unfit(table.full_name, error)
+            if table.undecodable is not None:  # its rows may match
+                self._report_silence(_Silence(rest, _silence_of(table)), table, offset, names)
             self._add_skipped()
             return
         if plan.condition is not None:
             self._selection.met.fits(table)
             if plan.scan is None:
                 self._filtered[id(plan.columns)] = plan
-        silence = _Silence(rest, _silence_of(table, plan))
+        silence = _Silence(rest, _silence_of(table, plan.silence))
         self._report_silence(silence, table, offset, names)
         index = loop.add_definition(
             self._index_of(plan), Definition(plan, shape, names, table), shared=self._shared
@@ -277,10 +280,10 @@ class _Silence:
     definitions: int = 1  # of which it was reported
 
 
-def _silence_of(table: Table, plan: Plan) -> list[_What]:
+def _silence_of(table: Table, of_columns: Iterable[tuple[str, str | None]] = ()) -> list[_What]:
     if table.undecodable is not None:
         return [("undecodable_tables", None, table.undecodable)]
-    return [(what, column, None) for what, column in plan.silence]
+    return [(what, column, None) for what, column in of_columns]
 
 
 def _may_have_old_fractions(table: Table) -> bool:

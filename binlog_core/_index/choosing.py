@@ -361,7 +361,7 @@ class _Choice:
                 return _Definition(False)
             selection.wanted_columns(table)
             where = None if selection.where is None else selection.where.of(table)
-            if where is None:
+            if where is None or table.undecodable is not None:  # which reading reports
                 return _UNKNOWN
             condition = bind(where, table)
         except ConditionError as error:

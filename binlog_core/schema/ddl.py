@@ -297,7 +297,7 @@ class _Statement:
         verb, or_replace = reader.table_verb()
         if reader.word() == "TEMPORARY":
             return False
-        unique = reader.accept("UNIQUE")
+        index = reader.accept_any("UNIQUE", "FULLTEXT", "SPATIAL")
         what = reader.accept_any("TABLE", "TABLES", "DATABASE", "SCHEMA", "SEQUENCE", "INDEX")
         match verb, "TABLE" if what == "TABLES" else "DATABASE" if what == "SCHEMA" else what:
             case "CREATE", "TABLE":
@@ -316,8 +316,8 @@ class _Statement:
                 self._database_options(created=verb == "CREATE", or_replace=or_replace)
             case "DROP", "DATABASE":
                 self._drop_database()
-            case "CREATE", "INDEX" if unique:
-                self._create_unique_index()
+            case "CREATE", "INDEX" if or_replace or index == "UNIQUE":
+                self._create_index(unique=index == "UNIQUE", or_replace=or_replace)
             case "DROP", "INDEX":
                 self._drop_index()
             case _:
@@ -459,7 +459,7 @@ class _Statement:
         for key in self.tracker.tables_of(database):
             self.drop(key)
 
-    def _create_unique_index(self) -> None:
+    def _create_index(self, *, unique: bool, or_replace: bool) -> None:
         reader = self.reader
         reader.accept("IF", "NOT", "EXISTS")
         name = reader.name()
@@ -468,8 +468,10 @@ class _Statement:
         key = self._at_work = self._table_name()
         table = self._altered(key)
         if table is not None:
-            keys = Keys(table.primary_key, list(table.unique_keys))
-            keys.read_unique(reader, name)
+            gone = name.casefold() if or_replace else None
+            keys = Keys(table.primary_key, [k for k in table.unique_keys if k.name.casefold() != gone])
+            if unique:
+                keys.read_unique(reader, name)
             self.put(with_keys(table, keys.primary, keys.unique))
 
     def _drop_index(self) -> None:

@@ -30,6 +30,7 @@ from ..options import SourceOptions
 from ..plan.definitions import from_text, to_text
 from ..plan.parts import Part
 from ..plan.xa import PreparedBeforeError, XaHistory
+from ..rows.fit import SPECIAL
 from ..rows.types import import_pyarrow
 from ..workers import Run, call_tasks, run_here
 from .raw import RawWriter
@@ -75,7 +76,8 @@ class LogPlan(BinlogStreamReader):
             split_size=_PART_BYTES,
             storage_options=storage_options,
         )
-        self.reading = replace(options.read_options(), absent=True)
+        # Those that an apply knows: it would take a table's own column for one of them.
+        self.reading = replace(options.read_options(), absent=True, refused=SPECIAL)
         self.access = options.access
         super().__init__(ChangeReader(options, self.reading, pa.schema([]), False), [archive], run)
 

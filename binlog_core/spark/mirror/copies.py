@@ -19,7 +19,7 @@ from ..._exports.manifests import MIRROR
 from ..._sources.object_stores import load_json
 from ..._tables.column_types import Kind
 from ..._tables.tables import Column
-from ...errors import BinlogError, UnreachableError
+from ...errors import BinlogError, SchemaError, UnreachableError
 from ...schema.given import parse_create_table
 from ...schema.table_definitions import TableSchema
 from ...server.address import Address
@@ -28,6 +28,7 @@ from ...server.result_set import RECEIVED
 from ..apply.files import parquet_writer
 from ..lake.destination import directory_name, open_filesystem
 from ..lake.table import DataFile, FileTable
+from ..rows.fit import SPECIAL
 from ..rows.types import import_pyarrow
 from .marks import connected
 from .state import Lake, MirrorState, TableState
@@ -113,6 +114,11 @@ def plan_copy(connection: Connection, state: TableState, mark: dict[str, Any], *
     schema = parse_create_table(definition, state.database, state.name)
     selection = SelectList.of(schema, mariadb=mariadb)
     columns = {column.name: column for column in selection.table.columns}
+    for one in columns:
+        if one.lower() in SPECIAL:  # its changes could not be applied
+            raise SchemaError(
+                "a column of the table has the name of a change column", table=schema.full_name, column=one
+            )
     key = [columns[one] for one in schema.row_key or ()]
     chunks = [""]
     if key and all(column.kind in _ORDERED and column.declared_type not in FIXED_BINARY for column in key):

@@ -119,6 +119,9 @@ class ReadOptions(LogOptions):
         With "skip", damaged events are counted and skipped.
     statements : bool
         Also give the statements that may change a table's definition or contents.
+    refused : tuple of str
+        Names, in small letters, that a column of a table may not have, besides those of the change columns
+        that are read.
     prepared : mapping of str to tuple of Prepared
         XA transactions and their outcomes, by path. The rows of all others stay as they are logged.
     """
@@ -128,6 +131,7 @@ class ReadOptions(LogOptions):
     absent: bool = False
     on_error: Literal["raise", "skip"] = "raise"
     statements: bool = False
+    refused: tuple[str, ...] = ()
     prepared: Mapping[str, tuple[Prepared, ...]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:

@@ -173,7 +173,8 @@ class SplitRows:
         self._undone = UndoneRows(self._read_on)
         self._schemas: dict[tuple[Column, ...], pa.Schema] = {}
         self._recorder: StatementRecorder | None = None
-        self._own_names = {*LAKE_COLUMNS, *options.metadata, *((ABSENT,) if options.absent else ())}
+        self._refused_names = {*LAKE_COLUMNS, *options.metadata, *options.refused}
+        self._refused_names |= {ABSENT} if options.absent else set()
         self._rows = ((chunk.table, chunk.batch) for chunk in self.chunks())
 
     def __iter__(self) -> Self:
@@ -384,7 +385,7 @@ class SplitRows:
                     " schema, or unnamed='positions' for c0, c1 …",
                     **where,
                 )
-            if column.name.lower() in self._own_names:  # Spark does not distinguish names by case
+            if column.name.lower() in self._refused_names:  # Spark does not distinguish names by case
                 raise SchemaError(
                     "a column of the table has the name of a change column", column=column.name, **where
                 )

@@ -541,3 +541,22 @@ def test_a_full_disk_stops_a_table_until_there_is_room(
     room(20_000)
     assert {one.stage for one in mirrored(url, lake, archive=logs)} == {"following"}
     assert rows_of(lake, "large") == large() != copied
+
+
+def test_a_column_with_the_name_of_a_change_column_parks_its_table(
+    url: str, sql: Sql, tmp_path: Path
+) -> None:
+    """An apply would leave it out: changed rows would keep its old value, and new ones have null."""
+    sql("CREATE TABLE files (id INT PRIMARY KEY, _File TEXT)")
+    sql("INSERT INTO files VALUES (1, 'a')")
+    files, t = mirrored(url, tmp_path)
+    assert (files.stage, t.stage) == ("parked", "following")
+    assert "has the name of a change column" in str(files.reason) and "_File" in str(files.reason)
+    sql("ALTER TABLE t ADD _position INT")
+    sql("INSERT INTO t VALUES (3, 3, 3)")
+    _, t = mirrored(url, tmp_path)
+    assert (t.stage, "_position" in str(t.reason)) == ("parked", True)
+    sql("ALTER TABLE t DROP _position")
+    session: Any = Here()
+    _, t = resync(tmp_path, spark=session)
+    assert (t.stage, rows_of(tmp_path)) == ("following", [(1, 1), (2, 2), (3, 3)])

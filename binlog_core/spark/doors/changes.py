@@ -271,6 +271,9 @@ class ChangeReader:
         if corrupt:
             for place in reader.report.take_damaged():
                 yield fitter.damage(place, split)
+        for misfit in reader.met.unfitting.values() if options.where is not None else ():
+            if misfit.column is not None:  # a type; another part may have a definition with the column
+                raise misfit
 
     def _statement(
         self, statement: LoggedStatement, fitter: Fitter, split: Split

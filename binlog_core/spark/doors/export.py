@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..._decode.selection import is_wanted_name, unmatched
+from ..._decode.selection import Selection, check_condition, is_wanted_name, unmatched
 from ..._tables.full_names import full_name
+from ..._tables.given_names import NamesMet
 from ...errors import BinlogError
 from ...schema.given import Schema
 from ...splits import (
@@ -121,6 +122,9 @@ def export_logs(
         A log cannot be read (with path and offset), the output exists or cannot be written, or Spark fails.
         Nothing of the run is committed then. Delta and Iceberg tables are the exception: each has its own
         commits, so some may be committed before a later one fails. Repeat the run with the same `run_id`.
+    ConditionError
+        The condition of `options` fits no table that has changes, or no definition of a table given by name,
+        or a value in it does not fit its column there. Nothing is committed then.
     MissingExtraError
         pyspark, pyarrow, Java, or the library of the format is missing.
 
@@ -189,6 +193,7 @@ def export_logs(
             raise
         except Exception as error:
             raise destination.failure() or spark_failure(error) from error
+        _check_where(options, results, whole=resuming is None)
         tables = destination.commit(results)
     finally:
         destination.abort()
@@ -203,6 +208,26 @@ def export_logs(
     )
     seconds = time.perf_counter() - began
     return ExportResult(place, run, tables, results, seconds, reread, missing=missing, state=after)
+
+
+def _check_where(options: ReadOptions, results: list[WrittenSplit], *, whole: bool) -> None:
+    """Refuse a condition as ``Log.rows`` does; `whole`: the run does not continue another.
+
+    Such a run may just have no changes of the tables that the condition fits.
+
+    Raises
+    ------
+    ConditionError
+    """
+    met = NamesMet()
+    for one in results:
+        for name, error in one.unfit.items():
+            if whole or error.column is not None:
+                met.unfit(name, error)
+    fits = {name for one in results for name in one.fits}
+    fitting: Any = dict.fromkeys(fits if whole else fits | met.unfitting.keys())
+    met.fitting = fitting
+    check_condition(Selection(tables=options.tables, met=met))
 
 
 def _finished(

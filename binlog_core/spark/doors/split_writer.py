@@ -174,6 +174,8 @@ class SplitWriter:
             seconds - sum(file.seconds for file in files),
             reader.format.server_version if reader.format is not None else "",
             tuple(reader.not_committed.items()),
+            frozenset(reader.met.fitting),
+            reader.met.unfitting,
         )
 
     @contextlib.contextmanager

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..._tables.tables import Table
+    from ...errors import ConditionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,10 @@ class WrittenSplit:
         The version of the server that wrote the log.
     not_committed : tuple of (int, int)
         `_commit_version` and outcome of the transactions that the split does not commit.
+    fits : frozenset of str
+        Full names of tables that the condition fits.
+    unfit : dict of str to ConditionError
+        By full name, what a definition of a table lacks for the condition.
     """
 
     split: Split
@@ -155,6 +160,8 @@ class WrittenSplit:
     read_seconds: float
     server_version: str = ""
     not_committed: tuple[tuple[int, int], ...] = ()
+    fits: frozenset[str] = frozenset()
+    unfit: dict[str, ConditionError] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:

@@ -17,6 +17,7 @@ from ..._decode.selection import Selection, matches
 from ..._format.event_header import FIRST_EVENT
 from ..._format.format_description import FormatDescription
 from ..._index.finding import Indexes
+from ..._tables.given_names import NamesMet
 from ..._tables.tables import Column, Table
 from ..._walk.track import Tail
 from ...arrow.batch import change_column
@@ -141,6 +142,8 @@ class SplitRows:
         ends before.
     end_position : int
         Everything before this position has been read.
+    met : NamesMet
+        Which tables the condition fits, and which it does not.
     not_committed : dict of int to int
         The outcomes of transactions that have not committed so far, by their versions, except for XA
         transactions that got the version of their XA COMMIT.
@@ -169,6 +172,7 @@ class SplitRows:
         self.first_anchor: int | None = None
         self.next_anchor: int | None = None
         self.end_position = 0
+        self.met = NamesMet()
         self.not_committed: dict[int, int] = {}
         self._undone = UndoneRows(self._read_on)
         self._schemas: dict[tuple[Column, ...], pa.Schema] = {}
@@ -228,7 +232,7 @@ class SplitRows:
                     return
             decoder = LogDecoder(
                 source,
-                selection=_within(selection_of(options, split), bounds),
+                selection=replace(_within(selection_of(options, split), bounds), met=self.met),
                 report=self.report,
                 definitions=definitions,
                 verify_checksum=options.verify_checksum,
@@ -284,7 +288,7 @@ class SplitRows:
         self, decoder: LogDecoder, definitions: Definitions | None, bounds: SplitBounds | None
     ) -> Iterator[Group]:
         """The groups, without ranges in which an index shows no match."""
-        selection = _within(selection_of(self._by, self.split), bounds)
+        selection = replace(_within(selection_of(self._by, self.split), bounds), met=self.met)
         if not (self._indexed and selection.narrows):
             yield from decoder.groups()
             return

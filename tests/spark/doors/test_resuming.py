@@ -20,8 +20,9 @@ pytest.importorskip("pyspark")
 
 import pyarrow.parquet as pq  # noqa: E402
 
-from binlog_core.errors import BinlogError  # noqa: E402
-from binlog_core.spark import ExportResult, export_logs, read_changes  # noqa: E402
+from binlog_core.conditions import Condition  # noqa: E402
+from binlog_core.errors import BinlogError, ConditionError  # noqa: E402
+from binlog_core.spark import ExportResult, ReadOptions, export_logs, read_changes  # noqa: E402
 from binlog_core.spark.doors import export, running  # noqa: E402
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -172,6 +173,54 @@ def test_a_log_that_grows_after_its_splits_were_planned(
     run(tmp_path)
     for table in "tu":
         assert exported(tmp_path, table) == whole(tmp_path, table)
+
+
+def test_a_condition_that_fits_nothing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    for path, data, _ in logs_of(tmp_path / "logs"):
+        path.write_bytes(data)
+    session: Any = Connected()
+
+    def export(where: str, *tables: str) -> dict[str, int]:
+        options = ReadOptions(where=Condition(where), tables=tables or None)
+        result = export_logs(tmp_path / "logs", tmp_path / where, spark=session, options=options)
+        return {one.table: one.rows["insert"] for one in result.tables}
+
+    for where, tables, message in (
+        ("nothing = 1", (), "does not have the column 'nothing'"),
+        ("nothing = 1", ("shop.t",), "does not have the column 'nothing'"),
+        ("a = 5", ("shop.t",), "expected text in quotes"),
+        ("a = 5", (), "expected text in quotes"),
+        ("a = 'x'", ("shop.u",), "does not have the column 'a'"),
+    ):
+        with pytest.raises(ConditionError, match=message):
+            export(where, *tables)
+        assert not (tmp_path / where).exists() or not list((tmp_path / where).glob("shop.*"))
+    assert export("a like 'x%'") == {"t": 36}  # the other table does not have the column
+    assert export("id = 30") == {"t": 1}
+    assert export("a = 'nowhere'") == {}
+
+
+def test_a_run_that_continues_may_lack_the_tables_of_its_condition(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    log = Log("8.0.36")
+    options = ReadOptions(where=Condition("a like 'x%'"))
+    for number, table in enumerate((T, U, T), 1):
+        log.gtid(UUID, number)
+        log.begin()
+        log.insert(table, [{"id": number, "a": "x"}])
+        log.commit()
+        (tmp_path / "logs" / "bin.000001").write_bytes(log.getvalue())
+        run(tmp_path, options=options)
+    assert len(exported(tmp_path, "t")) == 2
+    log.gtid(UUID, 4)
+    log.begin()
+    log.insert(Table("shop", "t", [("id", "INT"), ("a", "INT")], primary_key=["id"]), [{"id": 4, "a": 4}])
+    log.commit()
+    (tmp_path / "logs" / "bin.000001").write_bytes(log.getvalue())
+    with pytest.raises(ConditionError, match="like is for text"):
+        run(tmp_path, options=ReadOptions(where=options.where, tables=("shop.t",)))
+    assert len(exported(tmp_path, "t")) == 2
 
 
 KILLED = """

@@ -204,16 +204,27 @@ def check_columns(selection: Selection) -> None:
             )
 
 
-def check_condition(selection: Selection) -> None:
+def check_condition(selection: Selection, *, whole: bool = True) -> None:
     """Refuse a condition that fits no definition of a table given by name, or no table at all.
 
     Also refuse a value that does not fit its column's type in a definition of a table given by name. For
     other tables that is not an error: their rows do not match.
+
+    Parameters
+    ----------
+    selection : Selection
+    whole : bool
+        False for a part of what is read: other parts may have the definitions that the condition fits.
+
+    Raises
+    ------
+    ConditionError
     """
     met = selection.met
     for table, error in met.unfitting.items():
         named = _is_named(table, selection.tables or ())
-        if (table not in met.fitting and (named or not met.fitting)) or (named and error.column is not None):
+        fits_none = whole and table not in met.fitting and (named or not met.fitting)
+        if fits_none or (named and error.column is not None):
             raise error
 
 

@@ -9,6 +9,7 @@ from .._core import _resync
 from .._decode.group import Group
 from .._decode.gtid_selection import gtid_set, union
 from .._decode.log_decoder import LogDecoder
+from .._decode.selection import check_condition
 from .._format.event_header import FIRST_EVENT
 from .._opening import open as open_log
 from .._walk.anchors import Head, first_anchor, walk_to_anchor, window_at
@@ -220,6 +221,7 @@ class SplitReader:
                 self.tail = decoder.tail
             bounds.finish(decoder)
             self.end_position = max(self.end_position, decoder.position)
+            check_condition(selection, whole=False)
         except BinlogError as error:
             self.error = error
             raise
@@ -249,7 +251,8 @@ def read_split_groups(split: Split, **options: Unpack[LogOptions]) -> SplitReade
     Raises
     ------
     BinlogError
-        As for `binlog_core.open`, and while iterating as for ``Log.groups``.
+        As for `binlog_core.open`, and while iterating as for ``Log.groups``. That the condition fits no table
+        is not an error, since other splits may have those that it fits.
     ValueError
         A start or stop that is not a time, or ``follow=True``.
     """

@@ -13,7 +13,7 @@ from support.splits import cut, read_all, write
 from support.truth import differences
 from support.writer import Log, Table
 
-from binlog_core.errors import BinlogError
+from binlog_core.errors import BinlogError, ConditionError
 from binlog_core.splits import Split, read_split_groups
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
@@ -75,6 +75,23 @@ def test_the_attributes_of_one_split(tmp_path: Path) -> None:
     assert reader.next_anchor == reader.end_position > 5000
     assert reader.overrun == reader.end_position - 1000 and reader.bytes_read == reader.end_position - 4
     assert reader.report.as_dict() == {} and reader.tail is None
+
+
+def test_a_condition_that_does_not_fit(tmp_path: Path) -> None:
+    """A value of the wrong type is an error, as in ``Log.rows``; columns may be in other splits."""
+    log = Log("8.0.36")
+    for number, column in enumerate(("INT", "VARCHAR(20)", "INT"), 1):
+        log.gtid(UUID, number)
+        log.begin()
+        table = Table("shop", "t", [("id", "INT"), ("a", column)])
+        log.insert(table, [{"id": number, "a": 5 if column == "INT" else "5"}])
+        log.commit()
+    splits = cut(write(tmp_path / "binlog.000001", log), 100)
+    changes, _ = read_all(splits, where="a = 5")
+    assert [change.after["id"] for change in changes] == [1, 3]  # by name the table is not wanted
+    assert read_all(splits, where="nothing = 5", tables="shop.t")[0] == []
+    with pytest.raises(ConditionError, match="expected text in quotes"):
+        read_all(splits, where="a = 5", tables="shop.t")
 
 
 @pytest.mark.parametrize("server", ["8.0.36", "11.8.6-MariaDB"])

@@ -220,14 +220,12 @@ def _check_where(options: ReadOptions, results: list[WrittenSplit], *, whole: bo
     ConditionError
     """
     met = NamesMet()
+    fitting: Any = dict.fromkeys(name for one in results for name in one.fits)
+    met.fitting = fitting
     for one in results:
         for name, error in one.unfit.items():
-            if whole or error.column is not None:
-                met.unfit(name, error)
-    fits = {name for one in results for name in one.fits}
-    fitting: Any = dict.fromkeys(fits if whole else fits | met.unfitting.keys())
-    met.fitting = fitting
-    check_condition(Selection(tables=options.tables, met=met))
+            met.unfit(name, error)
+    check_condition(Selection(tables=options.tables, met=met), whole=whole)
 
 
 def _finished(

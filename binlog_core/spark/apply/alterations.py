@@ -81,6 +81,8 @@ class Alteration:
     present : dict of name to ColumnSchema or None, or None
         The columns that the server's table has then, by their names in small letters, and what is known of
         each; None if they are not known.
+    drops_key : bool
+        Whether the table loses its primary key, or gets another one.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -88,6 +90,7 @@ class Alteration:
     checks: list[Check] = field(default_factory=list)
     defaults: dict[str, Any] = field(default_factory=dict)
     present: ServerColumns | None = None
+    drops_key: bool = False
 
 
 def read_alteration(
@@ -248,9 +251,14 @@ class _Reading:
         reader = self.reader
         if reader.accept("SYSTEM"):
             raise SchemaError("system versioning is dropped, and old rows with it")
-        if reader.accept("PRIMARY", "KEY") or reader.word() in (
-            *("INDEX", "KEY", "CONSTRAINT", "FOREIGN", "CHECK", "PERIOD"),
-        ):
+        if reader.accept("PRIMARY", "KEY"):
+            self.out.drops_key = True
+            return reader.skip_element()
+        if reader.accept_any("INDEX", "KEY", "CONSTRAINT"):
+            reader.accept("IF", "EXISTS")
+            self.out.drops_key |= reader.name().upper() == "PRIMARY"
+            return reader.skip_element()
+        if reader.word() in ("FOREIGN", "CHECK") or (reader.word() == "PERIOD" and reader.word(1) == "FOR"):
             return reader.skip_element()
         reader.accept("COLUMN")
         reader.accept("IF", "EXISTS")

@@ -196,6 +196,7 @@ def apply_images(
     present: ServerColumns | None = None,
     computed: Container[str] = (),
     primary_key: Sequence[str] = (),
+    same_key: bool = False,
 ) -> Applied:
     """Apply changes. See `apply_changes`, `Rules`.
 
@@ -208,6 +209,8 @@ def apply_images(
         of its images stops the apply.
     primary_key : sequence of str
         The primary key, if it is known: it shows which updates lack columns that they may have changed.
+    same_key : bool
+        Whether it is known that `keys` stay the table's key.
     """
     pa = import_pyarrow()
     here = into.columns
@@ -239,7 +242,7 @@ def apply_images(
         every = sorted([*changes.stage(), *statements])
         # What a statement changes has the table's type; rows after it already have another.
         known = {field.name: field.type for field in (*own, *here)}
-        rules = Rules(keys, on_alter, on_drop, known, lambda: into.has_rows, present)
+        rules = Rules(keys, on_alter, on_drop, known, lambda: into.has_rows, present, same_key)
         effects = changes.effects = follow(every, rules, changes.alive)
         # Columns that an ALTER added and no row of the batch has: their types are in the statement.
         added = tuple(pa.field(name, kind) for name, kind in effects.types.items() if name not in known)

@@ -113,7 +113,12 @@ def write_current(
         directory = f"{target}/{table['directory']}"
         statements = _concerning(manifest["statements"], name, spelling)
         try:
-            frame, changing = _images(spark, source, table, statements)
+            own = [
+                one
+                for one in manifest.get("definitions", ())
+                if (one["database"], one["table"]) == (table["database"], table["table"])
+            ]
+            frame, changing = _images(spark, source, table, statements, own)
             if table["partial_rows"] or changing:
                 into = _NewTable(spark, Folder(source, storage_options), directory, overwrite)
                 apply_images(
@@ -148,13 +153,18 @@ def _concerning(
 
 
 def _images(
-    spark: SparkSession, source: str, table: dict[str, Any], statements: list[dict[str, Any]]
+    spark: SparkSession,
+    source: str,
+    table: dict[str, Any],
+    statements: list[dict[str, Any]],
+    definitions: list[dict[str, Any]],
 ) -> tuple[DataFrame, list[AppliedStatement]]:
     """The row images after the last emptying of the table, and the statements between them."""
     from pyspark.sql import functions as F
 
     if not table["key"]:
         raise _Unknown("the log does not have a primary key")
+    _check_columns(definitions)
     if table["rows"]["update_postimage"] and not table["rows"]["update_preimage"]:
         raise _Unknown("the export has no preimages (images=both)")
     cleared = max(((one["version"], one["ordinal"]) for one in statements if one["clears"]), default=(-1, -1))
@@ -163,6 +173,9 @@ def _images(
         for one in statements
         if (one["version"], one["ordinal"]) > cleared and one["kind"] != "create"
     ]
+    keys = {tuple(one["key"] or ()) for one in definitions if one["last_version"] >= cleared[0]}
+    if len(keys) > 1:  # several rows of one definition may have the same key of another
+        raise _Unknown("the primary key changed")
     frame: DataFrame | None = None
     for one in _versions(table, cleared[0]):
         glob = f"v{one['version']}-*"
@@ -172,6 +185,12 @@ def _images(
     version, ordinal = F.col(_VERSION), F.col(_ORDINAL)
     after = (version > cleared[0]) | ((version == cleared[0]) & (ordinal > cleared[1]))
     return frame.where(after), changing
+
+
+def _check_columns(definitions: Iterable[dict[str, Any]]) -> None:
+    for column in (column["name"] for one in definitions for column in one["columns"]):
+        if column.lower() in SPECIAL:
+            raise _Unknown(f"the column {column} has the name of a change column")
 
 
 def _last_images(frame: DataFrame, table: dict[str, Any]) -> DataFrame:

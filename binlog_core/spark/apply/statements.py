@@ -41,6 +41,8 @@ class Rules:
         Whether the target has rows; called only at a DROP, since it reads the table's state.
     present : mapping of name to ColumnSchema or None, or None
         The columns that the server's table has before the statements, as in `Alteration`.
+    same_key : bool
+        Whether it is known that `keys` stay the table's key.
     """
 
     keys: tuple[str, ...]
@@ -49,6 +51,7 @@ class Rules:
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     target_has_rows: Callable[[], bool] = lambda: True
     present: ServerColumns | None = None
+    same_key: bool = False
 
 
 class Altered(NamedTuple):
@@ -180,6 +183,8 @@ def _alter(effects: Effects, statement: AppliedStatement, rules: Rules, alive: A
         change = read_alteration(statement.sql, {**rules.types, **effects.types}, effects.present)
         if any(key in change.values for key in rules.keys):
             raise SchemaError("the key's columns change")
+        if change.drops_key and not rules.same_key:  # rows with one of these keys may be several
+            raise SchemaError("the primary key is dropped or changes")
         altered = effects.alter(statement.place, change)
         if change.checks:
             failed = alive(effects, statement.place, tuple(change.checks))[1]

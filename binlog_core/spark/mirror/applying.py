@@ -115,7 +115,13 @@ def apply_round(
         into = FileTarget(table, place, properties=properties if batch.below == end else None)
         computed = columns.generated if mariadb else ()
         apply_images(
-            changes, into, tuple(keys), app=(app_id, batch.below), present=present, computed=computed
+            changes,
+            into,
+            tuple(keys),
+            app=(app_id, batch.below),
+            present=present,
+            computed=computed,
+            same_key=True,  # a table whose key changes in the round is copied
         )
 
 

@@ -57,6 +57,7 @@ COLUMNS = {  # those that a type of the lake does not show
         ("DROP a, ADD a VARCHAR(5) DEFAULT 'new'", {"a": "new"}, {"a": pa.string()}),
         ("DROP n, ADD n INT DEFAULT 5", {"n": 5}, {"n": pa.int32()}),
         ("DROP INDEX i, DROP PRIMARY KEY, DROP COLUMN IF EXISTS a", {"a": None}, {}),
+        ("DROP period, DROP PERIOD FOR p", {"period": None}, {}),
         ("MODIFY n INT", {}, {}),
         ("MODIFY id BIGINT", {}, {"id": pa.int64()}),
         ("ENGINE=InnoDB, COMMENT='a, b', ALTER a SET DEFAULT 'x'", {}, {}),

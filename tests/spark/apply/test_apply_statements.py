@@ -95,6 +95,8 @@ def test_the_target_is_asked_for_rows_at_a_drop_alone() -> None:
     ("kind", "sql", "rules"),
     [
         ("alter", "ALTER TABLE t DROP id", {}),
+        ("alter", "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, a)", {}),
+        ("alter", "ALTER TABLE t DROP KEY IF EXISTS `PRIMARY`", {}),
         ("alter", "ALTER TABLE t ADD c INT", {"on_alter": "stop"}),
         ("unknown", "ALTER TABLE t DROP PARTITION p", {"on_alter": "ignore"}),
         ("rename", "ALTER TABLE t RENAME TO u", {"on_alter": "ignore"}),
@@ -105,6 +107,12 @@ def test_what_stops(kind: str, sql: str, rules: dict[str, Any]) -> None:
     with pytest.raises(ApplyStopped, match=f"{kind} of the table is not applied") as caught:
         effects_of((kind, sql), **rules)
     assert sql in str(caught.value)
+
+
+def test_a_primary_key_may_be_dropped_where_the_key_is_known_to_stay() -> None:
+    dropped = "alter", "ALTER TABLE t DROP PRIMARY KEY, DROP INDEX a, ADD PRIMARY KEY (id)"
+    assert effects_of(dropped, same_key=True).values == {}
+    assert effects_of(("alter", "ALTER TABLE t DROP INDEX a, DROP CONSTRAINT b")).values == {}
 
 
 def test_alters_may_be_ignored() -> None:

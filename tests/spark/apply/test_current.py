@@ -92,6 +92,10 @@ def test_current_tables_after_statements(spark: SparkSession, tmp_path: Path) ->
         Table("d", "altered", [("id", "INT")], primary_key=["id"]),
     )
     renamed = Table("d", "renamed", [("id", "INT")], primary_key=["id"])
+    files = Table("d", "files", [("id", "INT"), ("_file", "INT")], primary_key=["id"])
+    keyed, other = (
+        Table("d", "keyed", [("id", "INT"), ("n", "INT")], primary_key=key) for key in (["id"], ["n"])
+    )
     log = Log("8.0.36")
 
     def insert(table: Table, *rows: dict[str, Any]) -> None:
@@ -105,6 +109,14 @@ def test_current_tables_after_statements(spark: SparkSession, tmp_path: Path) ->
     log.query("ALTER TABLE altered ADD COLUMN more INT NOT NULL DEFAULT 7", "d")
     log.query("RENAME TABLE renamed TO other", "d")
     insert(cleared, {"id": 2, "n": 20})
+    insert(files, {"id": 1, "_file": 1})
+    insert(keyed, {"id": 1, "n": 1}, {"id": 2, "n": 1})
+    log.begin()
+    log.delete(keyed, [{"id": 2, "n": 1}])
+    log.commit()
+    log.query("DROP INDEX `PRIMARY` ON keyed", "d")
+    log.query("CREATE UNIQUE INDEX n ON keyed (n)", "d")
+    insert(other, {"id": 5, "n": 5})
     path = tmp_path / "bin.000001"
     path.write_bytes(log.getvalue())
     export_logs(path, tmp_path / "out", spark=spark)
@@ -117,6 +129,9 @@ def test_current_tables_after_statements(spark: SparkSession, tmp_path: Path) ->
 
     assert rows("cleared") == [{"id": 2, "n": 20}]
     assert rows("altered") == [{"id": 1, "more": 7}, {"id": 2, "more": 7}]
+    assert (found["keyed"].directory, found["keyed"].reason) == (None, "the primary key changed")
+    assert (found["files"].directory, found["files"].rows) == (None, 0)
+    assert "the column _file has the name of a change column" in (found["files"].reason or "")
     assert found["renamed"].directory is None and "rename" in (found["renamed"].reason or "")
     with pytest.raises(BinlogError, match="exists"):
         write_current(spark, tmp_path / "out", tmp_path / "now")

@@ -50,6 +50,7 @@ class ServerUndo:
         self._ask(_STRICT)
         self._ask("SET SESSION innodb_lock_wait_timeout = 5")
         self._columns: dict[str, dict[str, str]] = {}  # by table: names, and what else is known about them
+        self._with_triggers: set[str] = set()
         self._look_at_tables()
         for row in plan.rows:
             if row.state != "refused" and (names := row.enum_zeros()):
@@ -78,8 +79,8 @@ class ServerUndo:
         Raises
         ------
         BinlogError
-            A table's engine has no transactions, other rows would refer to rows that no longer exist, or the
-            server refuses. Nothing is changed then.
+            A table's engine has no transactions, other rows would refer to rows that no longer exist, a
+            trigger gave a row other values, or the server refuses. Nothing is changed then.
         """
         self._ask("START TRANSACTION")
         try:
@@ -100,6 +101,7 @@ class ServerUndo:
                         f"{after - before:,} rows of {key[0]} would refer to rows of {key[2]} that do not"
                         " exist: nothing was changed"
                     )
+            self._check_triggers()
             self._ask("COMMIT")
         except BaseException:
             self._connection.close()  # the server rolls back
@@ -107,6 +109,25 @@ class ServerUndo:
                 if row.state == "done":
                     row.state = "ready"
             raise
+
+    def _check_triggers(self) -> None:
+        """Raise an error if a row of a table with triggers is not as it was."""
+        for row in self.plan.rows:
+            if row.state != "done" or row.before is None or row.table not in self._with_triggers:
+                continue
+            made = self._columns_that(row, _is_made)
+            compared = [
+                condition
+                for name, condition in row.plan.comparisons(row.before)
+                if name not in made and (row.columns is None or name in row.columns)
+            ]
+            if row.columns is not None and (key := row.plan.key_condition(row.before)) is not None:
+                compared.append(key)
+            if not self._ask(f"SELECT 1 FROM {row.plan.name} WHERE {' AND '.join(compared)} LIMIT 1"):
+                raise BinlogError(
+                    f"a trigger gave the row {row.key} other values than it had: nothing was changed",
+                    table=row.table,
+                )
 
     def _candidates(self) -> Iterator[UndoRow]:
         """Rows that the log describes completely; the server shows whether they were changed since."""
@@ -239,6 +260,7 @@ class ServerUndo:
                 f" WHERE EVENT_OBJECT_SCHEMA = {database} AND EVENT_OBJECT_TABLE = {its}"
             )
             if triggers:
+                self._with_triggers.add(name)
                 names = ", ".join(str(one[0]) for one in triggers)
                 self.notes.append(f"triggers of {name} run when its rows are reversed: {names}")
 

@@ -305,6 +305,28 @@ def test_tables_that_a_server_cannot_take_back_whole(shop: Shop) -> None:
     assert "triggers of undone.child run when its rows are reversed: trig" in shop.undo(made).notes
 
 
+@pytest.mark.parametrize("event", ["INSERT", "UPDATE"])
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_trigger_must_not_give_restored_rows_other_values(shop: Shop, event: str, changes: bool) -> None:
+    before = shop.all()
+    accident = shop.logged(
+        "DELETE FROM undone.child WHERE id = 1" if event == "INSERT" else "UPDATE undone.t SET price = -1"
+    )
+    table, value = ("child", "t_id = NULL") if event == "INSERT" else ("t", "price = 5")
+    body = f"SET NEW.{value}" if changes else "SET @seen = 1"
+    shop.run(f"CREATE TRIGGER undone.trig BEFORE {event} ON undone.{table} FOR EACH ROW {body}")
+    made = plan_undo(accident, tables="undone.*")
+    left = shop.all()
+    if changes:
+        with pytest.raises(BinlogError, match=r"a trigger gave the row id=(1|20) other values"):
+            shop.undo(made)
+        assert shop.all() == left
+        assert {one.state for one in made.rows} == {"ready"}
+    else:
+        shop.undo(made)
+        assert shop.all() == before
+
+
 ZEROS = (
     "CREATE TABLE undone.zeros (e ENUM('a','','0'), n INT, PRIMARY KEY (e))",
     "CREATE TABLE undone.zeros_heap (e ENUM('a','b'), n INT)",

@@ -100,7 +100,7 @@ def _lost_end_of(segment: Segment, logs: list[str]) -> str | None:
     if segment.until is None or segment.until[1] <= FIRST_EVENT:
         return None
     name = segment.until[0]
-    if logs and _name_of(logs[-1]) == name:
+    if name in map(_name_of, logs):
         return None
     return f"logs are missing in the archive: {posixpath.join(segment.folder, name)}"
 

@@ -19,6 +19,10 @@ from .conversions import check_conversion, fitting, one_holds_the_other
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# Their rows are other tables', or nowhere, and the log has only some of their changes.
+ENGINES_WITHOUT_OWN_ROWS = frozenset(
+    ("BLACKHOLE", "CONNECT", "FEDERATED", "MERGE", "MRG_MYISAM", "SPHINX", "SPIDER")
+)
 ServerColumns = Mapping[str, ColumnSchema | None]  # by their names in small letters
 _PARTITION_WORDS = frozenset(
     ("ANALYZE", "CHECK", "COALESCE", "OPTIMIZE", "PARTITION", "REBUILD", "REMOVE", "REORGANIZE")
@@ -203,6 +207,11 @@ class _Reading:
             while not reader.done and reader.symbol() != ",":
                 if reader.word() in ("PARTITION", "REMOVE"):
                     return self._to_the_end()
+                if reader.accept("ENGINE"):
+                    reader.accept_symbol("=")
+                    if reader.take().text.upper() in ENGINES_WITHOUT_OWN_ROWS:
+                        raise SchemaError("the engine has no rows of its own")
+                    continue
                 if not reader.skip_parens():
                     reader.take()
         else:

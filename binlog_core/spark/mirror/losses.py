@@ -10,6 +10,7 @@ from ...errors import ServerError, UnsafeServerError
 from ...report import BinlogWarning
 from ...server.connection import Connection, Facts
 from ...server.start import status_of
+from ..apply.alterations import ENGINES_WITHOUT_OWN_ROWS
 
 _WANTED = {"binlog_format": "ROW", "binlog_row_image": "FULL"}
 _UPDATES = ("log_replica_updates", "log_slave_updates")
@@ -117,6 +118,23 @@ def warn_of_generated_columns(connection: Connection, facts: Facts, wants: Calla
         wants,
         "MariaDB 11.8 does not log the generated columns of updated rows: {} will be parked at the first such"
         " update; leave these tables out, or mirror a server that logs them",
+    )
+
+
+def warn_of_engines(connection: Connection, facts: Facts, wants: Callable[[str], bool]) -> None:
+    """Warn of tables whose rows are those of other tables, or are not kept."""
+    engines = ", ".join(f"'{name}'" for name in sorted(ENGINES_WITHOUT_OWN_ROWS))
+    rows = connection.query(
+        "SELECT t.TABLE_SCHEMA, t.TABLE_NAME FROM information_schema.TABLES t"
+        f" WHERE TABLE_TYPE = 'BASE TABLE' AND UPPER(ENGINE) IN ({engines})",
+        right="SELECT",
+    )
+    _warn(
+        rows,
+        wants,
+        "{} have no rows of their own (engines such as MERGE, BLACKHOLE, FEDERATED): the server does not log"
+        " all changes of what they show, and the tables of a MERGE table lack what is written through it;"
+        " leave them out; verify lists the rows",
     )
 
 

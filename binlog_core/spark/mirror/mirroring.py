@@ -25,7 +25,13 @@ from .changes import Decoded, LogPlan, decode, definitions_at, merged, walking
 from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, remove_notes, run_copies, selected
 from .history import History
 from .joining import compact
-from .losses import check_filters, check_settings, warn_of_cascades, warn_of_generated_columns
+from .losses import (
+    check_filters,
+    check_settings,
+    warn_of_cascades,
+    warn_of_engines,
+    warn_of_generated_columns,
+)
 from .marks import Mark, check_server, identity, place_of, take_mark
 from .state import CHANGES, GTIDS, Lake, MirrorState, Offset, TableState
 from .values import set_for_reading
@@ -176,7 +182,7 @@ class Mirroring:
 
     def _warn_of_losses(self) -> None:
         with Connection(self.address) as connection:
-            for warn in (warn_of_cascades, warn_of_generated_columns):
+            for warn in (warn_of_cascades, warn_of_generated_columns, warn_of_engines):
                 warn(connection, connection.facts(), self.state.wants)
 
     def _look(self) -> None:

@@ -16,6 +16,7 @@ from binlog_core.spark.mirror.losses import (
     check_filters,
     check_settings,
     warn_of_cascades,
+    warn_of_engines,
     warn_of_generated_columns,
 )
 
@@ -133,3 +134,16 @@ def test_generated_columns_that_updates_do_not_log_are_warned_of(
     assert [one.partition(" will be")[0] for one in told] == [
         "MariaDB 11.8 does not log the generated columns of updated rows: shop.items, shop.parts"
     ] * warns
+
+
+def test_tables_without_rows_of_their_own_are_warned_of(recwarn: pytest.WarningsRecorder) -> None:
+    rows = [("shop", "both"), ("other", "t")]
+    server: Any = Server({"SELECT t.TABLE_SCHEMA": rows})
+    warn_of_engines(
+        server,
+        Facts("9.7.4", False, 1, None, "CRC32", True, ""),
+        lambda name: name.startswith("shop."),
+    )
+    (told,) = [str(one.message) for one in recwarn if issubclass(one.category, BinlogWarning)]
+    assert told.startswith("shop.both have no rows of their own")
+    assert "'MRG_MYISAM'" in server.asked[-1]

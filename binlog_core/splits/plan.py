@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from .._change_columns import FILE_NUMBER_SHIFT
+from .._format.event_header import FIRST_EVENT
 from .._reading import files_of
 from .._redaction import shown_url
 from .._sources.archives import EPOCH_SHIFT
@@ -132,7 +133,9 @@ def plan_splits(
         if size is not None and until is not None:
             size = min(size, until)
         if size is None or split_size is None or size <= split_size:
-            splits.append(Split(file.path, 0, until, number, len(splits), before=before))
+            one = Split(file.path, 0, until, number, len(splits), before=before)
+            # Where another server took over is known, even in a log that cannot be split.
+            splits.append(one if until is None else replace(one, anchor=FIRST_EVENT, trusted=True))
             continue
         count = -(-size // split_size)
         for i in range(count):

@@ -74,8 +74,11 @@ class SplitBounds:
 
     @property
     def stop_position(self) -> int | None:
-        """`stop_position` of ``Selection``; a log that cannot be split is read to its end."""
-        return self.split.end if self._splittable else None
+        """`stop_position` of ``Selection``; a log that cannot be split is read to its end.
+
+        Unless the plan knows that it ends here, since another server took over.
+        """
+        return self.split.end if self._splittable or self.split.trusted else None
 
     @property
     def stop_anchor(self) -> int:

@@ -73,6 +73,33 @@ def test_a_transaction_cut_by_a_failover_comes_once(tmp_path: Path) -> None:
     assert ids(tmp_path) == list(range(1, 12))
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_splits_end_where_another_server_took_over(packed: bool, tmp_path: Path) -> None:
+    """The log of the lost server ends with a transaction that it had not ended, and is compressed later."""
+    zstandard = pytest.importorskip("zstandard")
+    server = busy(FakeServer(), 9)
+    replica = replica_of(server)
+    server.transaction()
+    del server.logs[server.current]._out[-31:]  # its XID
+    archive(server, tmp_path)
+    replica.transaction(gtid=(server.uuid, 10), key=10)
+    replica.transaction(gtid=(server.uuid, 11), key=11)
+    archive(replica, tmp_path)
+    if packed:
+        path = tmp_path / server.current
+        path.with_name(f"{path.name}.zst").write_bytes(zstandard.compress(path.read_bytes()))
+        path.unlink()
+    for size in (None, 100, 300, 1 << 20):
+        found, results = [], []
+        for split in plan_splits(tmp_path, size):
+            reader = read_split_groups(split)
+            for batch in (batch for group in reader for batch in group.batches):
+                found += batch.array["row"]["id"].tolist()
+            results.append(reader.result)
+        assert found == ids(tmp_path) == list(range(1, 12)), size
+        assert check_seams(results) == []
+
+
 def test_reading_continues_after_a_reset_and_reports_it(tmp_path: Path) -> None:
     server = busy(FakeServer(), 12)
     archive(server, tmp_path)

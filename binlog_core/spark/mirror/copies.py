@@ -19,7 +19,7 @@ from ..._exports.manifests import MIRROR
 from ..._sources.object_stores import load_json
 from ..._tables.column_types import Kind
 from ..._tables.tables import Column
-from ...errors import BinlogError, SchemaError, UnreachableError
+from ...errors import BinlogError, PrivilegeError, SchemaError, ServerError, UnreachableError
 from ...schema.given import parse_create_table
 from ...schema.table_definitions import TableSchema
 from ...server.address import Address
@@ -109,8 +109,8 @@ def plan_copy(connection: Connection, state: TableState, mark: dict[str, Any], *
     ServerError
         The server cannot be asked.
     """
-    name = f"{quoted(state.database)}.{quoted(state.name)}"
-    definition = str(connection.query(f"SHOW CREATE TABLE {name}", right="SELECT")[0][1])
+    name = _sql_name(state)
+    definition = _definition(connection, state)
     schema = parse_create_table(definition, state.database, state.name)
     selection = SelectList.of(schema, mariadb=mariadb)
     columns = {column.name: column for column in selection.table.columns}
@@ -125,6 +125,27 @@ def plan_copy(connection: Connection, state: TableState, mark: dict[str, Any], *
         size = _chunk_rows(connection, state)
         chunks = list(_conditions(connection, name, key, size))
     return Copy(uuid.uuid4().hex[:12], definition, mark, tuple(chunks))
+
+
+def is_hidden(connection: Connection, state: TableState) -> bool:
+    """Whether the user has no privileges for a table, so that the server's lists lack it."""
+    try:
+        _definition(connection, state)
+    except PrivilegeError:
+        return True
+    except UnreachableError:
+        raise
+    except ServerError:  # there is no such table
+        return False
+    return False  # or something else has its name, such as a view
+
+
+def _sql_name(state: TableState) -> str:
+    return f"{quoted(state.database)}.{quoted(state.name)}"
+
+
+def _definition(connection: Connection, state: TableState) -> str:
+    return str(connection.query(f"SHOW CREATE TABLE {_sql_name(state)}", right="SELECT")[0][1])
 
 
 def _chunk_rows(connection: Connection, state: TableState) -> int:

@@ -22,7 +22,17 @@ from ...server.connection import Connection
 from ..apply.batch import ApplyStopped
 from .applying import apply_round
 from .changes import Decoded, LogPlan, decode, definitions_at, merged, walking
-from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, remove_notes, run_copies, selected
+from .copies import (
+    Copied,
+    Copy,
+    clean_up,
+    commit_copy,
+    is_hidden,
+    plan_copy,
+    remove_notes,
+    run_copies,
+    selected,
+)
 from .history import History
 from .joining import compact
 from .losses import (
@@ -203,15 +213,16 @@ class Mirroring:
                 if place[0].lower() not in _SYSTEM and self.state.wants(name)
             }
             check_filters(connection, {database for database, _ in wanted.values()})
-        tables = self.state.tables
+            tables = self.state.tables
+            lacking = [one for name, one in tables.items() if one.stage == "copying" and name not in here]
+            dropped = [one for one in lacking if not is_hidden(connection, one)]
         for name, (database, table) in wanted.items():
             if name not in tables:
                 tables[name] = TableState(database, table)
             elif tables[name].stage == "dropped":
                 tables[name].copy_anew()
-        for name, state in list(tables.items()):
-            if state.stage == "copying" and name not in here:
-                self._end(state)
+        for state in dropped:
+            self._end(state)
         self._save()
 
     def _end(self, state: TableState) -> None:

@@ -560,3 +560,24 @@ def test_a_column_with_the_name_of_a_change_column_parks_its_table(
     session: Any = Here()
     _, t = resync(tmp_path, spark=session)
     assert (t.stage, rows_of(tmp_path)) == ("following", [(1, 1), (2, 2), (3, 3)])
+
+
+def test_a_table_that_the_user_may_no_longer_read_is_not_taken_for_a_dropped_one(
+    url: str, sql: Sql, tmp_path: Path
+) -> None:
+    """The server's lists lack it then, as they lack a dropped one."""
+    address = Address.of(url)
+    _, port = address.hosts[0]
+    sql("CREATE OR REPLACE USER reader@'%' IDENTIFIED BY 'known'")
+    sql("GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO reader@'%'")
+    sql("GRANT SELECT ON refused.* TO reader@'%'")
+    reader = f"mysql://reader:known@127.0.0.1:{port}"
+    mirrored(reader, tmp_path)
+    sql("REVOKE SELECT ON refused.* FROM reader@'%'")
+    sql("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (v)")  # which leads to a new copy
+    (t,) = mirrored(reader, tmp_path)
+    assert (t.stage, rows_of(tmp_path)) == ("parked", [(1, 1), (2, 2)])
+    assert "GRANT SELECT" in str(t.reason)
+    sql("GRANT SELECT ON refused.* TO reader@'%'")
+    (t,) = mirrored(reader, tmp_path)
+    assert (t.stage, rows_of(tmp_path)) == ("following", [(1, 1), (2, 2)])

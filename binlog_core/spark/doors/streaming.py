@@ -73,7 +73,14 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         The logs; directories are listed for each micro-batch.
     run : Run
         What reads through logs. Spark plans a stream in a separate process, which has no session.
+
+    Attributes
+    ----------
+    lower_case : bool
+        Whether the server is known to store names in lower case: see `DdlTracker`.
     """
+
+    lower_case = False
 
     def __init__(self, changes: ChangeReader, paths: list[str], run: Run = run_here) -> None:
         self._changes = changes
@@ -190,7 +197,9 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if start is None:
                 tracker = tracker_of(options.schema_start)
             else:
-                tracker = from_text(_kept(start, _DEFINITIONS, "schema=ddl", logs))
+                tracker = from_text(
+                    _kept(start, _DEFINITIONS, "schema=ddl", logs), lower_case=self.lower_case
+                )
             timeline = follow_definitions(
                 within,
                 options.access,

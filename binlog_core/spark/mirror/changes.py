@@ -59,6 +59,8 @@ class LogPlan(BinlogStreamReader):
         Options for the archive's store.
     run : Run
         What reads through its logs.
+    lower_case : bool
+        Whether the server stores names in lower case, and its log has statements as they were written.
     """
 
     def __init__(
@@ -67,6 +69,8 @@ class LogPlan(BinlogStreamReader):
         tables: Sequence[str],
         storage_options: dict[str, Any] | None = None,
         run: Run = run_here,
+        *,
+        lower_case: bool = False,
     ) -> None:
         pa = import_pyarrow()
         options = SourceOptions(
@@ -80,6 +84,7 @@ class LogPlan(BinlogStreamReader):
         self.reading = replace(options.read_options(), absent=True, refused=SPECIAL)
         self.access = options.access
         super().__init__(ChangeReader(options, self.reading, pa.schema([]), False), [archive], run)
+        self.lower_case = lower_case
 
     def logs(self) -> list[Split]:
         """The archive's logs."""

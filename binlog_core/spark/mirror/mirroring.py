@@ -120,7 +120,7 @@ class Mirroring:
         # Cleanups to do: at first those of a run that was killed.
         self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state), self._remove_changes]
         self._missed: Counter[str] = Counter()  # how often a table was gone or changed when it was copied
-        self._by_case = False  # the server distinguishes names of tables by case
+        self._case = ""  # of names of tables: "0" is as they are written, "1" in lower case
 
     # ------------------------------------------------------------ runs
 
@@ -171,7 +171,8 @@ class Mirroring:
     def plan(self, tables: Iterable[TableState]) -> LogPlan:
         """The archive, for reading some tables."""
         names = [one.full_name for one in tables]
-        return LogPlan(self.state.archive, names, self._lake.storage_options, walking(self.session))
+        storage, run = self._lake.storage_options, walking(self.session)
+        return LogPlan(self.state.archive, names, storage, run, lower_case=self._case == "1")
 
     # ------------------------------------------------------------ the server
 
@@ -188,7 +189,7 @@ class Mirroring:
             facts = connection.facts()
             self.mariadb, self.old = facts.mariadb, not facts.mariadb and facts.number < (5, 7)
             check_settings(connection)
-            self._by_case = connection.variables([_CASE]).get(_CASE) == "0"
+            self._case = connection.variables([_CASE]).get(_CASE, "")
 
     def _warn_of_losses(self) -> None:
         with Connection(self.address) as connection:
@@ -477,7 +478,7 @@ class Mirroring:
         wanted = tables
         while True:
             try:
-                return decode(self.session, self._lake, plan, start, end, by_case=self._by_case)
+                return decode(self.session, self._lake, plan, start, end, by_case=self._case == "0")
             except BinlogError as error:
                 state = next((one for one in wanted if one.full_name == error.table), None)
                 if state is None:

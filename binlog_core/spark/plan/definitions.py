@@ -168,8 +168,8 @@ def to_text(tracker: DdlTracker) -> str:
     return base64.b64encode(zlib.compress(json.dumps(known, separators=(",", ":")).encode())).decode("ascii")
 
 
-def from_text(text: str) -> DdlTracker:
-    """The tracker that `to_text` was given.
+def from_text(text: str, *, lower_case: bool = False) -> DdlTracker:
+    """The tracker that `to_text` was given; `lower_case`: see `DdlTracker`.
 
     Raises
     ------
@@ -179,7 +179,8 @@ def from_text(text: str) -> DdlTracker:
     try:
         unpacking = zlib.decompressobj()
         known = json.loads(unpacking.decompress(base64.b64decode(text, validate=True), _LONGEST_TEXT))
-        return DdlTracker(map(_table, known["tables"]), database_charsets=known["charsets"])
+        tables = map(_table, known["tables"])
+        return DdlTracker(tables, database_charsets=known["charsets"], lower_case=lower_case)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error) as error:
         raise BinlogError("the offset's definitions cannot be read: another version wrote them") from error
 

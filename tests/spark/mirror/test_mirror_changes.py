@@ -13,6 +13,7 @@ pytest.importorskip("pyspark")
 
 from pyspark import cloudpickle
 from support.archive import FakeServer, busy
+from support.writer import Log
 
 from binlog_core.schema.ddl import DdlTracker
 from binlog_core.schema.given import parse_create_table
@@ -56,6 +57,18 @@ def test_an_offset_learns_of_tables_from_another() -> None:
     assert definitions_at(found).definition("shop", "v") is None
     assert (found["file"], found["position"]) == ("bin.000001", 4)
     assert definitions_at(mine).definition("shop", "t") == table("t", "old")
+
+
+def test_names_in_statements_are_those_of_tables_on_a_server_that_stores_them_in_lower_case(
+    tmp_path: Path,
+) -> None:
+    log = Log("10.11.6-MariaDB")
+    log.query("ALTER TABLE Orders RENAME COLUMN old TO new", "SHOP")
+    (tmp_path / "bin.000001").write_bytes(log.getvalue())
+    for lower_case, column in ((True, "new"), (False, "old")):
+        plan = LogPlan(str(tmp_path), ["shop.orders"], lower_case=lower_case)
+        found = plan.behind(plan.begin((0, 0), [table("orders", "old")], {}), None, None)
+        assert definitions_at(found).definition("shop", "orders") == table("orders", column)
 
 
 def test_logs_are_walked_over_where_one_says(tmp_path: Path) -> None:

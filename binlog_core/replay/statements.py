@@ -360,6 +360,8 @@ class TableStatements:
         if column.kind is Kind.ENUM and column.members is not None and literal == "''":
             # To the server index 0 equals '' too. As a number it does not.
             return f"{name} = {column.members.index('') + 1}"
+        if column.kind is Kind.VECTOR:  # which MySQL does not compare with bytes
+            return f"HEX({name}) = HEX({literal})"
         if (
             exact
             and column.kind in _COMPARED_AS_BYTES

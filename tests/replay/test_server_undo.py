@@ -327,6 +327,32 @@ def test_a_trigger_must_not_give_restored_rows_other_values(shop: Shop, event: s
         assert shop.all() == before
 
 
+def test_vectors_come_back(shop: Shop) -> None:
+    pymysql = pytest.importorskip("pymysql")
+
+    def rows() -> list[tuple[int, str | None]]:
+        with shop.connection.cursor() as cursor:
+            cursor.execute("SELECT id, HEX(e) FROM undone.vectors ORDER BY id")
+            return list(cursor.fetchall())
+
+    try:
+        shop.run("CREATE TABLE undone.vectors (id INT PRIMARY KEY, e VECTOR(2))")
+    except pymysql.err.ProgrammingError:
+        pytest.skip("the server has no VECTOR")
+    first, other = "x'0000803f000000c0'", "x'0000000000000040'"
+    shop.run(f"INSERT INTO undone.vectors VALUES (1, {first}), (2, {first}), (3, NULL)")
+    before = rows()
+    accident = shop.logged(
+        f"UPDATE undone.vectors SET e = {other} WHERE id IN (1, 3)",
+        "DELETE FROM undone.vectors WHERE id = 2",
+        f"INSERT INTO undone.vectors VALUES (4, {other})",
+    )
+    made = plan_undo(accident, tables="undone.*")
+    shop.undo(made)
+    assert {one.state for one in made.rows} == {"done"}, alone(made)
+    assert rows() == before
+
+
 ZEROS = (
     "CREATE TABLE undone.zeros (e ENUM('a','','0'), n INT, PRIMARY KEY (e))",
     "CREATE TABLE undone.zeros_heap (e ENUM('a','b'), n INT)",

@@ -49,6 +49,15 @@ def test_without_a_key_every_column_finds_the_row() -> None:
     )
 
 
+def test_a_vector_is_compared_as_text() -> None:
+    """MySQL 9.7 refuses to compare it with bytes: Incorrect arguments to =."""
+    vector = replace(TEXT, name="e", kind=Kind.VECTOR, charset=None)
+    found = maker().statement(table(ID, vector, key=None), change({"id": 1, "e": [1.0, -2.0]}, None))
+    assert found == (
+        "DELETE FROM `shop`.`or``ders` WHERE `id` = 1 AND HEX(`e`) = HEX(x'0000803f000000c0') LIMIT 1;"
+    )
+
+
 def test_times_are_set_even_if_they_stay() -> None:
     at = dt.datetime(2026, 11, 21, 8)
     found = maker().statement(

@@ -111,7 +111,8 @@ def apply_changes(
     key_columns : sequence of str or None
         The columns that identify a row; None takes the primary key from the log, if it exists.
     app_id, batch_id : str and int, or None
-        Stored in the commit, so that the same batch is not applied twice. Give both or neither.
+        Stored in the commit, so that the same batch is not applied twice. Give both or neither. A batch with
+        a lower number is skipped too: with a new checkpoint, give another `app_id`.
     on_alter : "apply", "ignore" or "stop"
         What to do at ALTER TABLE: change the existing rows as the server did, and stop if that is not known;
         continue and leave them as they are; or always stop.

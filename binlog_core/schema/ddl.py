@@ -86,8 +86,9 @@ class DdlTracker:
         Also keep the earlier definitions of tables.
     database_charsets : mapping or None
         The default character sets of databases at the beginning of the log.
-    lower_case : bool
+    lower_case : bool or None
         Whether the server stores names in lower case, however they are written (lower_case_table_names=1).
+        None: not known, so a table that a statement with capitals may mean is no longer known.
 
     Attributes
     ----------
@@ -107,7 +108,7 @@ class DdlTracker:
         limits: Limits = DEFAULT_LIMITS,
         keep_timeline: bool = True,
         database_charsets: Mapping[str, str | None] | None = None,
-        lower_case: bool = False,
+        lower_case: bool | None = None,
     ) -> None:
         self._limits = limits
         self.lower_case = lower_case
@@ -353,10 +354,19 @@ class _Statement:
 
     def _altered(self, key: TableKey) -> TableSchema | None:
         """The definition that the statement changes; None if it is not known."""
+        self._check_case(key)
         table = self.get(key)
         if table is not None and self.of_session:
             raise SchemaError("its table may be a temporary one of the same name")
         return table
+
+    def _check_case(self, key: TableKey) -> None:
+        """Forget a table that a statement means if the server stores names in lower case."""
+        small = key[0].lower(), key[1].lower()
+        if self.tracker.lower_case is None and self.get(key) is None and self.get(small) is not None:
+            self.drop(small)
+            reason = f"it is not known whether {full_name(*key)} is another table"
+            self.unfollowed.append((full_name(*small), reason))
 
     # --- statements
 
@@ -407,7 +417,9 @@ class _Statement:
     def _drop_tables(self) -> None:
         self.reader.accept("IF", "EXISTS")
         while True:
-            self.drop(self._table_name())
+            key = self._table_name()
+            self._check_case(key)
+            self.drop(key)
             if not self.reader.accept_symbol(","):
                 return
 
@@ -426,6 +438,7 @@ class _Statement:
                 return
 
     def _rename(self, source: TableKey, target: TableKey) -> None:
+        self._check_case(source)
         table = self.get(source)
         self.drop(source)
         if table is None:

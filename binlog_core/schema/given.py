@@ -172,7 +172,7 @@ def _from_file(path: str) -> Iterable[TableSchema]:
             sql = file.read()
     except OSError as error:
         raise SchemaError(f"the schema file cannot be read: {error.strerror}", path=path) from error
-    tracker = DdlTracker()
+    tracker = DdlTracker(lower_case=False)
     database = ""
     try:
         for number, tokens in enumerate(tokenize_statements(sql), start=1):

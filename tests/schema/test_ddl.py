@@ -498,3 +498,18 @@ def test_a_server_that_stores_names_in_lower_case_is_followed_however_they_are_w
     }
     tracker.apply_statement("", "CREATE OR REPLACE DATABASE SHOP", mariadb=True)
     assert list(tracker) == []
+
+
+@pytest.mark.parametrize("text", ["ALTER TABLE T ADD c INT", "DROP TABLE T", "ALTER TABLE T RENAME TO u"])
+def test_a_table_that_capitals_may_mean_is_no_longer_known(text: str) -> None:
+    """A log does not show whether its server distinguishes names by case."""
+    for lower_case, unfollowed in ((None, ["d.t"]), (False, [])):
+        tracker = DdlTracker(lower_case=lower_case)
+        tracker.apply_statement("d", "CREATE TABLE t (a INT)")
+        tracker.apply_statement("d", text)
+        assert (tracker.definition("d", "t") is None) == bool(unfollowed)
+        assert [one.table for one in tracker.unfollowed] == unfollowed
+    tracker = DdlTracker()
+    for sql in ("CREATE TABLE t (a INT)", "CREATE TABLE T (a INT)", text):
+        tracker.apply_statement("d", sql)
+    assert tracker.definition("d", "t") is not None and tracker.unfollowed == []

@@ -76,11 +76,11 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     Attributes
     ----------
-    lower_case : bool
-        Whether the server is known to store names in lower case: see `DdlTracker`.
+    lower_case : bool or None
+        Whether the server stores names in lower case: see `DdlTracker`.
     """
 
-    lower_case = False
+    lower_case: bool | None = None
 
     def __init__(self, changes: ChangeReader, paths: list[str], run: Run = run_here) -> None:
         self._changes = changes

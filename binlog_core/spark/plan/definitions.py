@@ -168,7 +168,7 @@ def to_text(tracker: DdlTracker) -> str:
     return base64.b64encode(zlib.compress(json.dumps(known, separators=(",", ":")).encode())).decode("ascii")
 
 
-def from_text(text: str, *, lower_case: bool = False) -> DdlTracker:
+def from_text(text: str, *, lower_case: bool | None = None) -> DdlTracker:
     """The tracker that `to_text` was given; `lower_case`: see `DdlTracker`.
 
     Raises

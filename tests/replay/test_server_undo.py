@@ -337,7 +337,7 @@ def test_vectors_come_back(shop: Shop) -> None:
 
     try:
         shop.run("CREATE TABLE undone.vectors (id INT PRIMARY KEY, e VECTOR(2))")
-    except pymysql.err.ProgrammingError:
+    except (pymysql.err.OperationalError, pymysql.err.ProgrammingError):
         pytest.skip("the server has no VECTOR")
     first, other = "x'0000803f000000c0'", "x'0000000000000040'"
     shop.run(f"INSERT INTO undone.vectors VALUES (1, {first}), (2, {first}), (3, NULL)")

@@ -170,7 +170,6 @@ ROW = {"id": 1, "a": "x", "b": 5}
         ("ALTER TABLE t MODIFY b DECIMAL(30,0)", {**ROW, "b": Decimal(5)}),
         ("ALTER TABLE t ALTER a SET DEFAULT 'z', ENGINE=InnoDB, COMMENT 'x', ALGORITHM=COPY", ROW),
         ("ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 4", ROW),
-        ("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, b)", ROW),
         ("CREATE TABLE IF NOT EXISTS t (id INT)", ROW),
     ],
 )

@@ -115,15 +115,8 @@ class ServerUndo:
         for row in self.plan.rows:
             if row.state != "done" or row.before is None or row.table not in self._with_triggers:
                 continue
-            made = self._columns_that(row, _is_made)
-            compared = [
-                condition
-                for name, condition in row.plan.comparisons(row.before)
-                if name not in made and (row.columns is None or name in row.columns)
-            ]
-            if row.columns is not None and (key := row.plan.key_condition(row.before)) is not None:
-                compared.append(key)
-            if not self._ask(f"SELECT 1 FROM {row.plan.name} WHERE {' AND '.join(compared)} LIMIT 1"):
+            restored = row.condition_of(row.before, without=self._columns_that(row, _is_made))
+            if not self._ask(f"SELECT 1 FROM {row.plan.name} WHERE {_limited(restored)}"):
                 raise BinlogError(
                     f"a trigger gave the row {row.key} other values than it had: nothing was changed",
                     table=row.table,
@@ -169,9 +162,9 @@ class ServerUndo:
     def _compare(self, row: UndoRow) -> None:
         row.columns = None
         if row.after is not None:
-            found = self._ask(f"SELECT 1 FROM {row.plan.name} WHERE {self._where(row)}")
+            found = self._ask(f"SELECT 1 FROM {row.plan.name} WHERE {_limited(row.condition())}")
             if not found and self._is_in_parts(row):
-                found = self._ask(f"SELECT 1 FROM {row.plan.name} WHERE {self._where(row)}")
+                found = self._ask(f"SELECT 1 FROM {row.plan.name} WHERE {_limited(row.condition())}")
             if found:
                 row.state, row.why = "ready", ""
             else:
@@ -190,10 +183,6 @@ class ServerUndo:
                 self._mark(row, "a row with its key exists")
             return
         row.state, row.why = "ready", ""
-
-    def _where(self, row: UndoRow) -> str:
-        condition = row.condition()
-        return condition if condition.endswith(" LIMIT 1") else f"{condition} LIMIT 1"
 
     def _moves_away(self, row: UndoRow) -> bool:
         """Whether the row that has a deleted one's key now is reversed too."""
@@ -312,6 +301,10 @@ class ServerUndo:
     def _change(self, sql: str) -> int:
         self._ask(sql.removesuffix(";"))
         return int(str(self._ask("SELECT ROW_COUNT()")[0][0]))
+
+
+def _limited(condition: str) -> str:
+    return condition if condition.endswith(" LIMIT 1") else f"{condition} LIMIT 1"
 
 
 def _is_made(extra: str) -> bool:

@@ -7,7 +7,7 @@ only if it is still in the second state; every statement checks that in its WHER
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Literal, Unpack
 
@@ -171,11 +171,18 @@ class UndoRow:
 
     def condition(self) -> str:
         """The condition that a row is this one and still as the last change left it."""
-        plan, after = self.plan, self.after
-        assert after is not None
+        assert self.after is not None
+        return self.condition_of(self.after)
+
+    def condition_of(self, image: Literals, without: Container[str] = ()) -> str:
+        """The condition that a row is this one, with the values of an image except in some columns."""
         wanted = self.columns
-        compared = [one for name, one in plan.comparisons(after) if wanted is None or name in wanted]
-        key = plan.key_condition(after)
+        compared = [
+            one
+            for name, one in self.plan.comparisons(image)
+            if name not in without and (wanted is None or name in wanted)
+        ]
+        key = self.plan.key_condition(image)
         if key is None:
             return f"{' AND '.join(compared)} LIMIT 1"
         return " AND ".join(dict.fromkeys([key, *compared]))

@@ -31,7 +31,7 @@ from .schema.table_statements import read_statement
 from .transactions import DETAIL_TYPES, Transaction
 
 if TYPE_CHECKING:
-    from ._decode.group import Aside
+    from ._decode.group import Aside, Group
     from ._decode.selection import Place
     from ._exports.reading import ExportedLog, Opener
     from ._options import RangeOptions, StateOptions, Target
@@ -256,26 +256,33 @@ def _is_emptied(
         The row may have changed since then: by a statement, or by rows without names.
     """
     others = cast("RangeOptions", {name: one for name, one in options.items() if name not in _OF_CHANGES})
-    gone = reached = False
+    gone = False
     with (
         warnings.catch_warnings(action="ignore", category=BinlogWarning),  # the first pass reported it
         open_changes(tables=glob.escape(table), **others) as log,
     ):
-        for one in log.each_file():
-            for group in one.groups(asides=True):
-                name = one.files[0].name if isinstance(one, Log) else name_within(group.path)
-                here = name == last.transaction.path
-                reached |= here
-                if not reached:
-                    continue
-                for batch in group.batches:
-                    later = not here or batch.array["image"]["position"][-1] > last.change.position
-                    if later and names.are_hidden(batch.table):
-                        raise SchemaError("later rows of the table have no column names", table=table)
-                for aside in group.asides:
-                    if aside.kind == "statement" and not (here and aside.position <= last.change.position):
-                        gone |= _empties(aside, table)
+        for group, place in _groups_from(log, last):
+            for batch in group.batches:
+                if batch.array["image"]["position"][-1] > place and names.are_hidden(batch.table):
+                    raise SchemaError("later rows of the table have no column names", table=table)
+            for aside in group.asides:
+                if aside.kind == "statement" and aside.position > place:
+                    gone |= _empties(aside, table)
     return gone
+
+
+def _groups_from(log: Log | ExportedLog, last: Version) -> Iterator[tuple[Group, int]]:
+    """The groups from the file of a change on, and the position in each file after which they are later."""
+    place = None
+    for one in log.each_file():
+        for group in one.groups(asides=True):
+            name = one.files[0].name if isinstance(one, Log) else name_within(group.path)
+            if name == last.transaction.path:
+                place = last.change.position
+            elif place is not None:
+                place = 0
+            if place is not None:
+                yield group, place
 
 
 def _empties(aside: Aside, table: str) -> bool:

@@ -283,9 +283,12 @@ class Uploader:
         logs = [self._spooled(one) for one in known]
         # The last may have been lost before its first log came, and the logs before it are only in the store.
         last = max((i for i, mine in enumerate(logs) if mine), default=-1)
-        if folder not in known or last != known.index(folder):
-            return folder in known and last > known.index(folder)
-        mine = logs[last]
+        if folder not in known:
+            return False
+        own = known.index(folder)
+        if last != own:
+            return last > own
+        mine = logs[own]
         if _bare(mine[-1]) != _bare(name):
             return _bare(mine[-1]) > _bare(name)
         if mine[-1] != name:  # if one of them is compressed, that one is finished

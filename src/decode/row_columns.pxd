@@ -96,8 +96,7 @@ cdef inline bint has_aims(const columnar_t* plan, sink_t* sink) noexcept nogil:
     cdef aims_t* aims = <aims_t*> sink.aims
     if aims != NULL:
         return True
-    aims = <aims_t*> malloc(
-        sizeof(aims_t) + n * sizeof(aim_t) + plan.lanes_len)
+    aims = <aims_t*> malloc(sizeof(aims_t) + n * sizeof(aim_t) + plan.lanes_len)
     if aims == NULL:
         return False
     aims.items = <aim_t*> (aims + 1)

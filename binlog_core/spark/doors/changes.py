@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..._change_columns import ABSENT, LAKE_COLUMNS, LAKE_METADATA
 from ..._decode.conditions import bind
+from ..._decode.selection import Selection, check_condition
 from ..._index.finding import Indexes
 from ..._pushdown import Predicate, PushedFilters
 from ...errors import BinlogError, ConditionError, SchemaError
@@ -271,9 +272,8 @@ class ChangeReader:
         if corrupt:
             for place in reader.report.take_damaged():
                 yield fitter.damage(place, split)
-        for misfit in reader.met.unfitting.values() if options.where is not None else ():
-            if misfit.column is not None:  # a type; another part may have a definition with the column
-                raise misfit
+        if options.where is not None:
+            check_condition(Selection(tables=(options.table,), met=reader.met), whole=False)
 
     def _statement(
         self, statement: LoggedStatement, fitter: Fitter, split: Split

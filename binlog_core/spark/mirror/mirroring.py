@@ -193,8 +193,9 @@ class Mirroring:
 
     def _warn_of_losses(self) -> None:
         with Connection(self.address) as connection:
+            facts = connection.facts()
             for warn in (warn_of_cascades, warn_of_generated_columns, warn_of_engines):
-                warn(connection, connection.facts(), self.state.wants)
+                warn(connection, facts, self.state.wants)
 
     def _look(self) -> None:
         """Find tables that are new, or exist again, and those that were dropped before their copy."""

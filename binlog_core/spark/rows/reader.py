@@ -232,7 +232,7 @@ class SplitRows:
                     return
             decoder = LogDecoder(
                 source,
-                selection=replace(_within(selection_of(options, split), bounds), met=self.met),
+                selection=self._selection(options, bounds),
                 report=self.report,
                 definitions=definitions,
                 verify_checksum=options.verify_checksum,
@@ -284,11 +284,14 @@ class SplitRows:
         """Options of another pass that only counts rows."""
         return replace(self.options, pushed=None, columns={"*": ()}, statements=False)
 
+    def _selection(self, options: ReadOptions, bounds: SplitBounds | None) -> Selection:
+        return replace(_within(selection_of(options, self.split), bounds), met=self.met)
+
     def _chosen(
         self, decoder: LogDecoder, definitions: Definitions | None, bounds: SplitBounds | None
     ) -> Iterator[Group]:
         """The groups, without ranges in which an index shows no match."""
-        selection = replace(_within(selection_of(self._by, self.split), bounds), met=self.met)
+        selection = self._selection(self._by, bounds)
         if not (self._indexed and selection.narrows):
             yield from decoder.groups()
             return

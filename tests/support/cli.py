@@ -60,9 +60,9 @@ def head_and_block() -> tuple[bytes, bytes]:
     return golden.data[:begin], golden.data[begin:end]
 
 
-def long_log(folder: Path) -> Path:
-    """A log that takes a while to read."""
+def long_log(folder: Path, times: int = 2000) -> Path:
+    """A log that takes a while to read: with 2,000 about a second."""
     head, block = head_and_block()
     path = folder / "long.binlog"
-    path.write_bytes(head + block * 2000)
+    path.write_bytes(head + block * times)
     return path

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from support import writer
-from support.decoded import columns_decoded
+from support.decoded import columns_decoded, conditions_asked
 from support.logs import GTID
 
 import binlog_core
@@ -54,14 +53,7 @@ def test_a_filter_by_bytes_finds_text(monkeypatch: pytest.MonkeyPatch) -> None:
     made.begin()
     made.insert(table, [{"id": i, "v": v} for i, v in enumerate(("x", "78", None, "y"))])
     made.commit()
-    asked: list[object] = []
-    batches = Log.batches
-
-    def watched(self: Log, *given: Any, **options: Any) -> Any:
-        asked.append(options.get("where"))
-        return batches(self, *given, **options)
-
-    monkeypatch.setattr(Log, "batches", watched)
+    asked = conditions_asked(monkeypatch)
     v, id_ = pyarrow.dataset.field("v"), pyarrow.dataset.field("id")
     with binlog_core.open(made.getvalue()) as opened:
         changes = binlog_core.dataset.changes(opened, "t")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from support.conditions import ORDERS
+from support.decoded import conditions_asked
 
 import binlog_core
-from binlog_core import Column, Log
+from binlog_core import Column
 from binlog_core._pushdown import pushed_condition
 from binlog_core._tables.column_types import Kind
 
@@ -62,14 +61,7 @@ def test_filters_that_become_conditions(expression: str, condition: str | None) 
 def test_a_query_asks_the_loop(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("pyarrow")
-    asked: list[Any] = []
-    batches = Log.batches
-
-    def watched(self: Log, *given: Any, **options: Any) -> Any:
-        asked.append(options.get("where"))
-        return batches(self, *given, **options)
-
-    monkeypatch.setattr(Log, "batches", watched)
+    asked = conditions_asked(monkeypatch)
     with binlog_core.open(ORDERS) as log:
         every = binlog_core.read_table(log, "uq", change_columns="_change_type")
         pushed = binlog_core.dataset.changes(log, "uq")

@@ -61,32 +61,30 @@ def test_mariadb_fails_over_by_domain(tmp_path: Path) -> None:
     assert ids(tmp_path) == list(range(1, 21))
 
 
-def test_a_transaction_cut_by_a_failover_comes_once(tmp_path: Path) -> None:
+def cut_by_a_failover(folder: Path) -> str:
+    """An archive; returns the log of the lost server, which ends with a transaction that it had not ended."""
     server = busy(FakeServer(), 9)
     replica = replica_of(server)
     server.transaction()
     del server.logs[server.current]._out[-31:]  # its XID
-    archive(server, tmp_path)
+    archive(server, folder)
     replica.transaction(gtid=(server.uuid, 10), key=10)
     replica.transaction(gtid=(server.uuid, 11), key=11)
-    archive(replica, tmp_path)
+    archive(replica, folder)
+    return server.current
+
+
+def test_a_transaction_cut_by_a_failover_comes_once(tmp_path: Path) -> None:
+    cut_by_a_failover(tmp_path)
     assert ids(tmp_path) == list(range(1, 12))
 
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_splits_end_where_another_server_took_over(packed: bool, tmp_path: Path) -> None:
-    """The log of the lost server ends with a transaction that it had not ended, and is compressed later."""
+    """Also if the log of the lost server is compressed later."""
     zstandard = pytest.importorskip("zstandard")
-    server = busy(FakeServer(), 9)
-    replica = replica_of(server)
-    server.transaction()
-    del server.logs[server.current]._out[-31:]  # its XID
-    archive(server, tmp_path)
-    replica.transaction(gtid=(server.uuid, 10), key=10)
-    replica.transaction(gtid=(server.uuid, 11), key=11)
-    archive(replica, tmp_path)
+    path = tmp_path / cut_by_a_failover(tmp_path)
     if packed:
-        path = tmp_path / server.current
         path.with_name(f"{path.name}.zst").write_bytes(zstandard.compress(path.read_bytes()))
         path.unlink()
     for size in (None, 100, 300, 1 << 20):

@@ -1,4 +1,4 @@
-"""Records which columns are decoded."""
+"""Records which columns are decoded, and by which conditions rows are chosen."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from binlog_core import Log
 from binlog_core.batches import Batches
 
 
@@ -21,3 +22,16 @@ def columns_decoded(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
     monkeypatch.setattr(Batches, "take", watched)
     return found
+
+
+def conditions_asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The ``where`` of each call of ``Log.batches`` from here on."""
+    asked: list[Any] = []
+    batches = Log.batches
+
+    def watched(self: Log, *given: Any, **options: Any) -> Any:
+        asked.append(options.get("where"))
+        return batches(self, *given, **options)
+
+    monkeypatch.setattr(Log, "batches", watched)
+    return asked

@@ -31,6 +31,17 @@ def test_statements_between_rows(tmp_path: Path) -> None:
     assert caught.value.offset is not None
 
 
+def kinds_and_statements(log: Log, folder: Path) -> list[tuple[str, str | None]]:
+    """What is read of a log, after a row was inserted."""
+    log.begin()
+    log.insert(ORDERS, [{"id": 1, "text": "a"}])
+    log.commit()
+    path = folder / "bin.000001"
+    path.write_bytes(log.getvalue())
+    rows = read(path, table="shop.orders", ddl="rows")
+    return [(row["_change_type"], row["_statement"]) for row in rows]
+
+
 @pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 def test_changes_that_are_logged_as_statements(tmp_path: Path) -> None:
     log = Log("8.0.36")
@@ -43,13 +54,7 @@ def test_changes_that_are_logged_as_statements(tmp_path: Path) -> None:
     ]
     for text in (*texts, "UPDATE other SET a = 1"):
         log.query(text, "shop")
-    log.begin()
-    log.insert(ORDERS, [{"id": 1, "text": "a"}])
-    log.commit()
-    path = tmp_path / "bin.000001"
-    path.write_bytes(log.getvalue())
-    rows = read(path, table="shop.orders", ddl="rows")
-    assert [(row["_change_type"], row["_statement"]) for row in rows] == [
+    assert kinds_and_statements(log, tmp_path) == [
         ("unknown", "LOAD DATA INFILE 'f' INTO TABLE orders"),
         *(("unknown", text) for text in texts),
         ("insert", None),
@@ -67,13 +72,7 @@ def test_statements_whose_table_may_be_a_temporary_one(tmp_path: Path) -> None:
     ):
         log.query(text, "shop", flags=4)
     log.query("TRUNCATE TABLE orders", "shop")
-    log.begin()
-    log.insert(ORDERS, [{"id": 1, "text": "a"}])
-    log.commit()
-    path = tmp_path / "bin.000001"
-    path.write_bytes(log.getvalue())
-    rows = read(path, table="shop.orders", ddl="rows")
-    assert [(row["_change_type"], row["_statement"]) for row in rows] == [
+    assert kinds_and_statements(log, tmp_path) == [
         *(("unknown", text) for text in texts),
         ("truncate", "TRUNCATE TABLE orders"),
         ("insert", None),

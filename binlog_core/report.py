@@ -30,7 +30,6 @@ class BinlogWarning(UserWarning):
 # The kinds that are counted, and their descriptions.
 KINDS = {
     "skipped_events": "damaged events were skipped",
-    "unknown_events": "events of unknown type",
     "rows_without_table_map": "rows events whose table map was not seen",
     "undecodable_tables": "tables whose rows cannot be decoded",
     "statement_changes": "changes were logged as statements, not as rows",

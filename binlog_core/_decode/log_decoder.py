@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .._core import _rows
 from .._format.event_types import ROWS_EVENTS
 from .._format.format_description import FormatDescription
+from .._format.fragments import ENDS_BETWEEN_FRAGMENTS
 from .._walk.anchors import NOT_IN_PARTS
 from .._walk.salvage import Resumption
 from .._walk.track import Tail, Track, asked_from
@@ -320,6 +321,8 @@ class LogDecoder:
                     return
             elif status == _rows.PAUSE:
                 self.on_pause()
+            elif status == _rows.INTERRUPTED:
+                self._skip_or_raise(self._others.fragments_interrupted())
             elif status == _rows.STOP:
                 self.stopped_at = loop.position
                 if not self._anchors or self._stop is None or self.stopped_at < self._stop:
@@ -345,6 +348,9 @@ class LogDecoder:
         broken_at = int(self._loop.position)
         found = self.track.finish(self._offset, self._loop.doubtful_position)
         if found is None:
+            begin = self._others.fragments_begin
+            if begin is not None:
+                self.track.end_early(begin, ENDS_BETWEEN_FRAGMENTS)
             return False
         self._asides.lose(broken_at, "an incomplete event")
         self._go_on(found, broken_at)
@@ -357,8 +363,9 @@ class LogDecoder:
         if not self.skip_errors or isinstance(error, _NOT_SKIPPED):
             raise error
         self.report.add("skipped_events", path=self.path, offset=error.offset, detail=error.message)
-        self.report.lose(self.path, self._loop.event_position, self._loop.position)
-        self._asides.lose(int(self._loop.event_position), f"a damaged event: {error.message}")
+        begin = int(self._loop.event_position) if error.offset is None else error.offset
+        self.report.lose(self.path, begin, self._loop.position)
+        self._asides.lose(begin, f"a damaged event: {error.message}")
 
     def _on_error(self) -> bool:
         """Raise, or count the error, skip the event and say whether to stop here."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from .._core import _rows
 from .._format.compression import payload_chunks
 from .._format.descriptors import parse_next_descriptor
-from .._format.event_header import FIRST_EVENT, IGNORABLE_FLAG
+from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V3, IGNORABLE_FLAG, type_of
 from .._format.event_types import COMPRESSED_ROWS_EVENTS, GTID_EVENTS, ROWS_EVENTS_V0, EventType
+from .._format.fragments import Fragments
 from .._format.rows_events import inflate_rows_event
 from .._format.statements import changes_rows, may_change_definitions
 from .._gtid_fields import gtid_of
@@ -40,6 +41,7 @@ _QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
         EventType.BEGIN_LOAD_QUERY,
     )
 )
+_NOT_INSIDE = (EventType.TRANSACTION_PAYLOAD, EventType.MARIADB_ROWS_FRAGMENT)  # these hold events
 _PREPARED_XA = 64  # flag of MariaDB's GTID event
 
 
@@ -83,6 +85,7 @@ class OtherEvents:
         self._selection = selection
         self._executed = executed
         self._definitions = definitions
+        self._fragments = Fragments(track.limits.event_bytes, track.path)
 
     @property
     def _format(self) -> FormatDescription:
@@ -130,16 +133,9 @@ class OtherEvents:
             )
             yield from self._walk_inside(chunks)
         elif kind in COMPRESSED_ROWS_EVENTS:
-            inflated = inflate_rows_event(
-                loop.event_bytes(),
-                loop.event_body(),
-                kind,
-                self._format,
-                limit=self._limits.decompressed_bytes,
-                path=self._path,
-                offset=offset,
-            )
-            yield from self._walk_inside(iter((inflated,)))
+            yield from self._walk_inside(iter((self._inflated(loop.event_bytes(), loop.event_body()),)))
+        elif kind == EventType.MARIADB_ROWS_FRAGMENT:
+            yield from self._on_fragment(offset)
         elif kind in (EventType.FORMAT_DESCRIPTION, EventType.START_V3):
             yield from self._on_descriptor(offset)
         elif kind in GTID_EVENTS:
@@ -169,8 +165,61 @@ class OtherEvents:
             self._report.add("incidents", path=self._path, offset=offset)
             self._asides.lose(offset, "an incident: the server says that events are missing")
         elif kind not in _QUIET_EVENTS and not loop.event_flags & IGNORABLE_FLAG:
-            self._report.add("unknown_events", path=self._path, offset=offset, detail=f"type {kind}")
-            self._asides.lose(offset, f"an event of unknown type {kind}")
+            raise DecodeError(
+                f"an event of unknown type {kind}, not marked as ignorable: it may hold rows",
+                path=self._path,
+                offset=offset,
+                type_code=kind,
+            )
+
+    # ------------------------------------------------------------ fragments of rows events
+
+    def _on_fragment(self, offset: int) -> Iterator[Group]:
+        if self._fragments.begin is None and not self._loop.in_transaction:
+            # Reading began inside the transaction, perhaps inside the series, as for rows without their map.
+            self._report.add("rows_without_table_map", path=self._path, offset=offset)
+            self._asides.lose(offset, "a fragment of a rows event without its table map")
+            return
+        begin = offset if self._fragments.begin is None else self._fragments.begin
+        event: bytes | bytearray | None
+        try:
+            event = self._fragments.add(self._event_view(), offset)
+        finally:
+            self._loop.await_fragment(self._fragments.begin is not None)
+        if event is None:
+            return
+        if type_of(event) in COMPRESSED_ROWS_EVENTS:
+            event = self._inflated(bytes(event), bytes(event[HEADER_LENGTH_V3:]))
+        yield from self._walk_inside(iter((event,)), begin)
+
+    def _event_view(self) -> memoryview:
+        """The body of the current event in its window, not copied: a fragment may be of any size."""
+        track, offset = self._track, int(self._loop.event_position)
+        kind, length = int(self._loop.event_type), int(self._loop.event_length)
+        event = memoryview(track.window)[offset - track.base :][:length]
+        return event[self._format.header_length_of(kind) : length - self._format.checksum_length_of(kind)]
+
+    def fragments_interrupted(self) -> BinlogError:
+        """The error for a series of fragments that the next event ends early."""
+        self._loop.await_fragment(False)
+        return self._fragments.incomplete(int(self._loop.position))
+
+    @property
+    def fragments_begin(self) -> int | None:
+        """Where a series of fragments begins that has not ended."""
+        return self._fragments.begin
+
+    def _inflated(self, event: bytes, body: bytes) -> bytes:
+        """A compressed rows event, plain."""
+        return inflate_rows_event(
+            event,
+            body,
+            type_of(event),
+            self._format,
+            limit=self._limits.decompressed_bytes,
+            path=self._path,
+            offset=int(self._loop.event_position),
+        )
 
     def _on_statement(
         self, statement: bytes, database: bytes, offset: int, whole: Callable[[], QueryEvent]
@@ -243,15 +292,18 @@ class OtherEvents:
             self._plans.clear()  # the vendors count metadata differently
         self.set_format(description)
 
-    def _walk_inside(self, chunks: Iterator[bytes]) -> Iterator[Group]:
-        """Walk over the events inside the current one."""
+    def _walk_inside(
+        self, chunks: Iterator[bytes | bytearray], position: int | None = None
+    ) -> Iterator[Group]:
+        """Walk over the events inside the current one, or inside the events from a position up to it."""
         loop = self._loop
-        offset, kind = int(loop.event_position), int(loop.event_type)
+        kind = int(loop.event_type)
+        offset = int(loop.event_position) if position is None else position
         packed = PackedEvents(chunks, self._limits, self._path, offset, kind)
         entered = False
         try:
             for window in packed:
-                loop.enter(window)
+                loop.enter(window, offset)
                 entered = True
                 yield from self._walk_window()
                 packed.left = int(loop.left)
@@ -274,8 +326,8 @@ class OtherEvents:
                 yield from self._gathering.make_room()
                 self._plans.add(mariadb=self._track.is_mariadb)
             elif status == _rows.EVENT:
-                if int(loop.event_type) == EventType.TRANSACTION_PAYLOAD:
-                    raise DecodeError("a compressed transaction inside a compressed transaction")
+                if (inner := int(loop.event_type)) in _NOT_INSIDE:
+                    raise DecodeError(f"an event of type {inner} inside another event")
                 yield from self.handle()
             elif status == _rows.ERROR:
                 self._on_inner_error()

@@ -36,7 +36,7 @@ class PackedEvents:
     """
 
     def __init__(
-        self, chunks: Iterable[bytes], limits: Limits, path: str, offset: int, type_code: int
+        self, chunks: Iterable[bytes | bytearray], limits: Limits, path: str, offset: int, type_code: int
     ) -> None:
         self.left = 0
         self._chunks = chunks

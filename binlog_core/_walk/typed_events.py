@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,9 @@ import numpy as np
 
 from .._format.compression import payload_chunks
 from .._format.event_header import HEADER
-from .._format.event_types import DESCRIPTORS, EventType
+from .._format.event_types import DESCRIPTORS, ROWS_EVENTS, EventType
 from .._format.format_description import FormatDescription
+from .._format.fragments import ENDS_BETWEEN_FRAGMENTS, Fragments
 from .._format.statements import may_change_definitions
 from ..errors import BinlogError, DecodeError
 from ..events import EventHeader, GtidEvent, OpaqueEvent, QueryEvent, parse_event
@@ -43,9 +44,16 @@ def events_of(
     With `types` or `where`, other events are skipped without parsing.
     """
     commits = _CommitTimes(track)
-    wanted = None if types is None else by_code((*types, EventType.TRANSACTION_PAYLOAD))
+    fragments = None
+    holders = [EventType.TRANSACTION_PAYLOAD]
+    if types is None or not ROWS_EVENTS.isdisjoint(types):
+        fragments = Fragments(track.limits.event_bytes, track.path)
+        holders.append(EventType.MARIADB_ROWS_FRAGMENT)
+    wanted = None if types is None else by_code((*types, *holders))
     for run in runs_of(track, part):
-        yield from _events_in(run, track, types, wanted, where, commits)
+        yield from _events_in(run, track, types, wanted, where, commits, fragments)
+    if fragments is not None and fragments.begin is not None:
+        track.end_early(fragments.begin, ENDS_BETWEEN_FRAGMENTS)
 
 
 def definition_statements(track: Track, part: Part = ALL) -> Iterator[QueryEvent]:
@@ -62,6 +70,7 @@ def _events_in(
     wanted: NDArray[np.bool_] | None,
     where: RunFilter | None,
     commits: _CommitTimes,
+    fragments: Fragments | None,
 ) -> Iterator[Event]:
     """The typed events of a run, and those inside them."""
     chosen = np.arange(len(run.headers))
@@ -74,20 +83,38 @@ def _events_in(
         if types is None or fields.type_code in types:
             event = _parse(track, fields, body, run.description)
             yield _placed(event, track, commits.at(i, event))
-        if fields.type_code == EventType.TRANSACTION_PAYLOAD:
-            inner = packed_events(track, fields, body, run.description)
-            try:
-                for event in inner:
-                    if types is None or event.type_code in types:
-                        yield _placed(event, track, commits.at(i))
-            except DecodeError as error:
-                if not track.skip_errors:
-                    raise
-                track.report.add(
-                    "skipped_events", path=track.path, offset=fields.position, detail=error.message
-                )
-                track.report.lose(track.path, fields.position, fields.position + fields.event_length)
+        try:
+            for event in _events_inside(track, fields, body, run.description, fragments):
+                if types is None or event.type_code in types:
+                    yield _placed(event, track, commits.at(i))
+        except DecodeError as error:
+            if not track.skip_errors:
+                raise
+            begin = fields.position if error.offset is None else error.offset
+            track.report.add("skipped_events", path=track.path, offset=begin, detail=error.message)
+            track.report.lose(track.path, begin, fields.position + fields.event_length)
     commits.end()
+
+
+def _events_inside(
+    track: Track,
+    outer: EventHeader,
+    body: memoryview,
+    description: FormatDescription,
+    fragments: Fragments | None,
+) -> Iterator[Event]:
+    """The events that an event holds: those of a payload, or the rows event whose last fragment it is."""
+    if outer.type_code == EventType.TRANSACTION_PAYLOAD:
+        yield from packed_events(track, outer, body, description)
+    elif fragments is None:
+        return
+    elif outer.type_code == EventType.MARIADB_ROWS_FRAGMENT:
+        begin = outer.position if fragments.begin is None else fragments.begin
+        whole = fragments.add(body, outer.position)
+        if whole is not None:
+            yield from _inner_events(track, outer._replace(position=begin), (whole,), description)
+    elif fragments.begin is not None:
+        raise fragments.incomplete(outer.position)
 
 
 class _CommitTimes:
@@ -169,8 +196,18 @@ def packed_events(
     unwanted: Collection[int] = (),
 ) -> Iterator[Event]:
     """The events inside a transaction payload: 19-byte headers, no checksums, the outer event's position."""
-    inner = replace(description, header_length=HEADER.size, checksum_algorithm=0)
     chunks = payload_chunks(body, limit=track.limits.payload_bytes, path=track.path, offset=outer.position)
+    yield from _inner_events(track, outer, chunks, description, unwanted)
+
+
+def _inner_events(
+    track: Track,
+    outer: EventHeader,
+    chunks: Iterable[bytes | bytearray],
+    description: FormatDescription,
+    unwanted: Collection[int] = (),
+) -> Iterator[Event]:
+    inner = replace(description, header_length=HEADER.size, checksum_algorithm=0)
     packed = PackedEvents(chunks, track.limits, track.path, outer.position, outer.type_code)
     for window in packed:
         data = memoryview(window)

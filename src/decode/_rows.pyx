@@ -264,8 +264,9 @@ cdef class Decoder(Definitions):
         if self.loop.trx.boundary < base + start and not self.loop.trx.open:
             self.loop.trx.boundary = base + start
 
-    def enter(self, buffer):
-        """Walk the events inside a payload; they have the outer event's position."""
+    def enter(self, buffer, uint64_t position):
+        """Walk the events inside the outer ones from a position up to here; they have that position."""
+        self.loop.event.position = position
         if not self.loop.depth and not self.loop.trx.open:      # its GTID was not read: the walk has passed it already
             self.loop.trx.boundary = self.loop.event.position
         if self.loop.windows[1].held:
@@ -338,6 +339,10 @@ cdef class Decoder(Definitions):
             end_transaction(&self.loop, OUTCOME_COMMITTED)
             if not self.loop.depth:
                 self.loop.trx.boundary = next_position(&self.loop)
+
+    def await_fragment(self, bint on):
+        """Whether the next event must be another fragment of a rows event; if it is not: INTERRUPTED."""
+        self.loop.in_fragments = on
 
     def break_off(self):
         """Bytes are lost here: the open transaction never ends, and table ids may mean other tables."""
@@ -496,7 +501,7 @@ cdef class Decoder(Definitions):
         return records
 
     def run(self):
-        """Walk on until Python must act: MORE, GROUP, TABLE, EVENT, STOP, ERROR or PAUSE."""
+        """Walk on until Python must act: MORE, GROUP, TABLE, EVENT, STOP, ERROR, PAUSE or INTERRUPTED."""
         cdef int status
         if self.followed != self.wishes.version and not self.loop.group.batch_count:
             self.follow_wishes()

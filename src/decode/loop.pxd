@@ -34,6 +34,7 @@ cdef enum run_status_t:
     RUN_STOP = 4            # the stop position or time is reached
     RUN_ERROR = 5           # see failure
     RUN_PAUSE = 6           # nothing happened: a chance to handle signals
+    RUN_INTERRUPTED = 7     # the next event, not consumed, is not the fragment that must follow
 
 
 # What is wrong with an event; the texts are in words.pxi.
@@ -157,6 +158,7 @@ cdef struct loop_t:
     const uint8_t* looked_at        # the event after the last table map found by looking ahead
     uint32_t[MAPS_AHEAD] ahead      # slots of the ids of coming table maps, the farthest first
     uint32_t row_in_event           # number of the next row in the outer event
+    bint in_fragments               # the next event must be another fragment of a rows event
     batch_t scanned                 # an event's rows, but only the columns of a condition
     memory_t row_ends               # where each of these rows ends
     memory_t tail                   # a copy of rows at the end of a buffer

@@ -4,8 +4,8 @@ from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t, uintptr_t
 
 from crc.runs cimport RUN_LEN, crc_has_runs
 from decode.loop cimport (
-    FAULT_CHECKSUM, FAULT_LENGTH, FAULT_POSITION, RUN_EVENT, RUN_MORE, RUN_PAUSE, RUN_STOP, RUN_TABLE,
-    descriptor_of, event_t, fail, loop_t, next_position, window_t,
+    FAULT_CHECKSUM, FAULT_LENGTH, FAULT_POSITION, RUN_EVENT, RUN_INTERRUPTED, RUN_MORE, RUN_PAUSE,
+    RUN_STOP, RUN_TABLE, descriptor_of, event_t, fail, loop_t, next_position, window_t,
 )
 from decode.rows_events cimport decode_rows_event
 from decode.table_cache cimport NO_TABLE
@@ -13,9 +13,9 @@ from decode.table_map_events cimport map_table
 from decode.transaction_events cimport note_event, note_gtid, note_xid
 from find.anchor cimport is_anchor
 from wire.codes cimport (
-    DECODE_MALFORMED, DECODE_OK, DELETE_ROWS_EVENT, DELETE_ROWS_EVENT_V1, FORMAT_DESCRIPTION_EVENT,
-    HEARTBEAT_EVENT, HEARTBEAT_EVENT_V2, IGNORABLE_EVENT, INTVAR_EVENT, MARIADB_ANNOTATE_ROWS_EVENT,
-    MARIADB_BINLOG_CHECKPOINT_EVENT, PARTIAL_UPDATE_ROWS_EVENT, PRE_GA_UPDATE_ROWS_EVENT, PRE_GA_WRITE_ROWS_EVENT,
+    DECODE_MALFORMED, DECODE_OK, DELETE_ROWS_EVENT, DELETE_ROWS_EVENT_V1, FORMAT_DESCRIPTION_EVENT, HEARTBEAT_EVENT,
+    HEARTBEAT_EVENT_V2, IGNORABLE_EVENT, INTVAR_EVENT, MARIADB_ANNOTATE_ROWS_EVENT, MARIADB_BINLOG_CHECKPOINT_EVENT,
+    MARIADB_ROWS_FRAGMENT_EVENT, PARTIAL_UPDATE_ROWS_EVENT, PRE_GA_UPDATE_ROWS_EVENT, PRE_GA_WRITE_ROWS_EVENT,
     QUERY_EVENT, RAND_EVENT, ROTATE_EVENT, ROWS_DELETE, ROWS_INSERT, ROWS_QUERY_EVENT, ROWS_UPDATE, START_EVENT_V3,
     STOP_EVENT, TABLE_MAP_EVENT, TRANSACTION_CONTEXT_EVENT, UNKNOWN_EVENT, UPDATE_ROWS_EVENT, UPDATE_ROWS_EVENT_V1,
     USER_VAR_EVENT, VIEW_CHANGE_EVENT, WRITE_ROWS_EVENT, WRITE_ROWS_EVENT_V1, XID_EVENT,
@@ -222,6 +222,9 @@ cdef inline int walk(loop_t* loop) noexcept nogil:
     event.body.pos = event.body.end = NULL
     event.kind = UNKNOWN_EVENT
     loop.without_map = False
+    if unlikely(loop.in_fragments and not inside and <size_t> (end - pos) >= V4_MINIMUM_HEADER_LEN
+                and descriptor.canonical[type_of(pos)] != MARIADB_ROWS_FRAGMENT_EVENT):
+        status = RUN_INTERRUPTED
     while status == RUN_MORE:
         if pos >= limit:
             if pos != end:

@@ -214,14 +214,37 @@ def test_partial_json(read: Read) -> None:
 
 
 @both
-def test_unknown_events_do_not_disturb(read: Read) -> None:
-    """Whatever their code, and whether or not they are marked as ignorable."""
+def test_ignorable_events_do_not_disturb(read: Read) -> None:
+    """Whatever their code."""
     log = Log("8.0.36")
     log.event(100, b"*" * 7, flags=0x80)
     log.insert(Table("d", "t", SMALL), ROWS)
-    log.event(59, b"")
+    log.event(59, b"", flags=0x80)
     log.event(IGNORABLE, b"x", flags=0x80)
     assert inserted(read, log) == ROWS
+
+
+@pytest.mark.parametrize("code", [0, 43, 59, 150, 159, 173, 255])
+def test_unknown_events_may_hold_rows(code: int) -> None:
+    """Unless they are marked as ignorable, passing over them is no different from losing rows."""
+    log = Log("8.0.36")
+    log.insert(Table("d", "t", SMALL), ROWS)
+    start = log.event(code, b"*" * 7)
+    end = log.position
+    log.insert(Table("d", "t", SMALL), ROWS[:1])
+    data = log.getvalue()
+    for threads in (1, 2):
+        got = []
+        with binlog_core.open(exact(data), threads=threads) as opened:
+            with pytest.raises(binlog_core.DecodeError, match=f"unknown type {code}") as caught:
+                got.extend(change.after for change in opened.rows())
+            assert (caught.value.offset, caught.value.type_code) == (start, code)
+    with binlog_core.open(exact(data), on_error="skip") as opened:
+        assert [change.after for change in opened.rows()] == [*ROWS, *ROWS[:1]]
+        assert opened.report.skipped_events == 1
+        assert [lost[1:] for lost in opened.report.lost_ranges] == [(start, end)]
+    with binlog_core.open(exact(data)) as opened:
+        assert [event.type_code for event in opened.events()].count(code) == 1
 
 
 @both

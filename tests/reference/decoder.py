@@ -20,7 +20,7 @@ START_V3, ROTATE, FORMAT_DESCRIPTION, TABLE_MAP = 1, 4, 15, 19
 GTID, ANONYMOUS_GTID, TRANSACTION_PAYLOAD, GTID_TAGGED = 33, 34, 40, 42
 MARIADB_GTID, START_ENCRYPTION, PARTIAL_UPDATE = 162, 164, 39
 WRITES, UPDATES, DELETES = {23, 30, 166, 169}, {24, 31, 39, 167, 170}, {25, 32, 168, 171}
-MARIADB_COMPRESSED = range(166, 172)
+MARIADB_COMPRESSED, MARIADB_FRAGMENT = range(166, 172), 172
 RENUMBERED = {16: 19, 17: 20, 18: 21, 19: 22, 20: 16, 21: 17, 22: 18}
 RENUMBERED_SERVERS = re.compile(r"5\.1\.[1-5]-a_drop5|5\.1\.4-a_drop6|5\.2\.[0-2]-a_drop6")
 
@@ -99,6 +99,7 @@ class _Reader:
         self.renumbered = False
         self.cipher: MariadbCipher | None = None
         self.maps: dict[int, TableMap] = {}
+        self.pieces: list[bytes] = []
         self.gtid: str | None = None
 
     # ---------------------------------------------------------------- events
@@ -185,6 +186,11 @@ class _Reader:
                 table.columns[index].old_digits = digits
         elif code == TRANSACTION_PAYLOAD:
             self.payload(body, position)
+        elif code == MARIADB_FRAGMENT:
+            total, number = int.from_bytes(body[:4], "little"), int.from_bytes(body[4:8], "little")
+            self.pieces = [*(self.pieces if number > 1 else []), body[17 if body[8] & 1 else 9 :]]
+            if number == total == len(self.pieces):
+                self.handle(*self.open_event(b"".join(self.pieces), position, inner=True), position)
         elif code in WRITES | UPDATES | DELETES:
             self.rows(header, body, position)
         elif 20 <= code <= 22:

@@ -66,10 +66,6 @@ def skipped_events() -> Case:
     return bytes(data), {"on_error": "skip"}
 
 
-def unknown_events() -> Case:
-    return with_event(150, b"what nobody knows"), {}
-
-
 def rows_without_table_map() -> Case:
     log = Log()
     log.begin()
@@ -237,7 +233,7 @@ def unproved_seams(folder: Path) -> Case:
 CASES: dict[str, Callable[..., Case]] = {
     case.__name__: case
     for case in (
-        skipped_events, unknown_events, rows_without_table_map, undecodable_tables, statement_changes,
+        skipped_events, rows_without_table_map, undecodable_tables, statement_changes,
         unnamed_columns, unknown_signs, unknown_charsets, metadata_misfits, invalid_dates, invalid_text,
         skipped_changes, damaged_values, incidents, format_notes, rows_v0, schema_misfits, ddl_not_followed,
         wrong_in_use_checksum, file_gaps, files_left_out, missing_bytes,

@@ -1,0 +1,292 @@
+"""Rows events in fragments: joined in every way of reading, and refused where they do not make one event."""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from reference import read_log
+from support.golden import Golden, golden_logs
+from support.logs import all_rows
+from support.splits import cut, read_all
+from support.writer import Log, Table
+from support.writer.fragments import FRAGMENT, ROWS, event_of, events_in, fragments_of, in_fragments
+
+import binlog_core
+from binlog_core._core._rows import columns_from
+
+pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+
+TABLE = Table("shop", "orders", [("id", "INT"), ("note", "TEXT")])
+
+
+def readable(golden: Golden) -> bool:
+    whole = sum(map(len, events_in(golden.data))) == len(golden.data) - 4
+    encrypted = any(event[4] == 164 for event in events_in(golden.data))
+    return whole and not encrypted and "old_hires" not in golden.name  # whose values need schema=
+
+
+LOGS = [
+    log
+    for log in (*golden_logs("maria1011/*"), *golden_logs("maria118/*"))
+    if readable(log) and any(event[4] in ROWS for event in events_in(log.data))
+]
+
+
+def exact(data: bytes) -> Any:
+    """A buffer of just these bytes: a sanitizer sees a read past its end."""
+    return np.frombuffer(data, np.uint8).copy()
+
+
+def values(changes: list[Any]) -> list[Any]:
+    return [(c.op, c.database, c.table, c.before, c.after, c.timestamp, c.gtid) for c in changes]
+
+
+def log_of(rows: list[dict[str, Any]], **options: Any) -> bytes:
+    log = Log("12.3.1-MariaDB-log", **options)
+    log.begin()
+    log.insert(TABLE, rows[:-1])
+    log.insert(TABLE, rows[-1:])
+    log.commit()
+    log.insert(TABLE, [{"id": 99, "note": "after"}])
+    return log.getvalue()
+
+
+def noted(count: int) -> list[dict[str, Any]]:
+    return [{"id": i, "note": f"note {i} " * (i % 7)} for i in range(count)]
+
+
+@pytest.mark.parametrize("golden", LOGS, ids=str)
+def test_golden_logs_in_fragments(golden: Golden) -> None:
+    """The rows that the servers' own logs have, whatever the pieces, through every way of reading."""
+    pick = random.Random(golden.name)
+    whole = golden.data
+    checksum = read_sums(whole)
+    data = in_fragments(
+        whole, seed=pick.randrange(1 << 30), most=pick.choice([1, 2, 5, 40]), checksum=checksum
+    )
+    expected = values(all_rows(whole))
+    assert values(all_rows(data)) == expected
+    assert values(all_rows(io.BytesIO(data))) == expected
+    assert values(all_rows(data, threads=2)) == expected
+    assert values(all_rows(data, on_error="skip")) == expected
+    assert [(c.op, c.before, c.after) for c in read_log(data).changes] == [
+        (c.op, c.before, c.after) for c in read_log(whole).changes
+    ]
+
+
+def read_sums(data: bytes) -> bool:
+    with binlog_core.open(data) as log:
+        return log.format.checksum == "crc32"
+
+
+def test_the_logs_have_fragments() -> None:
+    """No empty comparison: pieces of all kinds of rows events came up, compressed ones too."""
+    kinds = set()
+    for golden in LOGS:
+        data = in_fragments(golden.data, seed=3, checksum=read_sums(golden.data))
+        with binlog_core.open(data) as log:
+            kinds |= {event.type_code for event in log.events() if event.type_code in ROWS}
+            assert (log.headers()["type_code"] == FRAGMENT).any()
+    assert {23, 24, 25, 166, 167, 168} <= kinds
+
+
+@pytest.mark.parametrize("into_columns", [1, 1 << 30])
+def test_arrow_conditions_and_groups(into_columns: int, tmp_path: Path) -> None:
+    """Many rows an event, several groups an event, conditions, Arrow both ways."""
+    log = Log("12.3.1-MariaDB-log")
+    rows = noted(3000)
+    log.begin()
+    log.insert(TABLE, rows[:2000])
+    log.insert(TABLE, rows[2000:])
+    log.commit()
+    data = in_fragments(log.getvalue(), seed=1, most=9)
+    before = columns_from(into_columns)
+    try:
+        with binlog_core.open(data, limits=binlog_core.Limits(group_rows=700)) as opened:
+            assert [c.after for c in opened.rows()] == rows
+            assert opened.batches("shop.orders").to_arrow().column("id").to_pylist() == list(range(3000))
+            assert [c.after for c in opened.rows(where="id = 2345")] == [rows[2345]]
+    finally:
+        columns_from(before)
+
+
+def test_positions_and_row_numbers() -> None:
+    """A row's position is that of its event's first fragment; rows of an event are numbered through."""
+    data = in_fragments(log_of(noted(40)), seed=5, most=6)
+    with binlog_core.open(data) as log:
+        firsts, series = [], 0
+        for event in log.events():
+            if event.type_code == FRAGMENT and event.seq_no == 1:
+                firsts.append(event.position)
+            elif event.type_code in ROWS:
+                series += 1
+                assert event.position in firsts or event.event_length < 100
+        assert series == 3
+        at = {(int(b.array["image"]["position"][0])) for b in log.batches()}
+        assert {change.position for change in log.rows()} >= at and at & set(firsts)
+        numbers = [int(n) for b in log.batches() for n in b.array["image"]["row"]]
+    assert numbers == [*range(39), 0, 0]
+
+
+def test_splits(tmp_path: Path) -> None:
+    """Every plan of splits gives each row once."""
+    log = Log("12.3.1-MariaDB-log")
+    for i in range(60):
+        log.begin()
+        log.insert(TABLE, noted(1 + i % 9))
+        log.commit()
+    path = tmp_path / "bin.000001"
+    path.write_bytes(in_fragments(log.getvalue(), seed=2, most=5))
+    expected = [c.after["note"] for c in all_rows(path)]
+    for size in (100, 777, 5000):
+        rows, _ = read_all(cut(path, size))
+        assert [row.after["note"] for row in rows] == expected
+
+
+def test_events_have_pieces_and_the_whole() -> None:
+    data = in_fragments(log_of(noted(40)), seed=5, most=6)
+    plain = log_of(noted(40))
+    with binlog_core.open(data) as log, binlog_core.open(plain) as whole:
+        rows = [e.rows for e in log.events() if e.type_code in ROWS]
+        assert rows == [e.rows for e in whole.events() if e.type_code in ROWS]
+        assert [e.rows for e in log.events(types=sorted(ROWS))] == rows
+        assert {e.type_code for e in log.events(types=sorted(ROWS))} == {23}
+
+
+# ------------------------------------------------------------ series that cannot be joined
+
+
+def series(change: Callable[[list[bytes]], list[bytes]], *, cuts: int = 3) -> tuple[bytes, int, int]:
+    """A log of three rows events, the middle one in fragments that were changed; where it begins and ends."""
+    out = bytearray(b"\xfebin")
+    seen = begin = end = 0
+    for event in events_in(log_of(noted(40))):
+        head = struct.unpack_from("<IBIIIH", event)
+        if head[1] in ROWS:
+            seen += 1
+        if head[1] in ROWS and seen == 1:
+            begin = len(out)
+            size = len(event) - 4
+            for piece in change(fragments_of(event, True, [size * i // cuts for i in range(1, cuts)])):
+                out += event_of((head[0], FRAGMENT, *head[2:]), piece, len(out), True)
+            end = len(out)
+        else:
+            out += event if head[1] == 15 else event_of(head, event[19:-4], len(out), True)
+    return bytes(out), begin, end
+
+
+def numbered(piece: bytes, *, total: int | None = None, number: int | None = None) -> bytes:
+    old_total, old_number = struct.unpack_from("<II", piece)
+    return struct.pack("<II", total or old_total, old_number if number is None else number) + piece[8:]
+
+
+BROKEN = {
+    "the second is missing": lambda p: [p[0], p[2]],
+    "the first is missing": lambda p: p[1:],
+    "the last is missing": lambda p: p[:2],
+    "only the first": lambda p: p[:1],
+    "another total": lambda p: [p[0], numbered(p[1], total=4), p[2]],
+    "total 0": lambda p: [numbered(p[0], total=2**32 - 1, number=1)],
+    "twice": lambda p: [p[0], p[1], p[1], p[2]],
+    "begins again": lambda p: [p[0], p[0], p[1], p[2]],
+    "number 0": lambda p: [numbered(p[0], number=0), p[1], p[2]],
+    "another size": lambda p: [p[0][:9] + struct.pack("<Q", 2**63) + p[0][17:], p[1], p[2]],
+    "one byte too few": lambda p: [p[0], p[1], p[2][:-1]],
+    "one byte too many": lambda p: [p[0], p[1], p[2] + b"x"],
+    "no header at all": lambda p: [b"\1\0\0\0\1\0\0\0\0"],
+    "shorter than its fields": lambda p: [p[0], b"\3\0\0\0", p[2]],
+    "size cut off": lambda p: [p[0][:12]],
+    "not a rows event": lambda p: [p[0][:21] + b"\x02" + p[0][22:], p[1], p[2]],
+    "fragments in fragments": lambda p: [p[0][:21] + b"\xac" + p[0][22:], p[1], p[2]],
+    "a payload in fragments": lambda p: [p[0][:21] + b"\x28" + p[0][22:], p[1], p[2]],
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_series_is_an_error(name: str, threads: int) -> None:
+    data, begin, end = series(BROKEN[name])
+    for target in (data, exact(data)):
+        with (
+            binlog_core.open(target, threads=threads) as log,
+            pytest.raises(binlog_core.DecodeError) as caught,
+        ):
+            list(log.rows())
+        assert begin <= caught.value.offset < end
+        assert caught.value.type_code == FRAGMENT
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_series_is_skipped_and_counted(name: str) -> None:
+    """All other rows are delivered, in rows and events, and the report has the lost bytes."""
+    data, begin, _ = series(BROKEN[name])
+    with binlog_core.open(data, on_error="skip") as log:
+        assert [c.after["id"] for c in log.rows()] == [39, 99]
+        assert log.report.skipped_events >= 1
+        assert log.report.lost_ranges[0][1] >= begin
+    with binlog_core.open(data, on_error="skip") as log:
+        assert sum(e.type_code in ROWS for e in log.events()) == 2
+        assert log.report.skipped_events >= 1
+
+
+def test_the_claimed_size_allocates_nothing() -> None:
+    """A size of many gigabytes is refused at the first fragment; the limit holds for what comes, too."""
+    data, begin, _ = series(BROKEN["another size"])
+    with (
+        binlog_core.open(data) as log,
+        pytest.raises(binlog_core.DecodeError, match=r"Limits\.event_bytes") as caught,
+    ):
+        list(log.rows())
+    assert caught.value.offset == begin
+    good, _, _ = series(lambda p: [piece[:8] + b"\0" + piece[17:] if piece[8] else piece for piece in p])
+    assert [c.after["id"] for c in all_rows(good)] == [*range(40), 99]
+    small = binlog_core.Limits(event_bytes=300)
+    with pytest.raises(binlog_core.DecodeError, match=r"Limits\.event_bytes"):
+        all_rows(good, limits=small)
+
+
+def test_cut_at_every_byte() -> None:
+    """A cut leaves whole rows events and a tail, also between two fragments."""
+    data, begin, end = series(lambda p: p)
+    sizes = set()
+    for length in range(begin, end + 1):
+        with binlog_core.open(exact(data[:length])) as log:
+            assert len(list(log.rows())) == (39 if length == end else 0)
+            if begin < length < end:
+                assert log.tail is not None and log.tail.offset >= begin
+                sizes.add(log.tail.offset)
+            list(log.events())
+            assert (log.tail is None) == (length in (begin, end))
+    assert begin in sizes
+
+
+def test_bytes_set_to_extremes() -> None:
+    """Each byte of the fragments damaged, without checksums: an error or rows, never a crash."""
+    data, begin, end = series(lambda p: p)
+    with pytest.raises(binlog_core.ChecksumError):
+        all_rows(data[:begin] + bytes((data[begin] ^ 255,)) + data[begin + 1 :])
+    for at in range(begin, end):
+        for value in (0, 255):
+            broken = exact(data[:at] + bytes((value,)) + data[at + 1 :])
+            for skip in ("raise", "skip"):
+                try:
+                    all_rows(broken, verify_checksum=False, on_error=skip)
+                except binlog_core.BinlogError:
+                    assert skip == "raise"
+
+
+def test_reading_that_begins_inside_the_transaction() -> None:
+    """As for rows whose table map was not read: counted, and the next transaction is whole."""
+    data, begin, _ = series(lambda p: p)
+    second = [e.position for e in binlog_core.open(data).events() if e.type_code == FRAGMENT][1]
+    for start in (begin, second):
+        with binlog_core.open(data, start=start) as log:
+            assert [c.after["id"] for c in log.rows()] == [39, 99]
+            assert log.report.rows_without_table_map >= 1

@@ -114,6 +114,7 @@ setup(
                 "src/arrow/copy_spans.h",
                 "src/types/ascii.h",
                 "src/crc/crc32.h",
+                "src/crc/crc32c.h",
                 "src/crc/crc32_run.h",
                 "src/find/resync_scan.h",
             ],

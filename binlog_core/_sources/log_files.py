@@ -7,16 +7,16 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
-from .._format.magic import ENCRYPTED_MAGIC, MAGIC, compression_of
+from .._format.magic import ENCRYPTED_MAGIC, INNODB_MAGIC, MADE_BEFOREHAND, MAGIC, compression_of
 from .._redaction import shown_url
 from ..errors import BinlogError, MissingFileError, NotABinlogError
 from ..report import Report
 from .follow import Follower, next_log_after
-from .log_names import Gap, LeftOut, find_gaps, order_logs
+from .log_names import Gap, LeftOut, find_gaps, numbered_like, order_logs
 from .places import LocalFiles, Place, is_server, is_url, logs_among, place_of
 from .sources import BufferSource, SharedFile, Source
 from .tails import open_tail
@@ -101,7 +101,22 @@ class LogFile:
         BinlogError
             It cannot be opened, its key is missing, or a library for it is.
         """
-        return unwrap(self.open_stored(), self.keys)
+        return unwrap(self.open_stored(), self.keys, self._open_number)
+
+    def _open_number(self, number: int) -> Source:
+        """The log with another number beside this one, as it is stored.
+
+        Raises
+        ------
+        MissingFileError
+            There is none.
+        """
+        path = numbered_like(self.path, number) if self.target is None else None
+        if path is None:
+            raise MissingFileError(
+                f"file number {number} is not known: open the log by its path", path=self.path
+            )
+        return replace(self, path=path).open_stored()
 
     def open_stored(self) -> Source:
         """Open it as it is stored."""
@@ -121,7 +136,15 @@ class LogFile:
         return BufferSource(self.target, self.path)
 
     def follower(self, source: Source, stop: threading.Event, report: Report) -> Follower | ServerFollower:
-        """The object that waits at the end of this log, which is open as `source`."""
+        """The object that waits at the end of this log, which is open as `source`.
+
+        Raises
+        ------
+        BinlogError
+            Such a log cannot be followed.
+        """
+        if not source.growing:
+            raise BinlogError("an .ibb file cannot be followed: follow its server", path=self.path)
         return Follower(source, stop=stop, report=report)
 
     def after(self, decoder: LogDecoder) -> LogFile | None:
@@ -349,7 +372,7 @@ def _each_once(files: Iterable[LogFile]) -> tuple[list[LogFile], list[LeftOut]]:
     return list(by_path.values()), copies
 
 
-def unwrap(source: Source, keys: Any = None) -> Source:
+def unwrap(source: Source, keys: Any = None, sibling: Callable[[int], Source] | None = None) -> Source:
     """Put decompression and decryption around the stored bytes of a log, as its first bytes require.
 
     Parameters
@@ -357,6 +380,8 @@ def unwrap(source: Source, keys: Any = None) -> Source:
     source : Source
         Closed if this fails.
     keys : path, dict or None
+    sibling : callable, optional
+        Opens the log with another number, as it is stored: MariaDB's .ibb files continue in one another.
 
     Returns
     -------
@@ -376,6 +401,10 @@ def unwrap(source: Source, keys: Any = None) -> Source:
             from .mysql_encryption import MySQLDecryptedSource
 
             return MySQLDecryptedSource(source, keys)
+        if magic == INNODB_MAGIC or (magic == MADE_BEFOREHAND and source.path.endswith(".ibb")):
+            from .innodb_binlog import InnodbBinlogSource
+
+            return InnodbBinlogSource(source, sibling)
         if magic == MAGIC and (start := find_start_encryption(source)) is not None:
             return MariaDBDecryptedSource(source, keys, start)
     except BaseException:

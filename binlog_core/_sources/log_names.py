@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 _NUMBERED = re.compile(r"(?P<base>.*)\.(?P<digits>[0-9]{1,19})(?P<packed>\.(?:gz|zst|xz))?", re.DOTALL)
+_IN_INNODB = re.compile(r"(?P<base>.*-)(?P<digits>[0-9]{1,19})\.ibb", re.DOTALL)
 
 SEGMENT = re.compile(r"timeline-[0-9]+")  # of an archive
 
@@ -36,13 +37,20 @@ class LogName(NamedTuple):
         """The name in a path or URL; None if it has no number."""
         found = _NUMBERED.fullmatch(path)
         if found is None:
-            return None
+            found = _IN_INNODB.fullmatch(path)
+            return None if found is None else cls(found["base"], int(found["digits"]), found["digits"], "")
         return cls(found["base"], int(found["digits"]), found["digits"], found["packed"] or "")
 
     @property
     def doubt(self) -> tuple[bool, bool]:
         """Greater the less likely it is the server's own name: six digits, more if needed; not compressed."""
         return self.digits != f"{self.number:06}", bool(self.packed)
+
+
+def numbered_like(path: str, number: int) -> str | None:
+    """The path of the log with another number beside an .ibb file; None for other paths."""
+    found = _IN_INNODB.fullmatch(path)
+    return f"{found['base']}{number:0{len(found['digits'])}}.ibb" if found else None
 
 
 def name_within(path: str) -> str:

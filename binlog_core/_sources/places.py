@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeGuard
 
-from .._format.magic import ENCRYPTED_MAGIC, MAGIC, compression_of
+from .._format.magic import ENCRYPTED_MAGIC, INNODB_MAGIC, MADE_BEFOREHAND, MAGIC, compression_of
 from ..errors import BinlogError, DecompressionError
 from .sources import BufferSource, Source, open_local
 
@@ -130,7 +130,9 @@ def is_log(place: Place, path: str) -> bool:
         return False
     kind = compression_of(head)
     if kind is None:
-        return head[:4] in (MAGIC, ENCRYPTED_MAGIC)
+        if head[:4] == MADE_BEFOREHAND:
+            return path.endswith(".ibb")
+        return head[:4] in (MAGIC, ENCRYPTED_MAGIC, INNODB_MAGIC)
     from .compressed_files import DecompressedSource
 
     try:

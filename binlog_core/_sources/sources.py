@@ -57,6 +57,8 @@ class Source(ABC):
         Whether `seek` can also go backward.
     read_once : bool
         Whether it cannot be opened again: a pipe.
+    growing : bool
+        Whether the log can be followed while its server writes it.
     begin : int
         Position of the first event that it has; before that, only `peek` can see the log's descriptor.
     done_records : int
@@ -78,6 +80,7 @@ class Source(ABC):
     splittable: bool = False
     seekable: bool = False
     read_once: bool = False
+    growing: bool = True
     begin: int = 4
     done_records: int = 0
     done_gtid: Gtid | MariadbGtid | None = None

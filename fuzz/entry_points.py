@@ -23,11 +23,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import page_lies
 from lies import mutated, packed_block, packed_payload, sum_of
 
 import binlog_core
 from binlog_core import gtids
 from binlog_core._core import _packets, _result_set
+from binlog_core._core._crc32 import crc32c
 from binlog_core._core._jsonb import apply_json_diffs, jsonb_to_text, parse_json_diffs
 from binlog_core._decode import compiled_conditions
 from binlog_core._decode.plans import plan_of
@@ -92,6 +94,8 @@ def _format(head: bytes) -> FormatDescription:
 
 TRANSACTION_PAYLOAD = 40
 MARIADB_COMPRESSED = range(165, 172)
+MARIADB_ROWS = (23, 24, 25, *range(166, 172))
+FRAGMENT = 172
 FROZEN = (1, 4, 15)  # types whose headers are of 19 bytes everywhere
 HEADER_LENGTH_AT = 4 + 19 + 56
 SHARED_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
@@ -190,6 +194,38 @@ def header_lengths(data: bytes) -> None:
     assert _changes(_log_of(data[2:], bytes(wide), further=further)) == plain
 
 
+@target
+def fragments(data: bytes) -> None:
+    """Least bytes of a fragment, then events: rows in fragments are the same, if all events are right."""
+    if len(data) > 1:
+        whole = _log_of(data[1:], HEADS[1])
+        wanted = _changes(whole)
+        found = _changes(_in_fragments(whole, len(HEADS[1]), 1 + data[0]))
+        assert found == wanted or wanted[-1].endswith("Error"), (found, wanted)
+
+
+def _in_fragments(log: bytes, begin: int, least: int) -> bytes:
+    """The log, its rows events from `begin` on cut into at most 20 fragments of `least` bytes or more."""
+    out, at = bytearray(log[:begin]), begin
+    while at + 19 <= len(log):
+        event = log[at : at + int.from_bytes(log[at + 9 : at + 13], "little")]
+        at += len(event)
+        bodies = [event[19:]]
+        if event[4] in MARIADB_ROWS:
+            size = max(least, -(-len(event) // 20))
+            parts = [event[k : k + size] for k in range(0, len(event), size)]
+            bodies = [
+                struct.pack("<IIB", len(parts), k, k == 1) + struct.pack("<Q", len(event)) * (k == 1) + part
+                for k, part in enumerate(parts, start=1)
+            ]
+        for body in bodies:
+            head = bytearray(event[:19])
+            head[4] = FRAGMENT if event[4] in MARIADB_ROWS else event[4]
+            struct.pack_into("<II", head, 9, 19 + len(body), len(out) + 19 + len(body))
+            out += head + body
+    return bytes(out)
+
+
 def _changes(log: bytes) -> list[str]:
     """Changes, and how the log ends."""
     found = []
@@ -264,6 +300,33 @@ def encrypted(data: bytes) -> None:
             verify_checksum=bool(data[0] & 16),
             on_error="skip" if data[0] & 32 else "raise",
         )
+
+
+PAGE = page_lies.PAGE
+
+
+@target
+def innodb_binlog(data: bytes) -> None:
+    """Options, pages of the first of two files, then pages: checksums are made anew, or left as they are."""
+    if len(data) < 3:
+        return
+    pages = [data[at : at + PAGE] for at in range(2, len(data), PAGE)]
+    if not data[0] & 64:
+        pages = [page[:-4] + crc32c(page[:-4]).to_bytes(4, "little") if any(page) else page for page in pages]
+    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY) as name:
+        for number, part in enumerate((pages[: data[1]], pages[data[1] :])):
+            if part:
+                (Path(name) / f"binlog-{number:06}.ibb").write_bytes(b"".join(part))
+        _read(
+            name,
+            data[0] & 7,
+            mmap=bool(data[0] & 8),
+            verify_checksum=bool(data[0] & 16),
+            on_error="skip" if data[0] & 32 else "raise",
+        )
+
+
+innodb_binlog.mutate = page_lies.mutated  # type: ignore[attr-defined]
 
 
 @target

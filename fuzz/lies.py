@@ -18,7 +18,7 @@ MAGIC = b"\xfebin"
 HEADER, CHECKSUM = 19, 4
 QUERY, FORMAT_DESCRIPTION, TABLE_MAP, PARTIAL, PAYLOAD, MARIADB_QUERY = 2, 15, 19, 39, 40, 165
 MARIADB_ROWS = range(166, 172)
-KINDS = (2, 3, 4, 13, 15, 16, 19, *range(20, 26), *range(29, 43), *range(160, 172))
+KINDS = (2, 3, 4, 13, 15, 16, 19, *range(20, 26), *range(29, 43), *range(160, 173))
 EXTREMES = (0, 1, 2, 0x7F, 0x80, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF)
 
 

@@ -24,7 +24,11 @@ from binlog_core._decode.plans import wire_op
 from binlog_core._tables.column_types import Kind
 from binlog_core._tables.table_map import TableMaps
 
-DATA = Path(__file__).resolve().parent.parent / "tests" / "data"
+TESTS = Path(__file__).resolve().parent.parent / "tests"
+DATA = TESTS / "data"
+sys.path.append(str(TESTS))
+from support.writer import innodb_binlog  # noqa: E402 (it is in a folder that the line above adds)
+
 MAX_LEN = 20_000  # of a log
 MAX_SMALL = 4096  # of everything else
 MAX_ENCRYPTED = 6000
@@ -35,6 +39,8 @@ EVERY = {
     "log": 3,
     "splits": 40,
     "header_lengths": 40,
+    "fragments": 10,
+    "innodb_binlog": 4,
     "ddl_log": 40,
     "statements": 4,
 }  # of these, only every n-th is kept
@@ -187,6 +193,10 @@ def main(out: Path) -> None:
         if len(data) <= MAX_LEN:
             for road in range(5):
                 save("log", bytes((road | 16,)) + data)
+            if path.parent.name.startswith("maria"):
+                for pages in in_two_files(innodb_binlog.transactions_of(plain_events(data))):
+                    for road in range(5):
+                        save("innodb_binlog", bytes((road | 16,)) + pages)
             save("log", bytes((0x2A,)) + gzip.compress(data, mtime=0))
             save("log", bytes((0x23,)) + lzma.compress(data))
         key_files = [path.with_suffix(end) for end in (".keyring", ".keys.txt")]
@@ -223,6 +233,8 @@ def main(out: Path) -> None:
                     ]
                     save("wire", bytes((road, mariadb)) + b"".join(packed)[:MAX_SMALL])
                     save("header_lengths", bytes((mariadb, 7 * road)) + b"".join(packed)[:MAX_SMALL])
+                    if mariadb:
+                        save("fragments", bytes((40 * road,)) + b"".join(packed)[:MAX_SMALL])
                     save("splits", bytes((mariadb, 20 * road)) + b"".join(packed)[:MAX_SMALL])
                     save("ddl_log", bytes((road, mariadb)) + b"".join(packed)[:MAX_SMALL])
             save("resync", b"\x00\x00" + b"".join(pieces(plain[:30], 0)))
@@ -272,6 +284,32 @@ def main(out: Path) -> None:
         save("text", bytes((number,)) + "Ünïcödé 𝒳".encode())
         save("text", bytes((number,)) + "Ü 𝒳".encode("utf-32-be"))
         save("text", bytes((number, 3, 20)) + bytes(range(100, 140)))
+
+
+def plain_events(data: bytes) -> bytes:
+    length = int.from_bytes(data[13:17], "little")
+    return innodb_binlog.without_checksums(data) if data[length - 1] == 1 else data
+
+
+def in_two_files(transactions: list[bytes]) -> Iterator[bytes]:
+    """Pages of the first file and all pages, of files that have the transactions, some of them in pieces."""
+    for pages, piece in ((4, 90), (6, 400)):
+        writer = innodb_binlog.Writer(shift=9, pages=pages, interval=3)
+        for number, events in enumerate(transactions):
+            records = innodb_binlog.OutOfBand(writer)
+            gtid = int.from_bytes(events[9:13], "little") if number % 2 else len(events)
+            for at in range(gtid, len(events), piece):
+                records.append(events[at : at + piece])
+            writer.record(innodb_binlog.COMMIT, records.reference() + packed_zero(records) + events[:gtid])
+            if len(writer.files) > 2:
+                break
+        first, second, *_ = (*writer.contents(), b"")
+        yield bytes((pages,)) + first + second
+
+
+def packed_zero(records: innodb_binlog.OutOfBand) -> bytes:
+    """That there is no second tree, behind a first."""
+    return innodb_binlog.packed(0) if records.places else b""
 
 
 def values_of(batch: binlog_core.ChangeBatch, save: Any) -> None:

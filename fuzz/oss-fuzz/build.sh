@@ -31,7 +31,7 @@ for package in numpy pyarrow cryptography cffi _cffi_backend zstandard; do
 done
 mkdir -p "$OUT/tests"
 cp -r tests/data "$OUT/tests/"    # of which entry_points.py takes descriptors and keys
-cp -r build/fuzz/lib/. fuzz/entry_points.py fuzz/lies.py "$OUT/lib/"
+cp -r build/fuzz/lib/. fuzz/entry_points.py fuzz/lies.py fuzz/page_lies.py "$OUT/lib/"
 cp build/fuzz/fuzz "$OUT/lib/fuzz"
 
 for target in $HOT $LOOPS $INSTRUMENTED $PLAIN; do

@@ -25,6 +25,7 @@ MODULES = [
     "wire/_table_map",
     "wire/_packets",
     "wire/_result_set",
+    "wire/_innodb_binlog",
     "decode/_rows",
     "batch/_spans",
     "arrow/_columns",

@@ -6,11 +6,10 @@ Source: MariaDB server 12.3, Docs/replication/binlog.md, ``fsp_binlog.h``, ``mys
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .._core._crc32 import crc32c, first_wrong_page
+from .._core._crc32 import crc32c
 from ..errors import ChecksumError, DecodeError, FormatError
 from .magic import INNODB_MAGIC
 
@@ -77,74 +76,62 @@ class Chunk(NamedTuple):
         The record's type.
     continues, last : bool
         Whether it continues a record; whether it is the record's last.
-    data : bytes
+    data : memoryview
     """
 
     offset: int
     kind: int
     continues: bool
     last: bool
-    data: bytes
+    data: memoryview
+
+    @property
+    def end(self) -> int:
+        """Offset of what follows it in the file."""
+        return self.offset + _CHUNK_HEAD.size + len(self.data)
 
 
-def right_pages(pages: bytes, page_len: int, offset: int, path: str) -> bytes:
-    """The pages before the first whose checksum is wrong.
-
-    Raises
-    ------
-    ChecksumError
-        It is the first of `pages`, which begin at `offset` of the file.
-    """
-    wrong = first_wrong_page(pages, page_len)
-    if wrong == 0:
-        raise ChecksumError(f"wrong checksum of page {offset // page_len}", path=path, offset=offset)
-    return pages if wrong < 0 else pages[: wrong * page_len]
-
-
-def chunks_in(page: bytes, offset: int, path: str, first: int = 0) -> Iterator[Chunk | None]:
-    """The chunks of a page whose checksum is right.
+def chunk_at(pages: memoryview, page_len: int, at: int, offset: int, path: str) -> Chunk | int | None:
+    """The chunk at a place in some pages whose checksums are right.
 
     Parameters
     ----------
-    page : bytes
+    pages : memoryview
+    page_len : int
+    at : int
+        Offset in `pages`.
     offset : int
-        Of the page in its file.
+        Of `pages` in their file.
     path : str
-    first : int
-        Offset in the page of the first chunk that is wanted.
 
-    Yields
-    ------
-    Chunk or None
-        None: nothing more has been written to the file.
+    Returns
+    -------
+    Chunk or int or None
+        An int: the page has no more chunks; where in `pages` the next one begins. None: nothing more has been
+        written to the file.
 
     Raises
     ------
     DecodeError
-        A chunk reaches beyond its page.
+        A chunk reaches beyond its page, or is of a type that is not known.
     """
-    end = len(page) - PAGE_CHECKSUM_LEN
-    at = first
-    while end - at > _CHUNK_HEAD.size:  # a chunk has at least one byte
-        kind, length = _CHUNK_HEAD.unpack_from(page, at)
-        if kind == _REST_IS_FILLER:
-            return
-        if kind == _END:
-            yield None
-            return
-        begin = at + _CHUNK_HEAD.size
-        if length > end - begin:
-            raise DecodeError(
-                f"a chunk of {length} bytes reaches beyond its page", path=path, offset=offset + at
-            )
-        record = kind & ~(_CONTINUES | _LAST)
-        if record not in _KINDS:
-            # A type of a later version may be part of a transaction.
-            raise DecodeError(f"a record of unknown type {record}", path=path, offset=offset + at)
-        yield Chunk(
-            offset + at, record, bool(kind & _CONTINUES), bool(kind & _LAST), page[begin : begin + length]
-        )
-        at = begin + length
+    page_end = at - at % page_len + page_len
+    end = page_end - PAGE_CHECKSUM_LEN
+    begin = at + _CHUNK_HEAD.size
+    if begin >= end or pages[at] == _REST_IS_FILLER:  # a chunk has at least one byte
+        return page_end
+    kind, length = _CHUNK_HEAD.unpack_from(pages, at)
+    if kind == _END:
+        return None
+    if length > end - begin:
+        raise DecodeError(f"a chunk of {length} bytes reaches beyond its page", path=path, offset=offset + at)
+    record = kind & ~(_CONTINUES | _LAST)
+    if record not in _KINDS:
+        # A type of a later version may be part of a transaction.
+        raise DecodeError(f"a record of unknown type {record}", path=path, offset=offset + at)
+    return Chunk(
+        offset + at, record, bool(kind & _CONTINUES), bool(kind & _LAST), pages[begin : begin + length]
+    )
 
 
 class Reference(NamedTuple):

@@ -13,6 +13,10 @@ import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
+from .._core._crc32 import first_wrong_page
+from .._core._innodb_binlog import short_transactions
 from .._format.event_header import HEADER, HEADER_LENGTH_V3
 from .._format.event_types import EventType
 from .._format.innodb_binlog import (
@@ -27,20 +31,19 @@ from .._format.innodb_binlog import (
     OutOfBand,
     Reference,
     Tree,
-    chunks_in,
+    chunk_at,
     parse_commit,
     parse_file_header,
     parse_out_of_band,
-    right_pages,
 )
 from .._format.magic import MADE_BEFOREHAND, MAGIC
-from ..errors import BinlogError, DecodeError, MissingFileError
+from ..errors import BinlogError, ChecksumError, DecodeError, MissingFileError
 from .sources import Source
 
 Sibling = Callable[[int], Source]
 
-_PAGES_AT_ONCE = 64
-_CACHED_PAGES = 256  # for the records of trees, which lie anywhere
+_RUN_LEN = 256 << 10  # bytes of pages that are read and checked together
+_CACHED_RUNS = 16  # for the records of trees, which lie anywhere
 _OPEN_FILES = 16
 _MOST_LEVELS = 128  # twice those of a balanced tree of 2**64 records
 _VERSION = b"12.3.0-MariaDB"  # of the descriptor, which these files do not have
@@ -58,59 +61,89 @@ class _File:
     def __init__(self, stored: Source) -> None:
         self.path = stored.path
         self.stored = stored
-        head = stored.peek(HEADER_LEN)
-        self.header = parse_file_header(head, self.path)
-        self._pages: OrderedDict[int, bytes] = OrderedDict()
+        self.header = parse_file_header(stored.peek(HEADER_LEN), self.path)
+        self._run_len = max(_RUN_LEN, self.header.page_len)
+        self._runs: OrderedDict[int, memoryview] = OrderedDict()
 
-    def run(self, page: int, count: int) -> bytes:
-        """Whole pages from a number on; fewer than `count` at the file's end, or before a damaged one."""
-        page_len = self.header.page_len
-        size = self.stored.size
-        if size is not None and page * page_len >= size:
-            return b""
-        self.stored.seek(page * page_len)
-        parts: list[bytes] = []
-        missing = count * page_len
-        while missing and (part := self.stored.read(missing)):
-            parts.append(part)
-            missing -= len(part)
-        data = b"".join(parts)
-        whole = data[: len(data) // page_len * page_len]
-        return right_pages(whole, page_len, page * page_len, self.path)
+    def run(self, offset: int) -> tuple[int, memoryview]:
+        """Some pages, of which the first or a later one is that of an offset, and where they begin.
 
-    def page(self, number: int) -> bytes:
-        """One page; empty behind the file's end."""
-        if (page := self._pages.get(number)) is None:
-            page = self._pages[number] = self.run(number, 1)
-            if len(self._pages) > _CACHED_PAGES:
-                self._pages.popitem(last=False)
+        None behind the file's end.
+
+        Raises
+        ------
+        ChecksumError
+            The page of the offset is damaged.
+        """
+        begin = offset - offset % self._run_len
+        if (pages := self._runs.get(begin)) is not None:
+            self._runs.move_to_end(begin)
         else:
-            self._pages.move_to_end(number)
-        return page
+            pages = self._runs[begin] = self._read(begin, self._run_len)
+            if len(self._runs) > _CACHED_RUNS:
+                self._runs.popitem(last=False)
+        if offset >= begin + len(pages):  # behind the end, or behind a damaged page
+            begin = offset - offset % self.header.page_len
+            pages = self._read(begin, self.header.page_len, whole=True)
+        return begin, pages
 
-    def chunks(self) -> Iterator[Chunk | None]:
-        """All chunks of the file, in order; None where nothing more has been written."""
-        page_len, number = self.header.page_len, 1
-        while run := self.run(number, _PAGES_AT_ONCE):
-            for at in range(0, len(run), page_len):
-                for chunk in chunks_in(run[at : at + page_len], number * page_len + at, self.path):
-                    yield chunk
-                    if chunk is None:
-                        return
-            number += len(run) // page_len
-
-    def chunks_from(self, offset: int) -> Iterator[Chunk | None]:
-        """The same from the chunk at an offset on, page by page."""
+    def _read(self, begin: int, size: int, *, whole: bool = False) -> memoryview:
+        """Whole pages; fewer at the file's end, and before a damaged one unless `whole`: then an error."""
         page_len = self.header.page_len
-        number, first = divmod(offset, page_len)
-        if number < 1:
-            raise DecodeError(f"a reference to {offset}, inside the file's header", path=self.path)
-        while page := self.page(number):
-            for chunk in chunks_in(page, number * page_len, self.path, first):
-                yield chunk
-                if chunk is None:
-                    return
-            number, first = number + 1, 0
+        stored = self.stored.size
+        if stored is not None and begin >= stored:
+            return memoryview(b"")
+        self.stored.seek(begin)
+        buffer = np.empty(size, np.uint8).data  # not filled with zeros first
+        filled = 0
+        while filled < size and (count := self.stored.fill(buffer[filled:])):
+            filled += count
+        pages = buffer[: filled // page_len * page_len]
+        wrong = first_wrong_page(pages, page_len)
+        if wrong >= 0 and whole:
+            raise ChecksumError(
+                f"wrong checksum of page {begin // page_len + wrong}", path=self.path, offset=begin
+            )
+        return pages if wrong < 0 else pages[: wrong * page_len]
+
+
+class _Cursor:
+    """Goes through the chunks of a file, and of those that follow it.
+
+    Parameters
+    ----------
+    file : _File
+    offset : int
+        Where a chunk begins, or where the one before it ends.
+    """
+
+    def __init__(self, file: _File, offset: int) -> None:
+        self.file = file
+        self.offset = offset
+        self.ended = False
+
+    def next(self) -> Chunk | None:
+        """The next chunk; None where nothing more has been written, and where the file has `ended`."""
+        self.ended = False
+        while True:
+            begin, pages = self.file.run(self.offset)
+            if not pages:
+                self.ended = True
+                return None
+            page_len, size = self.file.header.page_len, len(pages)
+            at = self.offset - begin
+            while at < size:
+                found = chunk_at(pages, page_len, at, begin, self.file.path)
+                if not isinstance(found, int):
+                    if found is not None:
+                        self.offset = found.end
+                    return found
+                at = found
+            self.offset = begin + at
+
+    def enter(self, file: _File) -> None:
+        """Go on at the beginning of another file."""
+        self.file, self.offset = file, file.header.page_len
 
 
 class _Files:
@@ -182,8 +215,11 @@ class InnodbBinlogSource(Source):
         self._stored = stored
         self._files = _Files(sibling)
         self._torn = 0
-        self._bytes = self._log()
-        self._left = b""
+        self._own: _Cursor | None = None
+        self._left = memoryview(MAGIC + _descriptor())
+        self._parts: Iterator[memoryview] = iter(())  # of the record that is being read
+        self._before = True  # what the file begins with may continue a record of the file before it
+        self._ended = False
         self._failed: BinlogError | None = None
 
     @property
@@ -201,60 +237,81 @@ class InnodbBinlogSource(Source):
             return self._ahead
 
     def _fetch(self, size: int) -> bytes:
-        if not self._left:
-            if self._failed is not None:
-                raise self._failed
-            parts: list[bytes] = []
-            gathered = 0
-            try:
-                while gathered < size and (part := next(self._bytes, b"")):
-                    parts.append(part)
-                    gathered += len(part)
-            except BinlogError as error:  # what comes before it is good
-                self._failed = error
-                if not parts:
-                    raise
-            self._left = b"".join(parts)
-        data, self._left = self._left[:size], self._left[size:]
-        return data
+        buffer = memoryview(bytearray(size))
+        return bytes(buffer[: self._fetch_into(buffer)])
+
+    def _fetch_into(self, buffer: memoryview) -> int:
+        filled = 0
+        try:
+            while filled < len(buffer) and self._failed is None:
+                if self._left:
+                    count = min(len(buffer) - filled, len(self._left))
+                    buffer[filled : filled + count] = self._left[:count]
+                    self._left = self._left[count:]
+                    filled += count
+                elif (part := next(self._parts, None)) is not None:
+                    self._left = part
+                elif self._ended:
+                    break
+                elif self._own is None:
+                    self._own = self._begin()
+                elif self._torn or self._own.file is not self._files.own:
+                    self._ended = True  # with the record that the file's last one was
+                elif written := self._short_transactions(self._own, buffer[filled:]):
+                    filled += written
+                else:
+                    self._next_record(self._own)
+        except BinlogError as error:
+            self._failed = error
+        if self._failed is not None and not filled:  # what comes before it is good
+            raise self._failed
+        return filled
 
     def close(self) -> None:
         """Close the files; may be called again."""
-        self._bytes = iter(())
-        self._left = self._ahead = b""
+        self._ended = True
+        self._parts = iter(())
+        self._left = memoryview(b"")
+        self._ahead = b""
         self._files.close()
         self._stored.close()
 
     # ------------------------------------------------------------ records
 
-    def _log(self) -> Iterator[bytes]:
-        """The log's bytes, in pieces."""
-        yield MAGIC + _descriptor()
+    def _begin(self) -> _Cursor | None:
         if self._stored.peek(len(MADE_BEFOREHAND)) == MADE_BEFOREHAND:
-            return
-        own = _File(self._stored)
-        self._files.own = own
-        chunks = own.chunks()
-        before = True  # what the file begins with may continue a record of the file before it
-        for chunk in chunks:
-            if chunk is None:
-                return
-            if chunk.continues:
-                if not before:
-                    raise self._error("a chunk continues a record that has not begun", chunk.offset)
-                before = not chunk.last
-                continue
-            if chunk.kind not in BETWEEN_CHUNKS:
-                before = False
-            record = self._record(own, chunk, chunks)
+            self._ended = True
+            return None
+        file = self._files.own = _File(self._stored)
+        return _Cursor(file, file.header.page_len)
+
+    def _short_transactions(self, own: _Cursor, buffer: memoryview) -> int:
+        """Events from the cursor on, of records that need no care; returns the number of bytes."""
+        begin, pages = own.file.run(own.offset)
+        page_len = own.file.header.page_len
+        end, written, any_record = short_transactions(pages, page_len, own.offset - begin, buffer)
+        own.offset = begin + end
+        self._before = self._before and not any_record
+        return written
+
+    def _next_record(self, own: _Cursor) -> None:
+        """Begin the record at the cursor, whatever it is."""
+        chunk = own.next()
+        if chunk is None:
+            self._ended = True
+        elif chunk.continues:
+            if not self._before:
+                raise self._error("a chunk continues a record that has not begun", chunk.offset)
+            self._before = not chunk.last
+        else:
+            self._before = self._before and chunk.kind in BETWEEN_CHUNKS
+            record = self._record(own, chunk)
             if chunk.kind == COMMIT:
-                yield from self._transaction(record)
+                self._parts = self._transaction(record)
             else:
                 deque(record, maxlen=0)
-            if self.withheld:
-                return
 
-    def _transaction(self, record: Iterator[Chunk]) -> Iterator[bytes]:
+    def _transaction(self, record: Iterator[Chunk]) -> Iterator[memoryview]:
         """The events of a commit record, and of the trees that it refers to."""
         head = b""
         for chunk in record:
@@ -264,7 +321,7 @@ class InnodbBinlogSource(Source):
         if not chunk.last and len(head) < MOST_COMMIT_FIELDS_LEN:
             return
         trees, begin = parse_commit(head)
-        yield head[begin:]
+        yield memoryview(head)[begin:]
         for chunk in record:
             yield chunk.data
         if not chunk.last:
@@ -272,8 +329,8 @@ class InnodbBinlogSource(Source):
         for tree in trees:
             yield from self._tree(tree)
 
-    def _record(self, file: _File, first: Chunk, chunks: Iterator[Chunk | None]) -> Iterator[Chunk]:
-        """The chunks of a record, of which `chunks` are those after the first.
+    def _record(self, cursor: _Cursor, first: Chunk) -> Iterator[Chunk]:
+        """The chunks of a record, of which the cursor is behind the first.
 
         Without the last one if the log ends before it, which is noted.
         """
@@ -281,38 +338,35 @@ class InnodbBinlogSource(Source):
         if first.last:
             return
         between = None  # the kind of a record between the chunks that has not ended
-        following: _File | None = file
-        while following is not None:
-            file = following
-            for chunk in chunks:
-                if chunk is None:
+        while True:
+            chunk = cursor.next()
+            if chunk is None:
+                following = self._files.get(cursor.file.header.number + 1) if cursor.ended else None
+                if following is None:
                     self._torn = 1
                     return
-                if between is not None and chunk.continues and chunk.kind == between:
-                    between = None if chunk.last else between
-                elif between is None and chunk.continues and chunk.kind == first.kind:
-                    yield chunk
-                    if chunk.last:
-                        return
-                elif between is None and not chunk.continues and chunk.kind in BETWEEN_CHUNKS:
-                    between = None if chunk.last else chunk.kind
-                else:
-                    raise DecodeError(
-                        f"a record of type {first.kind} is not whole when another begins",
-                        path=file.path,
-                        offset=chunk.offset,
-                    )
-            following = self._files.get(file.header.number + 1)
-            if following is not None:
-                chunks = following.chunks()
-        self._torn = 1
+                cursor.enter(following)
+            elif between is not None and chunk.continues and chunk.kind == between:
+                between = None if chunk.last else between
+            elif between is None and chunk.continues and chunk.kind == first.kind:
+                yield chunk
+                if chunk.last:
+                    return
+            elif between is None and not chunk.continues and chunk.kind in BETWEEN_CHUNKS:
+                between = None if chunk.last else chunk.kind
+            else:
+                raise DecodeError(
+                    f"a record of type {first.kind} is not whole when another begins",
+                    path=cursor.file.path,
+                    offset=chunk.offset,
+                )
 
     def _error(self, message: str, offset: int) -> DecodeError:
         return DecodeError(message, path=self.path, offset=offset)
 
     # ------------------------------------------------------------ out-of-band records
 
-    def _tree(self, tree: Tree) -> Iterator[bytes]:
+    def _tree(self, tree: Tree) -> Iterator[memoryview]:
         """The bytes of a transaction's out-of-band records, in the order in which they were written.
 
         Each root is followed by the one before it, through the right reference of its leftmost leaf.
@@ -324,8 +378,7 @@ class InnodbBinlogSource(Source):
             roots.append(before)
         seen = 0
         for root in reversed(roots):
-            for place in self._post_order(root):
-                fields = self._fields(place)
+            for place, fields in self._post_order(root):
                 if seen == 0:
                     first = fields.number
                     if place != tree.first:
@@ -347,17 +400,17 @@ class InnodbBinlogSource(Source):
             levels += 1
         return place
 
-    def _post_order(self, root: Reference) -> Iterator[Reference]:
-        stack = [(root, False)]
+    def _post_order(self, root: Reference) -> Iterator[tuple[Reference, OutOfBand]]:
+        stack: list[tuple[Reference, OutOfBand | None]] = [(root, None)]
         while stack:
             place, visited = stack.pop()
-            fields = self._fields(place)
+            fields = visited or self._fields(place)
             if visited or fields.left == NOWHERE:
-                yield place
+                yield place, fields
                 continue
             for child in (fields.left, fields.right):
                 self._check_backward(child, place, len(stack))
-            stack += [(place, True), (fields.right, False), (fields.left, False)]
+            stack += [(place, fields), (fields.right, None), (fields.left, None)]
 
     def _check_backward(self, child: Reference, parent: Reference, levels: int) -> None:
         """Refuse circles, and trees that no server makes: what a record refers to was written before it."""
@@ -369,11 +422,13 @@ class InnodbBinlogSource(Source):
     def _chunks_of(self, place: Reference) -> Iterator[Chunk]:
         """The chunks of the out-of-band record at a place, from file to file."""
         file = self._files.get(place.file)
-        chunks = iter(()) if file is None else file.chunks_from(place.offset)
-        first = next(chunks, None)
-        if file is None or first is None or first.continues or first.kind != OUT_OF_BAND:
+        if file is not None and place.offset < file.header.page_len:
+            raise self._wrong(place, "a reference into the file's header")
+        cursor = None if file is None else _Cursor(file, place.offset)
+        first = None if cursor is None else cursor.next()
+        if cursor is None or first is None or first.continues or first.kind != OUT_OF_BAND:
             raise self._wrong(place, "not an out-of-band record")
-        yield from self._record(file, first, chunks)
+        yield from self._record(cursor, first)
         if self.withheld:
             raise self._wrong(place, "the out-of-band record is not whole")
 
@@ -388,7 +443,7 @@ class InnodbBinlogSource(Source):
         except DecodeError as error:
             raise self._wrong(place, error.message) from None
 
-    def _data(self, place: Reference, begin: int) -> Iterator[bytes]:
+    def _data(self, place: Reference, begin: int) -> Iterator[memoryview]:
         for chunk in self._chunks_of(place):
             if begin < len(chunk.data):
                 yield chunk.data[begin:]

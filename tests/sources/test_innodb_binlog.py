@@ -17,6 +17,7 @@ from support.writer.fragments import events_in
 
 import binlog_core
 from binlog_core._core._crc32 import crc32c, first_wrong_page
+from binlog_core._core._innodb_binlog import short_transactions
 from binlog_core.splits import plan_splits
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
@@ -219,3 +220,39 @@ def test_missing_files_and_streams(tmp_path: Path) -> None:
     with binlog_core.open(paths[0]) as log:
         found = [c.after["id"] for c in log.rows()]
         assert found == expected[: len(found)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_short_transactions_end_where_care_is_needed(seed: int) -> None:
+    """The compiled part takes whole records only, whatever the room and the pages that it is given."""
+    pick = random.Random(seed)
+    rows = [[{"id": i, "note": "n" * pick.randrange(900)}] for i in range(30)]
+    transactions = made_of(rows)
+    writer = ibb.Writer(shift=9, pages=1000, interval=5)
+    for events in transactions:
+        if pick.random() < 0.2:
+            writer.record(ibb.PIECE, ibb.packed(0) * 5 + pick.randbytes(pick.randrange(1500)))
+        writer.record(ibb.COMMIT, ibb.packed(0) + events)
+    (data,) = writer.contents()
+    pages = data[512:]
+    ends = {sum(map(len, transactions[:k])) for k in range(31)}
+    whole = bytearray(len(data))
+    end, written, any_record = short_transactions(pages, 512, 0, whole)
+    assert whole[:written] == b"".join(transactions) and any_record
+    for _ in range(50):
+        some = pages[: 512 * pick.randrange(len(pages) // 512)]
+        out = bytearray(pick.randrange(len(whole)))
+        end, written, _ = short_transactions(some, 512, 0, out)
+        assert written in ends and end <= len(some)
+        assert out[:written] == whole[:written]
+        rest = bytearray(len(data))
+        _, more, _ = short_transactions(pages, 512, end, rest)
+        assert out[:written] + rest[:more] == b"".join(transactions)
+
+
+def test_short_transactions_of_wrong_arguments() -> None:
+    assert short_transactions(b"", 512, 0, bytearray(9)) == (0, 0, False)
+    assert short_transactions(bytes(512), 512, 10**9, bytearray(9)) == (10**9, 0, False)
+    for pages, page_len in ((bytes(513), 512), (bytes(512), 0), (bytes(12), 4)):
+        with pytest.raises(ValueError, match="expected pages of"):
+            short_transactions(pages, page_len, 0, bytearray(9))

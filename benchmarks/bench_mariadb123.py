@@ -1,0 +1,123 @@
+"""MariaDB 12.3's fragments and its binary log in InnoDB beside the same transactions in a classic log.
+
+By CPU time, in turns; the closing table has the rates divided by that of the classic log.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+
+import pytest
+from bench_scaling import best, decode
+from logs import megabytes
+from measure import LINES
+from support.writer import Log, Table, innodb_binlog
+from support.writer.fragments import event_of, fragments_of
+
+import binlog_core
+
+TABLE = Table("bench", "orders", [("id", "BIGINT"), ("amount", "DECIMAL(12,2)"), ("note", "VARCHAR(200)")])
+PAGE_SHIFT, PIECE = 14, 32768  # pages and binlog_cache_size as the server has them
+FRAGMENT_LEN = 1 << 20
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Rows of a transaction, and of each of its rows events."""
+
+    name: str
+    rows: int
+    of_event: int
+
+
+SHAPES = (Shape("one row", 1, 1), Shape("100 rows", 100, 100), Shape("20,000 rows", 20_000, 500))
+
+
+@cache
+def transaction(shape: Shape) -> tuple[bytes, list[bytes]]:
+    """The head of a log, and the events of a transaction, without checksums."""
+    log = Log("11.8.1-MariaDB-log", checksum=False, next_positions=False)
+    head = log.getvalue()
+    log.event(162, struct.pack("<QIB6x", 1, 0, 0))
+    rows = [
+        {"id": i, "amount": Decimal("12345.67"), "note": "a note of an order " * (1 + i % 5)}
+        for i in range(500)
+    ]
+    for begin in range(0, shape.rows, shape.of_event):
+        log.insert(TABLE, [rows[i % 500] for i in range(begin, begin + shape.of_event)])
+    log.commit()
+    data, events, at = log.getvalue()[len(head) :], [], 0
+    while at < len(data):
+        length = int.from_bytes(data[at + 9 : at + 13], "little")
+        events.append(data[at : at + length])
+        at += length
+    return head, events
+
+
+def count_of(shape: Shape) -> int:
+    return max(1, megabytes() * 10**6 // sum(map(len, transaction(shape)[1])))
+
+
+def classic(shape: Shape, folder: Path) -> Path:
+    head, events = transaction(shape)
+    path = folder / "bin.000001"
+    path.write_bytes(head + b"".join(events) * count_of(shape))
+    return path
+
+
+def in_innodb(shape: Shape, folder: Path) -> Path:
+    """Transactions of more than one piece are in out-of-band records, as the server writes them."""
+    _, events = transaction(shape)
+    whole, gtid = b"".join(events), events[0]
+    writer = innodb_binlog.Writer(PAGE_SHIFT, pages=1 << 20, interval=64)
+    for _ in range(count_of(shape)):
+        tree = innodb_binlog.OutOfBand(writer)
+        if len(whole) > PIECE:
+            for at in range(len(gtid), len(whole), PIECE):
+                tree.append(whole[at : at + PIECE])
+            writer.record(innodb_binlog.COMMIT, tree.reference() + innodb_binlog.packed(0) + gtid)
+        else:
+            writer.record(innodb_binlog.COMMIT, innodb_binlog.packed(0) + whole)
+    (path,) = innodb_binlog.write_files(folder, writer.contents())
+    return path
+
+
+def rows_in(path: Path) -> int:
+    with binlog_core.open(path) as log:
+        return sum(len(batch) for batch in log.batches())
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_innodb(shape: Shape, tmp_path: Path) -> None:
+    plain, pages = classic(shape, tmp_path), in_innodb(shape, tmp_path)
+    assert rows_in(plain) == rows_in(pages) == shape.rows * count_of(shape)
+    first, second = best([lambda: decode(plain), lambda: decode(pages)])
+    LINES["MariaDB 12.3, rate divided by that of a classic log"].append(
+        f".ibb, transactions of {shape.name:<12}{first / second:.2f}"
+    )
+
+
+def test_fragments(tmp_path: Path) -> None:
+    """Rows events of 8 MB, in fragments of 1 MB."""
+    shape = Shape("fragments", 80_000, 80_000)
+    head, events = transaction(shape)
+    cut: list[bytes] = []
+    for event in events:
+        if len(event) > FRAGMENT_LEN:
+            fields = struct.unpack_from("<IBIIIH", event)
+            bodies = fragments_of(event, False, list(range(FRAGMENT_LEN, len(event), FRAGMENT_LEN)))
+            cut += [event_of((fields[0], 172, *fields[2:]), body, 0, False) for body in bodies]
+        else:
+            cut.append(event)
+    plain, path = classic(shape, tmp_path), tmp_path / "fragments.000001"
+    path.write_bytes(head + b"".join(cut) * count_of(shape))
+    assert len(cut) > len(events)
+    assert rows_in(plain) == rows_in(path) == shape.rows * count_of(shape)
+    first, second = best([lambda: decode(plain), lambda: decode(path)])
+    LINES["MariaDB 12.3, rate divided by that of a classic log"].append(
+        f"rows events in fragments       {first / second:.2f}"
+    )

@@ -1,0 +1,3 @@
+from typing_extensions import Buffer
+
+def short_transactions(pages: Buffer, page_len: int, at: int, out: Buffer) -> tuple[int, int, bool]: ...

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, get_args
 from ..._change_columns import LAKE_COLUMNS
 from ...errors import BinlogError
 from ..lake.delta import DeltaLakeTable
-from ..lake.table import LakeTable
+from ..lake.table import App, LakeTable
 from ..rows.fit import SPECIAL, STATEMENT
 from ..rows.types import import_pyarrow, named_key
 from .alterations import Check, ServerColumns
@@ -112,7 +112,8 @@ def apply_changes(
         The columns that identify a row; None takes the primary key from the log, if it exists.
     app_id, batch_id : str and int, or None
         Stored in the commit, so that the same batch is not applied twice. Give both or neither. A batch with
-        a lower number is skipped too: with a new checkpoint, give another `app_id`.
+        a lower number is skipped too, and one with changes that were not applied yet is an error: with a new
+        checkpoint, whose batches begin at 0 again, give another `app_id`.
     on_alter : "apply", "ignore" or "stop"
         What to do at ALTER TABLE: change the existing rows as the server did, and stop if that is not known;
         continue and leave them as they are; or always stop.
@@ -137,7 +138,8 @@ def apply_changes(
     ValueError
         An argument has another value, or the batch lacks a column that is needed.
     BinlogError
-        The table cannot be written, or another writer changed it in the meantime.
+        The table cannot be written, another writer changed it in the meantime, or the batch has the number of
+        an earlier one and other changes.
     MissingExtraError
         deltalake is not installed.
 
@@ -157,11 +159,7 @@ def apply_changes(
         into = FileTarget(DeltaLakeTable(path, options), Folder(path, options, delta=True))
     else:
         into = target
-    app = None if app_id is None or batch_id is None else (app_id, batch_id)
-    if app is not None:
-        done = into.applied(app[0])
-        if done is not None and done >= app[1]:
-            return Applied(skipped=True)
+    app = None if app_id is None or batch_id is None else App(app_id, batch_id)
     pa = import_pyarrow()
     names = batch.column_names if isinstance(batch, pa.Table) else batch.columns
     key = tuple(key_columns) if key_columns is not None else _key_of(batch)
@@ -172,6 +170,8 @@ def apply_changes(
             raise ValueError(f"the batch has no column {name}")
     if STATEMENT not in names and not without_statements:
         raise ValueError("the batch has no statements: read with ddl=rows, or a TRUNCATE would not be seen")
+    if app is not None and _is_repeated(batch, into, app):
+        return Applied(skipped=True)
     return apply_images(
         batch,
         into,
@@ -184,12 +184,45 @@ def apply_changes(
     )
 
 
+def _is_repeated(batch: DataFrame | pa.Table, into: MergeTarget, app: App) -> bool:
+    """Whether a table has a batch already.
+
+    Raises
+    ------
+    BinlogError
+        The number is that of a batch that it has, and the changes are others: those of another checkpoint.
+    """
+    done = into.applied(app.id)
+    if done is None or done < app.batch:
+        return False
+    last, reached = _last_place(batch), into.reached(app.id)
+    if last is None or reached is None or last == reached or (last < reached and app.batch < done):
+        return True
+    raise BinlogError(
+        f"batch {app.batch} has other changes (up to _commit_version {last}) than those applied under app_id"
+        f" {app.id!r} (up to batch {done} and {reached}), and they would be lost: give another app_id, as"
+        " always with a new checkpoint",
+        path=into.place.root,
+    )
+
+
+def _last_place(batch: DataFrame | pa.Table) -> int | None:
+    """The `_commit_version` of a batch's last change; None if it has none."""
+    if isinstance(batch, import_pyarrow().Table):
+        import pyarrow.compute as pc
+
+        found = pc.max(batch[LAKE_COLUMNS[1]]).as_py()
+    else:
+        found = batch.agg({LAKE_COLUMNS[1]: "max"}).collect()[0][0]
+    return None if found is None else int(found)
+
+
 def apply_images(
     batch: DataFrame | pa.Table | Jobs,
     into: MergeTarget,
     keys: tuple[str, ...],
     *,
-    app: tuple[str, int] | None = None,
+    app: App | None = None,
     on_alter: OnAlter = "apply",
     on_drop: OnDrop = "stop",
     defaults: Mapping[str, Any] | None = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..lake.table import App
 from ..rows.types import import_pyarrow
 from .alterations import Check
 from .folding import Folded, Folding, FoldTask, Living
@@ -40,8 +41,8 @@ class Changes:
         Values for columns that inserts lack.
     effects : Effects
         The effects of the statements among the changes.
-    app : (str, int) or None
-        The application and its batch, which the commit records.
+    app : App or None
+        The application and its batch, which the commit records; `stage` adds the batch's last place.
     staged : list of Staged
         The workers' reports about the staged changes.
     added : tuple of pyarrow.Field
@@ -53,7 +54,7 @@ class Changes:
     keys: tuple[str, ...]
     defaults: Mapping[str, Any] = field(default_factory=dict)
     effects: Effects = field(default_factory=Effects)
-    app: tuple[str, int] | None = None
+    app: App | None = None
     staged: list[Staged] = field(default_factory=list)
     added: tuple[pa.Field, ...] = ()
 
@@ -83,6 +84,9 @@ class Changes:
             An event cannot be read, or updates lack columns that they may have changed.
         """
         self.staged = self.jobs.stage(self.stager)
+        places = [one.last for one in self.staged if one.last is not None]
+        if self.app is not None and places:
+            self.app = self.app._replace(last=max(places))
         if any(one.unreadable for one in self.staged):
             raise ApplyStopped("the batch has an event that cannot be read: use onError=raise")
         if any(one.torn for one in self.staged):

@@ -233,6 +233,9 @@ class _NewTable:
     def applied(self, app_id: str) -> int | None:
         return None
 
+    def reached(self, app_id: str) -> int | None:
+        return None
+
     def fits(self, check: Check, jobs: Jobs) -> bool:
         return True
 

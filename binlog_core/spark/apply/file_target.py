@@ -65,6 +65,10 @@ class FileTarget:
         """The last batch that an application has applied; None if the table does not know of any."""
         return self._table.applied(app_id)
 
+    def reached(self, app_id: str) -> int | None:
+        """The `_commit_version` of the last change that an application has applied; None: it is not known."""
+        return self._table.reached(app_id)
+
     def fits(self, check: Check, jobs: Jobs) -> bool:
         """Whether a new type does not change the values of a column in the table."""
         return all(jobs.run(Checker(self.place, check), self._table.files()))

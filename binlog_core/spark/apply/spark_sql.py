@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..lake.table import App
 from ..rows.fit import widened
 from ..rows.types import arrow_schema, import_pyarrow, spark_schema
 from .alterations import Check, From
@@ -92,8 +93,17 @@ class SparkTarget:
 
     def applied(self, app_id: str) -> int | None:
         """The last batch that was applied, if the table's history goes back that far."""
+        return max((int(one["batch_id"]) for one in self._notes(app_id)), default=None)
+
+    def reached(self, app_id: str) -> int | None:
+        """The `_commit_version` of the last change that was applied, as far as for `applied`."""
+        known = ((int(one["batch_id"]), one["last"]) for one in self._notes(app_id) if one.get("last"))
+        return max(known, default=(0, None))[1]
+
+    def _notes(self, app_id: str) -> list[dict[str, Any]]:
+        """What an application has recorded in its commits."""
         if not self._exists:
-            return None
+            return []
         if self._using == "delta":
             texts = self._spark.sql(f"DESCRIBE HISTORY {self._table}").select("userMetadata").collect()
         elif self._using == "iceberg":
@@ -102,7 +112,7 @@ class SparkTarget:
         else:
             raise ValueError(f"app_id and batch_id: {self._using} cannot record them in a commit")
         notes = [json.loads(text) for (text,) in texts if text is not None and text.startswith(_NOTE)]
-        return max((int(one["batch_id"]) for one in notes if one["app_id"] == app_id), default=None)
+        return [one for one in notes if one["app_id"] == app_id]
 
     def fits(self, check: Check, jobs: Jobs) -> bool:
         """Whether a new type does not change the values of a column in the table; Spark reads them."""
@@ -215,15 +225,15 @@ class SparkTarget:
                 self._spark.sql(f"ALTER TABLE {self._table} {alter}")
 
     @contextmanager
-    def _noted(self, app: tuple[str, int] | None) -> Iterator[None]:
+    def _noted(self, app: App | None) -> Iterator[None]:
         """Have the commit that is made inside record its application and batch."""
         conf = {}
         if app is not None:
-            note = json.dumps({"app_id": app[0], "batch_id": app[1]})
+            note = json.dumps({"app_id": app.id, "batch_id": app.batch, "last": app.last})
             conf = {
                 f"{_DELTA_CONF}.commitInfo.userMetadata": note,
-                f"{_DELTA_CONF}.write.txnAppId": app[0],
-                f"{_DELTA_CONF}.write.txnVersion": str(app[1]),
+                f"{_DELTA_CONF}.write.txnAppId": app.id,
+                f"{_DELTA_CONF}.write.txnVersion": str(app.batch),
                 _ICEBERG_CONF: note,
             }
         for name, value in conf.items():

@@ -61,6 +61,8 @@ class Staged:
     ----------
     images : int
         The number of row images and statements that it was given.
+    last : int or None
+        The `_commit_version` of the last of them; None if there are none.
     files : list of (str, list of int, list of int)
         The name of each file, and for each of its record batches the bucket and the bytes.
     statements : list of AppliedStatement
@@ -78,6 +80,7 @@ class Staged:
     """
 
     images: int = 0
+    last: int | None = None
     files: list[tuple[str, list[int], list[int]]] = field(default_factory=list)
     statements: list[AppliedStatement] = field(default_factory=list)
     unreadable: bool = False
@@ -206,6 +209,7 @@ class Stager:
         staged = writer.staged
         staged.images += chunk.num_rows
         types, version, ordinal = self._places(chunk, staged)
+        staged.last = max(staged.last or 0, int(version.max(initial=0)))
         before = np.flatnonzero(types == 1)
         after = np.minimum(before + 1, len(types) - 1)
         paired = (types[after] == 2) & (version[after] == version[before])

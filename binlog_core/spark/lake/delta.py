@@ -100,6 +100,10 @@ class DeltaLakeTable:
             self._applied[app_id] = self._delta.transaction_version(app_id)
         return self._applied[app_id]
 
+    def reached(self, app_id: str) -> int | None:
+        """See `LakeTable`."""
+        return self.applied(_last_of(app_id))
+
     def files(self) -> list[DataFile]:
         """See `FileTable`."""
         if self._delta is None:
@@ -349,14 +353,24 @@ def _added(files: Sequence[DataFile], now: int, *, changes: bool = True) -> list
     return [AddAction(one.name, one.bytes, {}, now, changes, _statistics(one)) for one in files]
 
 
+def _last_of(app_id: str) -> str:
+    """The name under which a table keeps an application's last place: Delta has one number for each name."""
+    return f"{app_id} last _commit_version"
+
+
 def _properties(
     app: App | None, properties: dict[str, str] | None, max_commit_retries: int | None = None
 ) -> Any:
     from deltalake import CommitProperties, Transaction
 
+    transactions = []
+    if app is not None:
+        transactions.append(Transaction(app.id, app.batch))
+        if app.last is not None:
+            transactions.append(Transaction(_last_of(app.id), app.last))
     return CommitProperties(
         custom_metadata=properties,
-        app_transactions=None if app is None else [Transaction(*app)],
+        app_transactions=transactions or None,
         max_commit_retries=max_commit_retries,
     )
 

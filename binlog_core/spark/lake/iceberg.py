@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _APP, _BATCH = "binlog_core.app_id", "binlog_core.batch_id"
 _APPLIED = "binlog_core.applied"  # of the table: apps and their last batches, even if it keeps few snapshots
+_REACHED = "binlog_core.reached"  # of the table: apps and the last places of their batches
 _MOST_APPS = 32  # each run of an export is one
 _SOURCE = "binlog_core.table"
 _EPOCH = dt.date(1970, 1, 1)
@@ -128,13 +129,26 @@ class IcebergLakeTable:
 
     def applied(self, app_id: str) -> int | None:
         """See `LakeTable`."""
-        return self._applied().get(app_id)
+        return self._recorded(_APPLIED).get(app_id)
 
-    def _applied(self) -> dict[str, int]:
+    def reached(self, app_id: str) -> int | None:
+        """See `LakeTable`."""
+        return self._recorded(_REACHED).get(app_id)
+
+    def _recorded(self, name: str) -> dict[str, int]:
+        """What a property of the table says of applications."""
         found: dict[str, int] = {}
         if self._table is not None:
-            found = json.loads(self._table.properties.get(_APPLIED, "{}"))
+            found = json.loads(self._table.properties.get(name, "{}"))
         return found
+
+    def _with(self, name: str, app_id: str, number: int) -> dict[str, str]:
+        """The property with a number for an application: the last, not the highest.
+
+        A new copy may begin before the old one's end.
+        """
+        others = [one for one in self._recorded(name).items() if one[0] != app_id]
+        return {name: json.dumps(dict([*others[1 - _MOST_APPS :], (app_id, number)]))}
 
     def files(self) -> list[DataFile]:
         """See `FileTable`."""
@@ -218,8 +232,8 @@ class IcebergLakeTable:
                 raise
             except BinlogError:
                 again = self.reopened()
-                done = again.applied(app[0])
-                if not left or not again.exists or (done is not None and done >= app[1]):
+                done = again.applied(app.id)
+                if not left or not again.exists or (done is not None and done >= app.batch):
                     raise
                 self._table, self._planned = again._table, None
         raise AssertionError
@@ -271,7 +285,7 @@ class IcebergLakeTable:
         """One commit, of one snapshot, with the schema that its files need."""
         from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationException
 
-        recorded = {_APP: app[0], _BATCH: str(app[1])} if app is not None else {}
+        recorded = {_APP: app.id, _BATCH: str(app.batch)} if app is not None else {}
         recorded |= properties or {}
         tasks = self._tasks()
         try:
@@ -281,10 +295,10 @@ class IcebergLakeTable:
             if transaction.table_metadata.name_mapping() is None:  # our files have no column ids
                 names = transaction.table_metadata.schema().name_mapping
                 transaction.set_properties({"schema.name-mapping.default": names.model_dump_json()})
-            if app is not None:  # the last, not the highest: a new copy may begin before the old one's end
-                others = [one for one in self._applied().items() if one[0] != app[0]]
-                applied = dict([*others[1 - _MOST_APPS :], app])
-                transaction.set_properties({_APPLIED: json.dumps(applied)})
+            if app is not None:
+                transaction.set_properties(self._with(_APPLIED, app.id, app.batch))
+                if app.last is not None:
+                    transaction.set_properties(self._with(_REACHED, app.id, app.last))
             update = transaction.update_snapshot(snapshot_properties=recorded)
             # An overwrite fails if others have committed since it was begun.
             with update.overwrite() if alone else update.merge_append() as snapshot:

@@ -7,14 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...errors import BinlogError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-App = tuple[str, int]  # the application that commits, and its batch
+
+class App(NamedTuple):
+    """What a commit records of the application that makes it.
+
+    Parameters
+    ----------
+    id : str
+        The application.
+    batch : int
+        Its batch.
+    last : int or None
+        The `_commit_version` of the batch's last change; None if it has none.
+    """
+
+    id: str
+    batch: int
+    last: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +67,10 @@ class LakeTable(Protocol):
 
     def applied(self, app_id: str) -> int | None:
         """The last batch that an application has committed; None: none, as far back as the table knows."""
+        ...
+
+    def reached(self, app_id: str) -> int | None:
+        """The last `_commit_version` that an application has committed; None: it is not known."""
         ...
 
 

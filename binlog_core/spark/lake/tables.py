@@ -138,7 +138,7 @@ class LakeTables(Destination):
             raise
         except BaseException:
             # A commit that failed, or was interrupted, may have been made.
-            if self._table(database, table, place).applied(self._app[0]) is None:
+            if self._table(database, table, place).applied(self._app.id) is None:
                 self._kept = before
             raise
         if not appended:
@@ -146,7 +146,7 @@ class LakeTables(Destination):
 
     @property
     def _app(self) -> App:
-        return f"binlog_core:{self.run_id}", 1
+        return App(f"binlog_core:{self.run_id}", 1)
 
     def abort(self) -> None:
         """Delete files that this run wrote and that are in no commit."""
@@ -206,7 +206,7 @@ class LakeTables(Destination):
     def _append(self, database: str, table: str, place: int, files: list[FileStatistics]) -> bool:
         """Commit files; False if this run has done so before."""
         into, app = self._table(database, table, place), self._app
-        if into.applied(app[0]) is not None:
+        if into.applied(app.id) is not None:
             return False
         added = [
             DataFile(

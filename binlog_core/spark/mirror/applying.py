@@ -13,7 +13,7 @@ from ..apply.batch import apply_images
 from ..apply.file_target import FileTarget
 from ..apply.jobs import Folder, Here, Jobs
 from ..lake.results import FileStatistics, ReportedStatement
-from ..lake.table import FileTable
+from ..lake.table import App, FileTable
 from ..rows.fit import STATEMENT
 from ..rows.types import import_pyarrow
 from .changes import Decoded
@@ -118,7 +118,7 @@ def apply_round(
             changes,
             into,
             tuple(keys),
-            app=(app_id, batch.below),
+            app=App(app_id, batch.below),
             present=present,
             computed=computed,
             same_key=True,  # a table whose key changes in the round is copied

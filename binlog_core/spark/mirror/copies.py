@@ -27,7 +27,7 @@ from ...server.connection import Connection
 from ...server.result_set import RECEIVED
 from ..apply.files import parquet_writer
 from ..lake.destination import directory_name, open_filesystem
-from ..lake.table import DataFile, FileTable
+from ..lake.table import App, DataFile, FileTable
 from ..rows.fit import SPECIAL
 from ..rows.types import import_pyarrow
 from .marks import connected
@@ -416,7 +416,7 @@ def commit_copy(
     table: FileTable,
     schema: pa.Schema,
     files: Sequence[Copied],
-    app: tuple[str, int],
+    app: App,
     properties: dict[str, str],
 ) -> None:
     """Make the files of a copy the table, in one commit, in place of what was there.
@@ -429,7 +429,7 @@ def commit_copy(
         Its columns.
     files : sequence of Copied
         The copy's chunks.
-    app : (str, int)
+    app : App
         The mirror, and the place of the copy's mark.
     properties : dict
         Further properties of the commit.

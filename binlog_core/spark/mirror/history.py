@@ -14,7 +14,7 @@ from ..apply.attempts import attempt
 from ..apply.files import write_file
 from ..apply.jobs import Folder
 from ..lake.results import FileStatistics, ReportedStatement
-from ..lake.table import FileTable
+from ..lake.table import App, FileTable
 from ..rows.fit import STATEMENT, special_fields, widened
 from ..rows.types import import_pyarrow
 from .joining import Joiner, Sized, join
@@ -152,7 +152,7 @@ class History:
                 written += [one] if one is not None else []
             if not written:
                 return
-            app = (self._mirror, end)
+            app = App(self._mirror, end)
             if table.takes(rows.schema):
                 table.exchange(written, (), rows.schema, app, properties)
             else:  # a type became wider

@@ -20,6 +20,7 @@ from ...schema.table_definitions import TableSchema
 from ...server.address import Address
 from ...server.connection import Connection
 from ..apply.batch import ApplyStopped
+from ..lake.table import App
 from .applying import apply_round
 from .changes import Decoded, LogPlan, decode, definitions_at, merged, walking
 from .copies import (
@@ -336,7 +337,7 @@ class Mirroring:
             if table.last_commit().get(_COPY) != copy.id:
                 mark = str(copy.mark.get("gtids") or copy.mark["file"])
                 properties = {_COPY: copy.id, "binlog_core.mark": mark, **_gtids_property(offset)}
-                commit_copy(table, selection.schema, files, (self.state.id, place), properties)
+                commit_copy(table, selection.schema, files, App(self.state.id, place), properties)
             kept = {one.name for one in table.files()}
         except Exception as error:  # of the format's library, the catalog and the stores below them
             self._failed(state, _outage(error))

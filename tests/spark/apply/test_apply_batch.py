@@ -131,6 +131,53 @@ def test_the_target_equals_the_source_after_each_batch(
         assert rows_of(target, form) == source.state
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_batches_of_a_new_checkpoint_under_an_old_app_id_are_not_lost(
+    tmp_path: Path, form: Form, seed: int
+) -> None:
+    """They begin at 0 again, in other parts: each is one that the table has, or an error."""
+    choose = random.Random(seed)
+    source, target = Source(seed, minimal=bool(seed % 2)), tmp_path / "target"
+    first = batch_of(source.log(0, choose.randrange(5, 30)), tmp_path / "bin.000001")
+    before = rows_before = None
+    told: dict[str, Any] = {"key_columns": ["id"], "app_id": "test"}
+
+    def parts(batch: Any, most: int) -> list[Any]:
+        """The batch in parts of whole transactions."""
+        places = batch["_commit_version"].to_pylist()
+        ends = [i for i in range(1, len(places)) if places[i] != places[i - 1]]
+        chosen = sorted(choose.sample(ends, min(len(ends), choose.randrange(1, most))))
+        return [batch.slice(a, b - a) for a, b in pairwise([0, *chosen, batch.num_rows])]
+
+    for number, part in enumerate(parts(first, 8)):
+        assert not apply_changes(part, form.target(target), batch_id=number, **told).skipped
+    assert rows_of(target, form) == source.state
+    more = Source(seed, minimal=False)
+    more.rows = source.rows
+    second = batch_of(more.log(2, 5), tmp_path / "bin.000002")
+    assert min(second["_commit_version"].to_pylist()) > max(first["_commit_version"].to_pylist())
+    empty = second.slice(0, 0)
+    assert apply_changes(empty, form.target(target), batch_id=0, **told) == Applied(skipped=True)
+    with pytest.raises(BinlogError, match="give another app_id"):
+        for number, part in enumerate([*parts(first, 3), second] if seed % 3 else [second]):
+            before, rows_before = number, rows_of(target, form)
+            apply_changes(part, form.target(target), batch_id=number, **told)
+    assert before is not None and rows_of(target, form) == rows_before
+    told["app_id"] = "another"
+    assert not apply_changes(second, form.target(target), batch_id=0, **told).skipped
+    assert rows_of(target, form) == more.state
+
+
+def test_the_logs_of_another_server_are_not_taken_for_a_repeated_batch(tmp_path: Path, form: Form) -> None:
+    target = tmp_path / "target"
+    told: dict[str, Any] = {"key_columns": ["id"], "app_id": "test", "batch_id": 3}
+    source = Source(1, minimal=False)
+    apply_changes(batch_of(source.log(0, 9), tmp_path / "bin.000009"), form.target(target), **told)
+    lower = batch_of(source.log(1, 2), tmp_path / "bin.000001")  # the logs were numbered anew
+    with pytest.raises(BinlogError, match="batch 3 has other changes"):
+        apply_changes(lower, form.target(target), **told)
+
+
 def test_a_column_that_is_added(tmp_path: Path) -> None:
     target = tmp_path / "target"
     log = Log("8.0.36")

@@ -13,7 +13,7 @@ pa = pytest.importorskip("pyarrow")
 
 from binlog_core import BinlogError  # noqa: E402
 from binlog_core.spark.lake.iceberg import IcebergLakeTable, load_iceberg_catalog, promoted, without_secrets  # noqa: E402
-from binlog_core.spark.lake.table import DataFile  # noqa: E402
+from binlog_core.spark.lake.table import App, DataFile  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_files_are_appended_and_batches_known(tmp_path: Path) -> None:
     for batch, kind in enumerate((pa.int32(), pa.int64()), 1):
         rows = pa.table({"id": pa.array([batch], kind)})
         pq.write_table(rows, tmp_path / f"{batch}.parquet", store_schema=False)
-        table.append([DataFile(f"{tmp_path}/{batch}.parquet", 1, 0)], rows.schema, ("app", batch))
+        table.append([DataFile(f"{tmp_path}/{batch}.parquet", 1, 0)], rows.schema, App("app", batch))
     again = IcebergLakeTable(catalog, ("shop", "t"))
     assert again.columns == pa.schema({"id": pa.int64()})
     assert (again.applied("app"), again.applied("other")) == (2, None)
@@ -78,7 +78,7 @@ def test_files_are_exchanged_and_types_promoted_in_place(tmp_path: Path) -> None
     values = {"id": [1, 3], "n": [5, None], "f": [0.5, 1.5], "d": ["1.25", None], "at": [day, None]}
     arrays = {name: pa.array(values[name]).cast(kind) for name, kind in kinds.items()}
     first, schema = data_file(tmp_path, "a.parquet", **arrays)
-    table.replace([first], schema, ("app", 1), {"why": "test"})
+    table.replace([first], schema, App("app", 1), {"why": "test"})
     assert table.columns.types == [pa.int32(), pa.int32(), *schema.types[2:]]
     (file,) = table.files()
     assert (file.name, file.rows, file.least["id"], file.most["id"]) == ("a.parquet", 2, 1, 3)
@@ -86,7 +86,7 @@ def test_files_are_exchanged_and_types_promoted_in_place(tmp_path: Path) -> None
     wide = {"id": pa.array([2], pa.int64()), "d": pa.array(["7"]).cast(pa.decimal128(9, 2)), "s": ["x" * 99]}
     second, wider = data_file(tmp_path, "b.parquet", **wide, f=pa.array([2.5], pa.float64()))
     assert table.takes(wider)
-    table.exchange([second], [], wider, ("app", 2))
+    table.exchange([second], [], wider, App("app", 2))
     assert [(row["id"], row["f"], row["s"]) for row in read(tmp_path)] == [
         (1, 0.5, None),
         (2, 2.5, "x" * 99),
@@ -105,7 +105,7 @@ def test_files_are_exchanged_and_types_promoted_in_place(tmp_path: Path) -> None
 def test_a_table_made_anew_has_these_columns_and_types_alone(tmp_path: Path) -> None:
     table = opened(tmp_path)
     first, schema = data_file(tmp_path, "a.parquet", id=pa.array([1], pa.int64()), a=["x"], b=[b"y"])
-    table.replace([first], schema, ("app", 1))
+    table.replace([first], schema, App("app", 1))
     for number, columns in enumerate(({"b": ["z"], "id": [2]}, {"id": ["k"], "b": [1.5]})):
         file, schema = data_file(tmp_path, f"{number}.parquet", **columns)
         assert not table.takes(schema)
@@ -119,36 +119,36 @@ def test_what_others_commit_meanwhile_is_not_lost(tmp_path: Path) -> None:
     table, other = opened(tmp_path), opened(tmp_path)
     first, schema = data_file(tmp_path, "a.parquet", id=[1])
     late, _ = data_file(tmp_path, "b.parquet", id=[1])
-    table.replace([first], schema, ("app", 1))
+    table.replace([first], schema, App("app", 1))
     with pytest.raises(BinlogError, match="another table"):
-        other.replace([late], schema, ("app", 2))
+        other.replace([late], schema, App("app", 2))
     other = opened(tmp_path)
     table.exchange([data_file(tmp_path, "c.parquet", id=[2])[0]], table.files(), schema, None)
     for commit in (other.exchange, lambda *given: other.replace(given[0], *given[2:])):
         with pytest.raises(BinlogError, match="another writer has committed"):
-            commit([late], other.files(), schema, ("app", 3))
+            commit([late], other.files(), schema, App("app", 3))
     assert read(tmp_path) == [{"id": 2}]
 
 
 def test_a_batch_is_appended_once_whoever_commits_meanwhile(tmp_path: Path) -> None:
     files = [data_file(tmp_path, f"{number}.parquet", id=[number]) for number in range(4)]
     (first, schema), *more = files
-    opened(tmp_path).append([first], schema, ("first", 1))
+    opened(tmp_path).append([first], schema, App("first", 1))
     tables = [opened(tmp_path) for _ in more]
     for table, (file, _), app in zip(tables[:2], more, ("run", "other"), strict=False):
-        table.append([file], schema, (app, 1))
+        table.append([file], schema, App(app, 1))
     with pytest.raises(BinlogError, match="another writer has committed"):
-        tables[2].append([more[2][0]], schema, ("run", 1))
+        tables[2].append([more[2][0]], schema, App("run", 1))
     assert read(tmp_path) == [{"id": 0}, {"id": 1}, {"id": 2}]
 
 
 def test_the_last_batch_is_that_of_the_last_commit(tmp_path: Path) -> None:
     table = opened(tmp_path)
     first, schema = data_file(tmp_path, "a.parquet", id=[1])
-    table.replace([first], schema, ("app", 5))
-    table.exchange([data_file(tmp_path, "b.parquet", id=[2])[0]], [], schema, ("other", 9))
+    table.replace([first], schema, App("app", 5))
+    table.exchange([data_file(tmp_path, "b.parquet", id=[2])[0]], [], schema, App("other", 9))
     assert (table.applied("app"), table.applied("other")) == (5, 9)
-    table.replace([data_file(tmp_path, "c.parquet", id=[3])[0]], schema, ("app", 3))  # a new copy
+    table.replace([data_file(tmp_path, "c.parquet", id=[3])[0]], schema, App("app", 3))  # a new copy
     assert (opened(tmp_path).applied("app"), table.applied("other")) == (3, 9)
 
 
@@ -156,7 +156,7 @@ def test_of_many_apps_the_last_are_known(tmp_path: Path) -> None:
     table = opened(tmp_path)
     schema = pa.schema({"id": pa.int64()})
     for number in (*range(40), 8, 40):
-        table.exchange([], [], schema, (f"run {number}", 1))
+        table.exchange([], [], schema, App(f"run {number}", 1))
     table = opened(tmp_path)
     assert [number for number in range(41) if table.applied(f"run {number}")] == [8, *range(10, 41)]
 
@@ -179,7 +179,7 @@ def test_manifests_are_put_together_and_old_snapshots_are_not_needed(tmp_path: P
     for number in range(20):
         file, _ = data_file(tmp_path, f"{number}.parquet", id=[number])
         table.exchange(
-            [file], [one for one in table.files() if one.least["id"] == number - 1], schema, ("a", number)
+            [file], [one for one in table.files() if one.least["id"] == number - 1], schema, App("a", number)
         )
         form = IcebergForm(tmp_path).table(tmp_path / "t")
         counts.append(len(form.current_snapshot().manifests(form.io)))

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from binlog_core import BinlogError  # noqa: E402
 from binlog_core.spark.lake.delta import DeltaLakeTable, delta_filesystem  # noqa: E402
-from binlog_core.spark.lake.table import DataFile  # noqa: E402
+from binlog_core.spark.lake.table import App, DataFile  # noqa: E402
 
 
 def data_file(folder: Path, name: str, **columns: Any) -> DataFile:
@@ -41,12 +41,12 @@ def test_files_are_committed_with_their_bounds(tmp_path: Path) -> None:
     assert table.columns == pa.schema([])
     schema = pa.schema({"id": pa.int64()})
     first = data_file(place, "a.parquet", id=[1, 3])
-    table.append([first], schema, ("app", 1))
+    table.append([first], schema, App("app", 1))
     assert (table.exists, table.version, table.applied("app"), table.applied("other")) == (True, 0, 1, None)
     wide = pa.schema({"ID": pa.int64(), "at": pa.timestamp("us", "UTC")})
     moment = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
     second = data_file(place, "b.parquet", id=[2], at=pa.array([moment], pa.timestamp("us", "UTC")))
-    table.append([second], wide, ("app", 2))
+    table.append([second], wide, App("app", 2))
     assert table.columns.names == ["id", "at"]  # names are compared without case
     assert rows_of(place) == [{"id": 1, "at": None}, {"id": 2, "at": moment}, {"id": 3, "at": None}]
     files = sorted(table.files(), key=lambda one: one.name)
@@ -54,11 +54,11 @@ def test_files_are_committed_with_their_bounds(tmp_path: Path) -> None:
         ("a.parquet", 2, 1, 3),
         ("b.parquet", 1, 2, 2),
     ]
-    table.exchange([data_file(place, "c.parquet", id=[7])], [first], schema, ("app", 3), {"why": "test"})
+    table.exchange([data_file(place, "c.parquet", id=[7])], [first], schema, App("app", 3), {"why": "test"})
     assert [row["id"] for row in rows_of(place)] == [2, 7]
     assert table.last_commit()["why"] == "test"
     assert DeltaLakeTable(str(place)).applied("app") == 3
-    table.replace([data_file(place, "d.parquet", id=[9])], schema, ("app", 4))
+    table.replace([data_file(place, "d.parquet", id=[9])], schema, App("app", 4))
     assert rows_of(place) == [{"id": 9}]
     table.empty()
     assert rows_of(place) == []
@@ -100,14 +100,14 @@ def test_columns_stay_as_they_were_declared(tmp_path: Path) -> None:
     table, schema = DeltaLakeTable(str(tmp_path)), pa.schema({"id": pa.int64(), "a": pa.string()})
     before = declared()
     with pytest.raises(BinlogError, match="NOT NULL") as failed:
-        table.exchange([of("null.parquet", "x", None)], (), schema, ("app", 1))
+        table.exchange([of("null.parquet", "x", None)], (), schema, App("app", 1))
     assert (failed.value.column, table.applied("app"), rows_of(tmp_path)) == ("a", None, [])
-    table.exchange([of("x.parquet", "x")], (), schema, ("app", 1))
-    table.replace([of("y.parquet", "y")], schema, ("app", 2))
+    table.exchange([of("x.parquet", "x")], (), schema, App("app", 1))
+    table.replace([of("y.parquet", "y")], schema, App("app", 2))
     assert (declared(), rows_of(tmp_path)) == (before, [{"id": 0, "a": "y"}])
-    table.replace([of("z.parquet", "z", None)], schema, ("app", 3))  # for example after its column is dropped
+    table.replace([of("z.parquet", "z", None)], schema, App("app", 3))  # as after its column is dropped
     assert declared() == [before[0], ("a", True, {"comment": "a name"})]
-    table.replace([], pa.schema({"id": pa.int64(), "a": pa.int64()}), ("app", 4))
+    table.replace([], pa.schema({"id": pa.int64(), "a": pa.int64()}), App("app", 4))
     assert declared() == [before[0], ("a", True, {})]  # another column of this name
 
 

@@ -143,7 +143,8 @@ class IcebergTarget(FileTarget):
     catalog : mapping, str or None
         Properties for ``pyiceberg.catalog.load_catalog``, or the catalog's name in pyiceberg's configuration.
     location : str or None
-        The path or URL of the directory for a table that does not exist yet.
+        The path or URL of the directory for a table that does not exist yet. A REST catalog may choose
+        another; with one, it can be left out. It makes a table that does not exist at once, without columns.
     storage_options : dict or None
         Credentials and endpoint of its store, as for `binlog_core.open`.
 
@@ -152,7 +153,8 @@ class IcebergTarget(FileTarget):
     ValueError
         The table does not exist, and `location` is missing.
     BinlogError
-        The catalog cannot be opened, or the table is partitioned or has a feature that only Spark writes.
+        The catalog cannot be opened or does not make the table, or the table is partitioned or has a feature
+        that only Spark writes.
     MissingExtraError
         pyiceberg is not installed.
     """
@@ -167,9 +169,9 @@ class IcebergTarget(FileTarget):
     ) -> None:
         loaded = load_iceberg_catalog(catalog, storage_options)
         found = IcebergLakeTable(loaded, tuple(table.split(".")), location)
-        if not found.uri:
+        if not (place := found.place()):
             raise ValueError(f"the catalog has no table {table}: give location= to create it")
-        super().__init__(found, Folder(found.uri, storage_options))
+        super().__init__(found, Folder(place, storage_options))
 
 
 def _check_completed(sunk: Sequence[Sunk], replaced: Sequence[Replaced], keys: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ _APPLIED = "binlog_core.applied"  # of the table: apps and their last batches, e
 _REACHED = "binlog_core.reached"  # of the table: apps and the last places of their batches
 _MOST_APPS = 32  # each run of an export is one
 _SOURCE = "binlog_core.table"
+_WANTED = "binlog_core.location"  # of the table: what was asked for, if the catalog chose its location
 _EPOCH = dt.date(1970, 1, 1)
 _TRIES = 5  # of an append, when others commit at the same time
 _READING_THREADS = 16  # of Parquet footers
@@ -34,6 +35,8 @@ _STORE = {  # names of deltalake, and those of pyiceberg for them
     "AWS_REGION": "s3.region",
     "AWS_ENDPOINT_URL": "s3.endpoint",
 }
+# Statuses with which a catalog says that it has done nothing; after others a commit may have been made.
+_REFUSALS = frozenset((400, 401, 403, 404, 405, 413, 415, 419, 422, 429))
 _PLAIN = frozenset(
     (
         *("name", "type", "uri", "warehouse", "prefix", "py-catalog-impl", "scope", "oauth2-server-uri"),
@@ -55,8 +58,8 @@ class IcebergLakeTable:
     identifier : tuple of str
         Namespace and name.
     location : str or None
-        The path or URL of its directory; a table of this name in another directory is another table. None:
-        wherever the catalog has it.
+        The path or URL of its directory; a table of this name in another directory is another table, unless
+        the catalog chose that when the table was made for this one. None: wherever the catalog has it.
     source : str or None
         The table in the logs whose rows it has, recorded when it is created.
 
@@ -81,7 +84,7 @@ class IcebergLakeTable:
         self._planned: dict[str, Any] | None = None
         with contextlib.suppress(NoSuchNamespaceError, NoSuchTableError):
             table = catalog.load_table(identifier)
-            if location is None or table.location().rstrip("/") == self._location:
+            if self._location in (None, table.location().rstrip("/"), table.properties.get(_WANTED)):
                 self._table = table
                 other = table.properties.get(_SOURCE, source)
                 if source is not None and other != source:
@@ -102,7 +105,7 @@ class IcebergLakeTable:
     @property
     def exists(self) -> bool:
         """See `FileTable`."""
-        return self._table is not None
+        return self._table is not None and bool(self._table.schema().fields)
 
     @property
     def columns(self) -> pa.Schema:
@@ -223,6 +226,36 @@ class IcebergLakeTable:
 
     # ------------------------------------------------------------ commits
 
+    def place(self) -> str:
+        """The path or URL of the directory for its files, which come before its first commit.
+
+        A REST catalog may choose it, and says so when the table is made. So it is made now, without columns.
+
+        Raises
+        ------
+        BinlogError
+            The catalog does not make the table, or has another of this name.
+        """
+        from pyiceberg.catalog.rest import RestCatalog
+        from pyiceberg.schema import Schema
+
+        if self._table is None and isinstance(self._catalog, RestCatalog):
+            properties = self._first_properties
+            if self._location is not None:
+                properties[_WANTED] = self._location
+            try:
+                self._check_free()
+                self._table = self._catalog.create_table(
+                    self._identifier, Schema(), self._location, properties=properties
+                )
+            except BinlogError:
+                raise
+            except Exception as error:
+                raise BinlogError(
+                    f"the catalog does not make the table: {type(error).__name__}: {error}", path=self.uri
+                ) from error
+        return self.uri
+
     def append(self, files: Sequence[DataFile], columns: pa.Schema, app: App) -> None:
         """See `GrowingTable`; names of files may be URIs. Types that are wider here become the table's."""
         for left in reversed(range(_TRIES)):
@@ -317,7 +350,12 @@ class IcebergLakeTable:
                 transaction.commit_transaction()
             except (CommitFailedException, TableAlreadyExistsError, ValidationException):
                 raise
-            except Exception as error:  # also a lost connection: the commit may still be made
+            except Exception as error:
+                if _is_refusal(error):
+                    raise BinlogError(
+                        f"the catalog refuses the commit: {type(error).__name__}: {error}", path=self.uri
+                    ) from error
+                # For example a lost connection: the commit may still be made.
                 raise CommitInDoubtError(
                     f"the catalog does not say whether the commit was made: {type(error).__name__}: {error}",
                     path=self.uri,
@@ -332,18 +370,27 @@ class IcebergLakeTable:
 
     def _created(self, columns: pa.Schema) -> Any:
         """A transaction that creates the table."""
+        self._check_free()
+        return self._catalog.create_table_transaction(
+            self._identifier,
+            self.kept(columns),
+            location=self._location,
+            properties=self._first_properties,
+        )
+
+    def _check_free(self) -> None:
+        """Refuse a name that another table has; make the namespace if necessary."""
         if self._catalog.table_exists(self._identifier):
             there = self._catalog.load_table(self._identifier).location()
             raise BinlogError(
                 f"the catalog has another table {'.'.join(self._identifier)}, in {there}", path=self.uri
             )
         self._catalog.create_namespace_if_not_exists(self._identifier[:-1])
-        return self._catalog.create_table_transaction(
-            self._identifier,
-            self.kept(columns),
-            location=self._location,
-            properties={_MERGED: _MOST_MANIFESTS} | ({_SOURCE: self._source} if self._source else {}),
-        )
+
+    @property
+    def _first_properties(self) -> dict[str, str]:
+        """Those of a new table."""
+        return {_MERGED: _MOST_MANIFESTS} | ({_SOURCE: self._source} if self._source else {})
 
     def _fit(self, transaction: Any, columns: pa.Schema, *, exact: bool) -> None:
         """Add columns and widen types; `exact`: have only these columns, in their order."""
@@ -372,6 +419,16 @@ class IcebergLakeTable:
     def _io(self, transaction: Any) -> Any:
         # Private in pyiceberg 0.12: for a table that is being created, only the transaction has it.
         return transaction._table.io
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether an error of a catalog says that the commit was not made."""
+    answer = getattr(error, "response", None)
+    if isinstance(answer, dict):  # of botocore, which may have repeated a request that was already done
+        about = answer.get("ResponseMetadata", {})
+        return about.get("HTTPStatusCode") in _REFUSALS and about.get("RetryAttempts") == 0
+    answer = getattr(error.__cause__, "response", None)  # of requests, from which pyiceberg raises its errors
+    return getattr(answer, "status_code", None) in _REFUSALS
 
 
 def _properties_of(snapshot: Any) -> dict[str, str]:

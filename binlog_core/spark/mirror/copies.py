@@ -26,7 +26,7 @@ from ...server.address import Address
 from ...server.connection import Connection
 from ...server.result_set import RECEIVED
 from ..apply.files import parquet_writer
-from ..lake.destination import directory_name, open_filesystem
+from ..lake.destination import open_filesystem
 from ..lake.table import App, DataFile, FileTable
 from ..rows.fit import SPECIAL
 from ..rows.types import import_pyarrow
@@ -235,7 +235,6 @@ class Copier:
     def __call__(self, chunks: Iterable[CopyChunk]) -> Iterator[Copied]:
         """Copy each chunk; an error is a result, so that other tables continue."""
         connection, server = None, ""
-        filesystem, directory = open_filesystem(self.lake, self.storage_options)
         try:
             for chunk in chunks:
                 for left in reversed(range(_TRIES)):
@@ -244,7 +243,7 @@ class Copier:
                             server = chunk.server
                             connection = connected(replace(self.address, password=self.password), server)
                             set_for_reading(connection)
-                        yield self._copy(connection, chunk, filesystem, directory)
+                        yield self._copy(connection, chunk)
                         break
                     except UnreachableError as error:
                         connection = None
@@ -266,17 +265,18 @@ class Copier:
             if connection is not None:
                 connection.close()
 
-    def _copy(self, connection: Connection, chunk: CopyChunk, filesystem: Any, directory: str) -> Copied:
+    def _copy(self, connection: Connection, chunk: CopyChunk) -> Copied:
         selection = chunk.selection
+        filesystem, folder = open_filesystem(chunk.folder, self.storage_options)
         name = f"copy-{chunk.copy}-{chunk.number:06}-{uuid.uuid4().hex[:8]}.parquet"
-        path = f"{directory}/{chunk.folder}/{name}"
+        path = f"{folder}/{name}"
         table = f"{quoted(selection.table.database)}.{quoted(selection.table.name)}"
         where = f" WHERE {chunk.condition}" if chunk.condition else ""
         sql = f"SELECT {', '.join(selection.expressions)} FROM {table}{where}"
         read = batches_of(connection, sql, selection, rate=self.rate)
         count, writer = 0, None
         try:
-            filesystem.create_dir(f"{directory}/{chunk.folder}", recursive=True)
+            filesystem.create_dir(folder, recursive=True)
             with (
                 ExitStack() as undone,
                 filesystem.open_output_stream(path) as sink,
@@ -294,7 +294,8 @@ class Copier:
                 sink.close()
                 undone.pop_all()
             done = Copied(chunk.table, chunk.number, name, count, size)
-            notes = f"{directory}/{MIRROR}/{_COPIES}/{chunk.copy}"
+            filesystem, lake = open_filesystem(self.lake, self.storage_options)
+            notes = f"{lake}/{MIRROR}/{_COPIES}/{chunk.copy}"
             filesystem.create_dir(notes, recursive=True)
             with filesystem.open_output_stream(f"{notes}/{chunk.number:06}.json") as sink:
                 sink.write(json.dumps({"name": name, "rows": count, "bytes": size}).encode())
@@ -363,8 +364,13 @@ def run_copies(
     """Read the missing chunks of some copies; the files of each table, or its error."""
     chunks: list[CopyChunk] = []
     found: dict[str, list[Copied]] = {}
+    failed: dict[str, BinlogError] = {}
     for name, (state, copy) in copies.items():
-        folder = directory_name(state.database, state.name)
+        try:
+            folder = lake.folder(state).root
+        except BinlogError as error:
+            failed[name] = error
+            continue
         done = _done(lake, name, folder, copy)
         found[name] = list(done.values())
         _, selection = selected(state, copy, mariadb=mariadb)
@@ -373,7 +379,6 @@ def run_copies(
             for number, condition in enumerate(copy.chunks)
             if number not in done
         ]
-    failed: dict[str, BinlogError] = {}
     if chunks:
         context = session.sparkContext
         slices = min(len(chunks), context.defaultParallelism * 4)
@@ -393,8 +398,9 @@ def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copie
 
     out: dict[int, Copied] = {}
     folder = f"{lake.path}/{MIRROR}/{_COPIES}/{copy.id}"
-    within = FileSelector(f"{lake.path}/{directory}", allow_not_found=True)
-    there = {info.base_name for info in lake.filesystem.get_file_info(within)}
+    filesystem, path = open_filesystem(directory, lake.storage_options)
+    within = FileSelector(path, allow_not_found=True)
+    there = {info.base_name for info in filesystem.get_file_info(within)}
     for info in lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
         number = info.base_name.removesuffix(".json")
         try:
@@ -454,9 +460,10 @@ def clean_up(lake: Lake, state: TableState, copy: Copy, kept: Collection[str] | 
     from pyarrow.fs import FileSelector
 
     # Those of the table, not those of the notes: a run that was killed after its commit copies again.
-    kept = {one.name for one in lake.opened(state).files()} if kept is None else kept
-    folder = f"{lake.path}/{directory_name(state.database, state.name)}"
-    for info in lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
+    table = lake.opened(state)
+    kept = {one.name for one in table.files()} if kept is None else kept
+    filesystem, folder = open_filesystem(table.uri, lake.storage_options)
+    for info in filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
         if info.base_name.startswith(f"copy-{copy.id}-") and info.base_name not in kept:
-            lake.filesystem.delete_file(info.path)
+            filesystem.delete_file(info.path)
     lake.remove(f"{_COPIES}/{copy.id}")

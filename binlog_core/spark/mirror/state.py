@@ -242,18 +242,25 @@ class Lake:
 
     def opened(self, state: TableState, history: int = 0) -> FileTable:
         """A table, opened in its present state; `history` as for `table`."""
-        uri = self.table(state, history)
-        if self._catalog is None:
-            return DeltaLakeTable(uri, delta_options(self.storage_options))
+        if self.is_delta:
+            return DeltaLakeTable(self.table(state, history), delta_options(self.storage_options))
+        return self._of_catalog(state, history)
+
+    def _of_catalog(self, state: TableState, history: int) -> IcebergLakeTable:
         name = state.name + (f"__{_HISTORY}" if history else "") + (f"__v{history}" if history > 1 else "")
-        return IcebergLakeTable(self._catalog, (state.database, name), uri)
+        return IcebergLakeTable(self._catalog, (state.database, name), self.table(state, history))
 
     def folder(self, state: TableState, history: int = 0) -> Folder:
-        """The directory of a table's files; `history` as for `table`."""
-        uri = self.table(state, history)
+        """The directory of a table's files; `history` as for `table`.
+
+        Raises
+        ------
+        BinlogError
+            A REST catalog, which chooses it, does not make the table.
+        """
         if self.is_delta:
-            return Folder(uri, delta_options(self.storage_options), delta=True)
-        return Folder(uri, self.storage_options)
+            return Folder(self.table(state, history), delta_options(self.storage_options), delta=True)
+        return Folder(self._of_catalog(state, history).place(), self.storage_options)
 
     def load(self) -> MirrorState | None:
         """The state of the mirror in this lake; None if there is none.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.lake_forms import Form, IcebergForm
+from support.rest_catalog import rest_catalog
 from support.s3 import CREDENTIALS, store
 
 pa = pytest.importorskip("pyarrow")
@@ -135,3 +138,101 @@ def test_a_table_in_a_store_has_its_credentials_from_the_options(tmp_path: Path)
             assert told.puts == 2
         loaded = load_iceberg_catalog(catalog, options).load_table("shop.t")
         assert sorted(loaded.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+
+
+def batches(seed: int) -> Iterator[tuple[Any, list[int]]]:
+    """Random inserts and deletes, and the keys that there are after each batch."""
+    choose, there, version = random.Random(seed), set[int](), 0
+    for _ in range(5):
+        rows = []
+        for key in choose.sample(range(60), 20):
+            version += 1
+            rows.append((key, "delete" if key in there else "insert", version, 0))
+            there ^= {key}
+        kinds = (pa.int32(), pa.string(), pa.int64(), pa.int64())
+        names = ("id", "_change_type", "_commit_version", "_change_ordinal")
+        columns = zip(names, kinds, zip(*rows, strict=True), strict=True)
+        yield pa.table({name: pa.array(values, kind) for name, kind, values in columns}), sorted(there)
+
+
+@pytest.mark.parametrize("chooses", [True, False], ids=["chooses", "asked"])
+@pytest.mark.parametrize("given", [True, False], ids=["a location", "no location"])
+def test_a_rest_catalog_that_chooses_the_location_of_tables(
+    tmp_path: Path, chooses: bool, given: bool
+) -> None:
+    wanted = str(tmp_path / "wanted") if given else None
+    with rest_catalog(tmp_path / "catalog", chooses=chooses) as rest:
+        properties = {"type": "rest", "uri": rest.uri}
+        for number, (batch, keys) in enumerate(batches(seed=2 * chooses + given)):
+            for skipped in (False, True):
+                target = IcebergTarget("shop.t", properties, location=wanted)
+                told = apply_changes(batch, target, app_id="a", batch_id=number, **APPLY)
+                assert told.skipped is skipped
+            table = rest.sql.load_table("shop.t")
+            assert sorted(table.scan().to_arrow()["id"].to_pylist()) == keys
+        assert (table.location() == wanted) is (given and not chooses)
+        named = {file["file_path"] for file in table.inspect.files().to_pylist()}
+        assert named and all(name.startswith(f"{table.location()}/") for name in named)
+        assert given is False or (tmp_path / "wanted").exists() is not chooses
+        if given:
+            other = IcebergTarget("shop.t", properties)  # whoever names it without a place has this table
+            assert other.columns.names == ["id"]
+            with pytest.raises(BinlogError, match=r"has another table shop\.t"):
+                IcebergTarget("shop.t", properties, location=str(tmp_path / "elsewhere"))
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 502, 503, 504, 408])
+def test_a_commit_is_in_doubt_unless_the_catalog_refuses_it(tmp_path: Path, status: int) -> None:
+    """4xx: nothing was done, and the files go. 5xx: they stay, as the commit was made here after all."""
+    refused = status < 500 and status != 408
+
+    def on_commit(method: str, path: str) -> int | None:
+        return status if method == "POST" and path.endswith("/tables/t") else None
+
+    def apply(*keys: int) -> None:
+        target = IcebergTarget("shop.t", {"type": "rest", "uri": rest.uri})
+        apply_changes(inserts(*keys, first=keys[0]), target, app_id="a", batch_id=keys[0], **APPLY)
+
+    def there() -> tuple[list[int], int]:
+        table = rest.sql.load_table("shop.t")
+        return sorted(table.scan().to_arrow()["id"].to_pylist()), len(list(rest.root.rglob("part-*.parquet")))
+
+    with rest_catalog(tmp_path / "catalog", chooses=True) as rest:
+        apply(1)
+        setattr(rest, "before" if refused else "after", on_commit)
+        message = "the catalog refuses the commit" if refused else "does not say whether the commit was made"
+        with pytest.raises(BinlogError, match=message):
+            apply(2)
+        assert there() == (([1], 1) if refused else ([1, 2], 2))
+        rest.before = rest.after = lambda method, path: None
+        apply(2)
+        apply(3)
+        assert there() == ([1, 2, 3], 3)
+
+
+def test_a_table_that_a_catalog_does_not_make_is_an_error(tmp_path: Path) -> None:
+    with rest_catalog(tmp_path / "catalog", chooses=True) as rest:
+        rest.before = lambda method, path: 403 if method == "POST" else None
+        with pytest.raises(BinlogError, match=r"does not make the table: ForbiddenError") as failed:
+            IcebergTarget("shop.t", {"type": "rest", "uri": rest.uri}, location=str(tmp_path / "t"))
+        assert failed.value.path == str(tmp_path / "t")
+
+
+def test_a_table_of_glue(tmp_path: Path) -> None:
+    boto3 = pytest.importorskip("boto3")
+    with store("lakes") as endpoint:
+        login = {"region": CREDENTIALS["region"], "access-key-id": "user", "secret-access-key": "secret"}
+        properties = {f"glue.{name}": value for name, value in login.items()}
+        properties |= {"type": "glue", "glue.endpoint": endpoint}
+        options = {**CREDENTIALS, "endpoint_override": endpoint}
+        place: dict[str, Any] = {"location": "s3://lakes/shop.t", "storage_options": options}
+        for number, (batch, keys) in enumerate(batches(seed=7)):
+            target = IcebergTarget("shop.t", properties, **place)
+            apply_changes(batch, target, app_id="a", batch_id=number, **APPLY)
+            table = load_iceberg_catalog(properties, options).load_table("shop.t")
+            assert sorted(table.scan().to_arrow()["id"].to_pylist()) == keys
+        glue = boto3.client(
+            "glue", "us-east-1", endpoint_url=endpoint, aws_access_key_id="u", aws_secret_access_key="s"
+        )
+        described = glue.get_table(DatabaseName="shop", Name="t")["Table"]
+        assert described["Parameters"]["table_type"] == "ICEBERG"

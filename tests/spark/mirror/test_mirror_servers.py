@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -13,15 +13,17 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 pytest.importorskip("pymysql")
 
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from support.here import Here
 from support.refused import Sql, mirrored, rows_of
+from support.rest_catalog import rest_catalog
 from support.server import connect, run
 
 from binlog_core import MirrorError, ServerError
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
-from binlog_core.spark.mirror import mirroring, resync
+from binlog_core.spark.mirror import joining, mirroring, resync
 from binlog_core.spark.mirror.state import TableState
 from binlog_core.spark.mirror.values import set_for_reading
 
@@ -182,6 +184,52 @@ def test_a_lake_may_be_named_in_another_way_or_moved(
         assert rows_of(lake) == [(2, 2)]
     assert sorted(one.name for one in tmp_path.iterdir()) == ["here", "moved"]
     assert sorted(one.name for one in (tmp_path / "here").iterdir()) == ["lake", "logs"]
+
+
+def test_a_lake_of_a_catalog_that_chooses_where_tables_are(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copies, changes, histories, new copies and compactions, and runs that fail in between."""
+    lake, session = tmp_path / "lake", cast(Any, Here())
+    with rest_catalog(tmp_path / "catalog", chooses=True) as rest:
+        settings: dict[str, Any] = {"format": "iceberg", "catalog": {"type": "rest", "uri": rest.uri}}
+
+        def there() -> list[tuple[int, int]]:
+            rows = rest.sql.load_table("refused.t").scan().to_arrow().select(["id", "v"])
+            return sorted(tuple(row.values()) for row in rows.to_pylist())
+
+        def refused(method: str, path: str) -> int | None:
+            return 403 if method == "POST" and path.endswith("/tables") else None
+
+        rest.before = refused
+        (one,) = mirrored(url, lake, history=True, **settings)
+        assert one.stage == "parked" and "does not make the table: Forbidden" in str(one.reason)
+        rest.before = lambda method, path: 403 if method == "POST" and path.endswith("/tables/t") else None
+        (one,) = mirrored(url, lake, history=True, **settings)
+        assert one.stage == "parked" and "refuses the commit: Forbidden" in str(one.reason)
+        assert not rest.sql.load_table("refused.t").schema().fields
+        rest.before = lambda method, path: None
+        (one,) = mirrored(url, lake, history=True, **settings)
+        assert (one.stage, there()) == ("following", [(1, 1), (2, 2)])
+        sql("INSERT INTO t SELECT seq, 0 FROM seq_3_to_9")
+        sql("UPDATE t SET v = 7 WHERE id = 1")
+        mirrored(url, lake, history=True, **settings)
+        assert there() == [(1, 7), (2, 2), *((i, 0) for i in range(3, 10))]
+        (one,) = resync(lake, "refused.t", spark=session)
+        assert (one.stage, there()) == ("following", [(1, 7), (2, 2), *((i, 0) for i in range(3, 10))])
+        monkeypatch.setattr(joining, "_MOST_SMALL", 2)
+        for number in range(3):
+            sql(f"DELETE FROM t WHERE id = {number + 3}")
+            mirrored(url, lake, history=True, compact=0, **settings)
+        assert there() == [(1, 7), (2, 2), *((i, 0) for i in range(6, 10))]
+        past = rest.sql.load_table("refused.t__history").scan().to_arrow()
+        gone = past.filter(pc.equal(past["_change_type"], "delete"))
+        assert sorted(gone["id"].to_pylist()) == [3, 4, 5]
+        for name in ("t", "t__history"):
+            table = rest.sql.load_table(f"refused.{name}")
+            files = table.inspect.files().to_pylist()
+            assert files and all(one["file_path"].startswith(f"{table.location()}/") for one in files)
+    assert not list(lake.glob("refused.*"))
 
 
 def test_two_rows_with_a_key_that_is_gone_for_a_while_are_two(url: str, sql: Sql, tmp_path: Path) -> None:

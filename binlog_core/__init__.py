@@ -43,10 +43,12 @@ if TYPE_CHECKING:
     from .batch import ChangeBatch as ChangeBatch
     from .batches import Batches as Batches
     from .conditions import Condition as Condition
+    from .errors import ApplyStopped as ApplyStopped
     from .errors import ArchiveError as ArchiveError
     from .errors import AuthenticationError as AuthenticationError
     from .errors import BinlogError as BinlogError
     from .errors import ChecksumError as ChecksumError
+    from .errors import CommitInDoubtError as CommitInDoubtError
     from .errors import ConditionError as ConditionError
     from .errors import DecodeError as DecodeError
     from .errors import DecompressionError as DecompressionError
@@ -59,7 +61,9 @@ if TYPE_CHECKING:
     from .errors import MissingExtraError as MissingExtraError
     from .errors import MissingFileError as MissingFileError
     from .errors import NotABinlogError as NotABinlogError
+    from .errors import OtherHistory as OtherHistory
     from .errors import PositionError as PositionError
+    from .errors import PreparedBeforeError as PreparedBeforeError
     from .errors import PrivilegeError as PrivilegeError
     from .errors import ProtocolError as ProtocolError
     from .errors import PurgedError as PurgedError
@@ -130,11 +134,11 @@ _HOMES = {
         "batches": "Batches",
         "conditions": "Condition",
         "errors": (
-            "ArchiveError AuthenticationError BinlogError ChecksumError ConditionError DecodeError"
-            " DecompressionError DivergedError EncryptionError FormatError GtidError IdentityError"
-            " MirrorError MissingExtraError MissingFileError NotABinlogError PositionError PrivilegeError"
-            " ProtocolError PurgedError SchemaError ServerError StrictError TruncatedError UnreachableError"
-            " UnsafeServerError"
+            "ApplyStopped ArchiveError AuthenticationError BinlogError ChecksumError CommitInDoubtError"
+            " ConditionError DecodeError DecompressionError DivergedError EncryptionError FormatError"
+            " GtidError IdentityError MirrorError MissingExtraError MissingFileError NotABinlogError"
+            " OtherHistory PositionError PreparedBeforeError PrivilegeError ProtocolError PurgedError"
+            " SchemaError ServerError StrictError TruncatedError UnreachableError UnsafeServerError"
         ),
         "gtids": "Gtid GtidSet MariadbGtid MariadbGtidSet",
         "limits": "Limits",

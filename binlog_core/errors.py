@@ -144,6 +144,10 @@ class ArchiveError(BinlogError):
     """An archive cannot be kept: its disk or store refuses, or its logs do not match the server's."""
 
 
+class OtherHistory(BinlogError):
+    """The server's log is not the one that the archive has under that name."""
+
+
 class MissingExtraError(BinlogError, ImportError):
     """An optional library is needed; the message has the pip command that installs it."""
 
@@ -233,3 +237,15 @@ class UnsafeServerError(ServerError):
 
 class MirrorError(BinlogError):
     """A mirror cannot be made or brought up to date; its contents stay as they are."""
+
+
+class CommitInDoubtError(BinlogError):
+    """It is not known whether a commit was made, so its files have to stay."""
+
+
+class ApplyStopped(BinlogError):
+    """A logged statement changes the table in a way that cannot be applied, so the batch was not applied."""
+
+
+class PreparedBeforeError(BinlogError):
+    """A transaction is committed that none of the given logs prepares."""

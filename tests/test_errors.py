@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +46,14 @@ def test_each_error_can_be_sent_to_another_process(kind: type[BinlogError]) -> N
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is kind
     assert (str(again), vars(again)) == (str(error), vars(error))
+
+
+def test_no_module_has_a_kind_of_error_of_its_own() -> None:
+    """Others may only divide a kind that `errors` has, for who catches it within its room."""
+    for path in Path(errors.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef) and path.name != "errors.py":
+                assert "BinlogError" not in map(ast.unparse, node.bases), (path, node.name)
 
 
 def test_what_a_server_said_comes_too() -> None:

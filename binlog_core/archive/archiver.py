@@ -20,12 +20,12 @@ from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V3, length_of
 from .._sources.log_files import LogFile
 from .._sources.log_names import name_key
 from .._sources.timeline import CONTINUED, FAILOVER, GAP, NAME, RESET, Segment, Timeline
-from ..errors import ArchiveError, BinlogError, DivergedError, PurgedError
+from ..errors import ArchiveError, BinlogError, DivergedError, OtherHistory, PurgedError
 from ..gtids import AnyGtidSet, parse_gtid_set
 from ..report import BinlogWarning
 from .feed import Behind, Feed, Identity, LineLost, LogMissing, Run, Start
 from .files import Files, as_archive_error, locked, put, remove_unfinished
-from .growing import GrowingLog, OtherHistory, whole_events
+from .growing import GrowingLog, whole_events
 from .keeper import Keeper
 from .names import is_log_name, logs_among, next_name, number_of
 from .status import Status

@@ -19,7 +19,7 @@ from .._format.event_header import (
 from .._format.event_types import EventType
 from .._format.magic import MAGIC
 from .._opening import open as open_log
-from ..errors import ArchiveError, BinlogError, DecodeError, FormatError, NotABinlogError
+from ..errors import ArchiveError, DecodeError, FormatError, NotABinlogError, OtherHistory
 from .files import Files, as_archive_error, write_all
 
 _FLAGS = FIRST_EVENT + FLAGS_AT  # of the descriptor: the first event of a log
@@ -301,7 +301,3 @@ class GrowingLog:
             if self._behind is not None:
                 wait([self._behind[1]])  # the descriptor is its own until then
             self._files.close(descriptor)
-
-
-class OtherHistory(BinlogError):
-    """The server's log is not the one that the archive has under that name."""

@@ -3,8 +3,9 @@
 Importing this needs neither pyspark nor pyarrow.
 """
 
+from ..errors import ApplyStopped
 from ..splits import Split, plan_splits
-from .apply.batch import Applied, ApplyStopped, apply_changes
+from .apply.batch import Applied, apply_changes
 from .apply.current import CurrentTable, write_current
 from .apply.file_target import IcebergTarget
 from .apply.spark_sql import SparkTarget

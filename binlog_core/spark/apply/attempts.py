@@ -7,7 +7,8 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..lake.table import CommitInDoubtError, FileTable
+from ...errors import CommitInDoubtError
+from ..lake.table import FileTable
 from .jobs import Folder
 
 

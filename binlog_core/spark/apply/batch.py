@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from ..._change_columns import LAKE_COLUMNS
-from ...errors import BinlogError
+from ...errors import ApplyStopped, BinlogError
 from ..lake.delta import DeltaLakeTable
 from ..lake.table import App, LakeTable
 from ..rows.fit import SPECIAL, STATEMENT
@@ -28,7 +28,7 @@ from .files import spelled_like
 from .jobs import Folder, Here, InMemory, Jobs, OnSpark
 from .keys import unfit
 from .staging import BUCKETS, AppliedStatement, Stager
-from .statements import ApplyStopped, OnAlter, OnDrop, Rules, follow
+from .statements import OnAlter, OnDrop, Rules, follow
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import ApplyStopped
 from ..lake.table import App
 from ..rows.types import import_pyarrow
 from .alterations import Check
 from .folding import Folded, Folding, FoldTask, Living
 from .jobs import Jobs
 from .staging import AppliedStatement, Staged, Stager
-from .statements import ApplyStopped, Effects, Position
+from .statements import Effects, Position
 
 if TYPE_CHECKING:
     import pyarrow as pa

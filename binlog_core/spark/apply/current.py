@@ -11,7 +11,7 @@ from ..._change_columns import LAKE_COLUMNS
 from ..._exports.manifests import MANIFEST
 from ..._sources.object_stores import load_json
 from ..._tables.full_names import full_name, split_name
-from ...errors import BinlogError
+from ...errors import ApplyStopped, BinlogError
 from ...schema.table_statements import spelling_of
 from ..lake.destination import open_filesystem
 from ..lake.parquet import check_manifest
@@ -23,7 +23,7 @@ from .jobs import Folder, Jobs
 from .sinks import DELETES, MergeSink, merge_schema
 from .spark_sql import quoted, read_files
 from .staging import AppliedStatement
-from .statements import ApplyStopped, OnAlter
+from .statements import OnAlter
 
 if TYPE_CHECKING:
     import pyarrow as pa

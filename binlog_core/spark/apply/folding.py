@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import ApplyStopped
 from ..rows.types import import_pyarrow
 from .alterations import Check, From
 from .keys import numbered
 from .staging import CAME, DELETE, GONE, INSERT, RowImages, Stager
-from .statements import Altered, ApplyStopped, Position
+from .statements import Altered, Position
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ...errors import BinlogError, SchemaError
+from ...errors import ApplyStopped, SchemaError
 from ...schema.tokens import tokenize_statements
 from .alterations import Alteration, Check, From, ServerColumns, read_alteration
 from .staging import AppliedStatement
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 OnAlter = Literal["apply", "ignore", "stop"]
 OnDrop = Literal["stop", "empty"]
 Position = tuple[int, int]  # version and ordinal
-
-
-class ApplyStopped(BinlogError):
-    """A logged statement changes the table in a way that cannot be applied, so the batch was not applied."""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ..._sources.deltas import delta_options
-from ...errors import BinlogError, MissingExtraError
+from ...errors import BinlogError, CommitInDoubtError, MissingExtraError
 from ..rows.types import import_pyarrow, plain_type
-from .table import App, CommitInDoubtError, DataFile
+from .table import App, DataFile
 
 if TYPE_CHECKING:
     import pyarrow as pa

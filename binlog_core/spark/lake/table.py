@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ...errors import BinlogError
-
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -164,7 +162,3 @@ class FileTable(LakeTable, Protocol):
     def empty(self) -> None:
         """Delete its rows, if it exists."""
         ...
-
-
-class CommitInDoubtError(BinlogError):
-    """It is not known whether a commit was made, so its files have to stay."""

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from ..._exports.manifests import RUNS
 from ..._sources.deltas import delta_options, import_deltalake
 from ..._tables.full_names import full_name
-from ...errors import BinlogError
+from ...errors import BinlogError, CommitInDoubtError
 from ..rows.types import import_pyarrow
 from .delta import DeltaLakeTable
 from .destination import (
@@ -31,7 +31,7 @@ from .destination import (
 )
 from .iceberg import IcebergLakeTable, kept_type, load_iceberg_catalog, promoted
 from .results import TableResult
-from .table import App, CommitInDoubtError, DataFile, GrowingTable
+from .table import App, DataFile, GrowingTable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,7 @@ from ..._sources.log_names import name_within, unpacked
 from ..._sources.places import place_of as place_at
 from ..._sources.timeline import NAME
 from ..._tables.full_names import full_name, split_name
-from ...errors import BinlogError, MirrorError
+from ...errors import BinlogError, MirrorError, PreparedBeforeError
 from ...gtids import parse_gtid_set
 from ...report import BinlogWarning
 from ...schema.ddl import DdlTracker
@@ -29,7 +29,7 @@ from ..lake.results import FileStatistics, ReportedStatement, WrittenSplit
 from ..options import SourceOptions
 from ..plan.definitions import from_text, to_text
 from ..plan.parts import Part
-from ..plan.xa import PreparedBeforeError, XaHistory
+from ..plan.xa import XaHistory
 from ..rows.fit import SPECIAL
 from ..rows.types import import_pyarrow
 from ..workers import Run, call_tasks, run_here

@@ -13,13 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..._tables.full_names import full_name
-from ...errors import BinlogError, MirrorError, SchemaError, ServerError, UnreachableError
+from ...errors import ApplyStopped, BinlogError, MirrorError, SchemaError, ServerError, UnreachableError
 from ...report import BinlogWarning
 from ...schema.ddl import DdlTracker
 from ...schema.table_definitions import TableSchema
 from ...server.address import Address
 from ...server.connection import Connection
-from ..apply.batch import ApplyStopped
 from ..lake.table import App
 from .applying import apply_round
 from .changes import Decoded, LogPlan, decode, definitions_at, merged, walking

@@ -21,7 +21,7 @@ from ..._sources.log_names import name_within
 from ..._walk import event_walk
 from ..._walk.track import Track
 from ..._walk.typed_events import events_of
-from ...errors import BinlogError
+from ...errors import PreparedBeforeError
 from ...events import GtidEvent, QueryEvent, XaPrepareEvent
 from ...report import Report
 from ...splits import Split
@@ -40,10 +40,6 @@ _END = re.compile(
 _NAME_LEN = 1024
 
 Xid = tuple[int, bytes, bytes]
-
-
-class PreparedBeforeError(BinlogError):
-    """A transaction is committed that none of the given logs prepares."""
 
 
 class Open(NamedTuple):

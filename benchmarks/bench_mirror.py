@@ -37,6 +37,7 @@ from support.writer import Table
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
+from binlog_core.spark.lake.table import App
 from binlog_core.spark.mirror.copies import Copier, CopyChunk, batches_of, commit_copy, plan_copy
 from binlog_core.spark.mirror.marks import identity
 from binlog_core.spark.mirror.mirroring import Mirroring
@@ -157,7 +158,7 @@ def into_arrow(address: Address, sql: str, selection: SelectList) -> int:
 
 
 def copied(address: Address, folder: str, name: str, server: str, selection: SelectList) -> int:
-    chunk = CopyChunk(name, name, 0, "bench", server, selection, "")
+    chunk = CopyChunk(name, f"{folder}/{name}", 0, "bench", server, selection, "")
     (done,) = Copier(address, address.password, folder)([chunk])
     assert done.error is None, done.error
     return done.rows
@@ -216,7 +217,7 @@ def mirrored(
     for one, definition in zip(states, found, strict=True):
         one.place = place
         schema = SelectList.of(definition, mariadb=True).schema
-        commit_copy(lake.opened(one), schema, [], (state.id, place), {})
+        commit_copy(lake.opened(one), schema, [], App(state.id, place), {})
     session.sparkContext.parallelize(range(2), 2).map(str).collect()  # the workers are there
     with monkeypatched(stages):
         base, begun, cpu = anonymous(), time.perf_counter(), cpu_seconds()

@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--split-size", default="32m", type=split_size_of)
     given = parser.parse_args()
     options = ReadOptions(tables=(given.table,), unnamed="positions")
-    source = {"table": given.table, "unnamed": "positions", "absent": "ignore"}
+    source = {"table": given.table, "unnamed": "positions", "absent": "false"}
     divided = {**source, "splitSize": str(given.split_size or 0)}
     folder = Path(tempfile.mkdtemp())
     size = sum(os.path.getsize(log) for log in given.logs)

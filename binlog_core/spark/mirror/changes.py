@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from glob import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
-
 from ..._decode.boundaries import last_checkpoint
 from ..._sources.archives import timeline_among
 from ..._sources.log_names import name_within, unpacked
@@ -22,19 +20,17 @@ from ...report import BinlogWarning
 from ...schema.ddl import DdlTracker
 from ...schema.table_definitions import TableSchema
 from ...splits import FILE_NUMBER_SHIFT, Split
-from ..doors.changes import ChangeReader
 from ..doors.split_writer import SplitWriter, attempt_name
-from ..doors.streaming import BinlogStreamReader, LogPlace, offset_of, place_of
 from ..lake.results import FileStatistics, ReportedStatement, WrittenSplit
 from ..options import SourceOptions
 from ..plan.definitions import from_text, to_text
 from ..plan.parts import Part
+from ..plan.ranges import LogPlace, LogRanges, Offset, offset_of, place_of
 from ..plan.xa import XaHistory
 from ..rows.fit import SPECIAL
-from ..rows.types import import_pyarrow
 from ..workers import Run, call_tasks, run_here
 from .raw import RawWriter
-from .state import CHANGES, GTIDS, Lake, Offset
+from .state import CHANGES, GTIDS, Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +42,7 @@ _Result = TypeVar("_Result")
 _DEFINITIONS, _PREPARED = "definitions", "prepared"
 
 
-class LogPlan(BinlogStreamReader):
+class LogPlan(LogRanges):
     """The archive as places and offsets; an offset has everything that a reader from its place on needs.
 
     Parameters
@@ -72,7 +68,6 @@ class LogPlan(BinlogStreamReader):
         *,
         lower_case: bool = False,
     ) -> None:
-        pa = import_pyarrow()
         options = SourceOptions(
             tables=tuple(escape(name) for name in tables),
             schema="ddl",
@@ -83,7 +78,7 @@ class LogPlan(BinlogStreamReader):
         # Those that an apply knows: it would take a table's own column for one of them.
         self.reading = replace(options.read_options(), absent=True, refused=SPECIAL)
         self.access = options.access
-        super().__init__(ChangeReader(options, self.reading, pa.schema([]), False), [archive], run)
+        super().__init__(options, [archive], run)
         self.lower_case = lower_case
 
     def logs(self) -> list[Split]:
@@ -167,7 +162,7 @@ class LogPlan(BinlogStreamReader):
         return {**offset, GTIDS: None if gtids is None else str(gtids)}
 
     def _behind(self, start: Offset, most: int | None, last: int | None) -> Offset:
-        end = self.latestOffset(start, ReadAllAvailable() if most is None else ReadMaxBytes(most))
+        end = self._later(start, most)
         if last is None or self.version(end) <= last:
             return end
         logs = self._logs()
@@ -179,8 +174,7 @@ class LogPlan(BinlogStreamReader):
         """The parts that the workers read."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BinlogWarning)
-            found: list[Any] = self.partitions(start, end)
-        return [one.part for one in found]
+            return self._parts(start, end)
 
 
 def walking(session: SparkSession) -> Run:

@@ -20,9 +20,9 @@ from binlog_core.schema.given import parse_create_table
 from binlog_core.schema.table_definitions import TableSchema
 from binlog_core.spark.lake.results import ReportedStatement
 from binlog_core.spark.mirror.changes import Decoded, LogPlan, definitions_at, merged, walking
-from binlog_core.spark.mirror.state import Offset
 from binlog_core.spark.plan.definitions import to_text
 from binlog_core.spark.plan.parts import Part
+from binlog_core.spark.plan.ranges import Offset
 from binlog_core.spark.workers import run_here
 
 

@@ -40,7 +40,14 @@ class Address:
         "PREFERRED" (TLS where the server has it), "DISABLED", "REQUIRED", "VERIFY_CA" or
         "VERIFY_IDENTITY".
     ssl_ca, ssl_cert, ssl_key : str or None
-        PEM files.
+        PEM files. With ssl_ca, "PREFERRED" and "REQUIRED" are "VERIFY_CA".
+    cleartext : bool
+        Give the password in clear text to a server that asks for it (PAM, LDAP), over TLS that is verified
+        or a Unix socket.
+    get_server_public_key : bool
+        Without TLS, encrypt the password with the key that the server sends, whoever that is.
+    server_public_key : str or None
+        PEM file of the server's key, with which the password is encrypted without TLS.
     socket : str or None
         Path of a Unix socket, instead of the hosts.
     connect_timeout : float
@@ -70,6 +77,13 @@ class Address:
     reconnect: float = 300.0
     semi_sync: bool = False
     compression: str = "none"
+    cleartext: bool = False
+    get_server_public_key: bool = False
+    server_public_key: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.ssl_ca is not None and self.ssl_mode in ("PREFERRED", "REQUIRED"):
+            object.__setattr__(self, "ssl_mode", "VERIFY_CA")  # a CA that verifies nothing is never meant
 
     @classmethod
     def of(
@@ -82,25 +96,24 @@ class Address:
     ) -> Address:
         """Read a server's address.
 
-        Parameters
-        ----------
-        url : str
-            ``mysql://user:password@host:port,host:port/?option=value``; ``mariadb://`` is the same.
-        server : mapping, optional
-            Options by name; they take precedence over those in the URL.
-        password_file : path, optional
-            The password is its first line.
-        defaults_file : path, optional
-            An option file, as the vendors' clients read it: user, password, host, port, socket, ssl-… and
-            connect-timeout of its groups [client], [client-server], [client-mariadb], [mariadb-client] and
-            [mysql]. The URL and `server` take precedence.
+                Parameters
+                ----------
+                url : str
+                    ``mysql://user:password@host:port,host:port/?option=value``; ``mariadb://`` is the same.
+                server : mapping, optional
+                    Options by name; they take precedence over those in the URL.
+                password_file : path, optional
+                    The password is its first line.
+                defaults_file : path, optional
+                    An option file, as the vendors' clients read it: user, password, host, port, socket,
+        X            [mysql]. The URL and `server` take precedence.
 
-        Raises
-        ------
-        ValueError
-            The address or an option's value is not valid, or an option is unknown.
-        BinlogError
-            A file cannot be read.
+                Raises
+                ------
+                ValueError
+                    The address or an option's value is not valid, or an option is unknown.
+                BinlogError
+                    A file cannot be read.
         """
         hosts, found = _parse_url(url)
         found |= {name: value for name, value in (server or {}).items() if value is not None}
@@ -152,6 +165,11 @@ def _parse_url(url: str) -> tuple[tuple[tuple[str, int], ...], dict[str, Any]]:
         raise ValueError("a server's address begins with mysql:// or mariadb://")
     rest = url.split("://", 1)[1]
     rest, _, query = rest.partition("?")
+    if "@" in query:
+        # The text there may be the rest of a password, so it is not shown.
+        raise ValueError(
+            "an @ after the ? of a server's address: ? in a password is %3F, @ in an option is %40"
+        )
     rest, _, path = rest.partition("/")
     if path.strip("/"):
         # The text there may be the rest of a password, so it is not shown.
@@ -180,7 +198,9 @@ def _host(item: str) -> tuple[str, int]:
 
 def _port(text: str) -> int:
     if text and not (text.isdecimal() and 0 < int(text) < 65536):
-        raise ValueError("the port of a host is not a number from 1 to 65535; a : in a password is %3A")
+        raise ValueError(
+            "the port of a host is not a number from 1 to 65535; in a password : is %3A and ? is %3F"
+        )
     return int(text) if text else _PORT
 
 
@@ -192,39 +212,39 @@ def _number(value: Any, kind: type[_Number]) -> _Number | None:
 
 
 def _value(name: str, value: Any) -> Any:
-    """An option's value as `Address` has it."""
+    """An option's value as `Address` has it. Errors do not show it: it may be the rest of a password."""
     if name == "password":
         return None if value is None else str(value)
-    if name in ("user", "ssl_ca", "ssl_cert", "ssl_key", "socket"):
+    if name in ("user", "ssl_ca", "ssl_cert", "ssl_key", "socket", "server_public_key"):
         return os.fspath(value)
     if name == "ssl_mode":
         mode = str(value).upper()
         if mode not in SSL_MODES:
-            raise ValueError(f"ssl_mode={value!r}: expected one of {', '.join(SSL_MODES)}")
+            raise ValueError(f"ssl_mode: expected one of {', '.join(SSL_MODES)}")
         return mode
     if name == "compression":
         if value not in COMPRESSIONS:
-            raise ValueError(f"compression={value!r}: expected one of {', '.join(COMPRESSIONS)}")
+            raise ValueError(f"compression: expected one of {', '.join(COMPRESSIONS)}")
         return value
     if name == "server_id":
         number = _number(value, int)
         if number is None or not 0 < number < 2**32:
-            raise ValueError(f"server_id={value!r}: expected 1 to {2**32 - 1}")
+            raise ValueError(f"server_id: expected 1 to {2**32 - 1}")
         return number
     if name in ("connect_timeout", "heartbeat", "reconnect"):
         seconds = _number(value, float)
         least = 0 if name == "reconnect" else 0.001
         if seconds is None or not least <= seconds <= _MOST_SECONDS:
-            raise ValueError(f"{name}={value!r}: expected seconds, from {least} to {_MOST_SECONDS}")
+            raise ValueError(f"{name}: expected seconds, from {least} to {_MOST_SECONDS}")
         return seconds
-    if name == "semi_sync":
+    if name in ("semi_sync", "cleartext", "get_server_public_key"):
         if isinstance(value, str) and value.lower() in _SWITCH:
             return _SWITCH[value.lower()]
         if isinstance(value, bool):
             return value
-        raise ValueError(f"semi_sync={value!r}: expected true or false")
+        raise ValueError(f"{name}: expected true or false")
     known = ", ".join(f for f in Address.__slots__ if f not in ("hosts", "password"))
-    raise ValueError(f"{name!r} is not an option of a server: expected one of {known}")
+    raise ValueError(f"an option of the server is not known: expected one of {known}; ? in a password is %3F")
 
 
 def _first_line(path: str | os.PathLike[str]) -> str:

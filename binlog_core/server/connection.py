@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from ..errors import AuthenticationError, MissingExtraError, ProtocolError, ServerError, UnreachableError
 from .address import Address
+from .authentication import guarded
 from .compressed import Frames, compressed
 from .refusals import clean_text, is_passing, refusal
 from .result_set import RECEIVED, Rows, result_rows
@@ -165,9 +166,10 @@ class Connection:
         self._bounds.renew(address.connect_timeout, _HANDSHAKE_BYTES)
         connection = None
         try:
-            connect = pymysql.connect
+            kind = pymysql.connections.Connection
             if address.compression == "zstd":
-                connect = compressed(pymysql.connections.Connection, self._bounds.count)
+                kind = compressed(kind, self._bounds.count)
+            connect = guarded(kind, address, self._public_key())
             connection = connect(
                 host=host[0],
                 port=host[1],
@@ -186,10 +188,6 @@ class Connection:
             if getattr(connection, "ctx", None) is not None:
                 connection.ctx.sslsocket_class = _bounded(ssl.SSLSocket, self._bounds)
             connection.connect(self._socket(host))
-            if address.ssl_mode not in ("DISABLED", "PREFERRED") and not isinstance(
-                connection._sock, ssl.SSLSocket
-            ):
-                raise AuthenticationError(f"the server does not support TLS: {_NO_TLS}", path=self.name)
             return connection
         except Exception as exc:
             if connection is not None:
@@ -200,7 +198,7 @@ class Connection:
         address = self.address
         if address.ssl_mode == "DISABLED":
             return {"ssl_disabled": True}
-        if address.ssl_mode == "PREFERRED" and not (address.ssl_ca or address.ssl_cert):
+        if address.ssl_mode == "PREFERRED" and not address.ssl_cert:
             return {}
         with self._reading("ssl_ca", address.ssl_ca):
             context = ssl.create_default_context(cafile=address.ssl_ca)
@@ -213,6 +211,13 @@ class Connection:
             with self._reading("ssl_cert and ssl_key", f"{address.ssl_cert}, {address.ssl_key}"):
                 context.load_cert_chain(address.ssl_cert, address.ssl_key)
         return {"ssl": context}
+
+    def _public_key(self) -> bytes | None:
+        path = self.address.server_public_key
+        if path is None:
+            return None
+        with self._reading("server_public_key", path), open(path, "rb") as file:
+            return file.read(1 << 16)
 
     @contextmanager
     def _reading(self, option: str, value: str | None) -> Iterator[None]:

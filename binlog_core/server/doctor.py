@@ -106,6 +106,7 @@ def examine(address: Address, archive: str | os.PathLike[str] | None = None) -> 
         settings = {name: clean_text(value) for name, value in connection.variables(_NAMES).items()}
         return [
             Finding("server", "ok", f"{facts.version}, server id {facts.server_id}"),
+            _connection(address),
             *_rights(connection),
             *_rows(settings, facts),
             *_gtids(settings, facts),
@@ -114,6 +115,21 @@ def examine(address: Address, archive: str | os.PathLike[str] | None = None) -> 
             *(_archive(connection, settings, os.fspath(archive)) if archive is not None else ()),
             *(_history(facts, os.fspath(archive)) if archive is not None else ()),
         ]
+
+
+def _connection(address: Address) -> Finding:
+    """What the connection's options protect from someone between here and the server."""
+    mode = address.ssl_mode
+    if address.socket:
+        return Finding("connection", "ok", "a Unix socket")
+    if mode == "VERIFY_IDENTITY":
+        return Finding("connection", "ok", "ssl_mode=VERIFY_IDENTITY")
+    if mode == "VERIFY_CA":
+        found = "ssl_mode=VERIFY_CA: any server with a certificate of that CA is trusted"
+        return Finding("connection", "note", found, "ssl_mode=VERIFY_IDENTITY")
+    found = f"ssl_mode={mode}: someone in the line can read the password and the logs, and change them"
+    cure = "ssl_mode=VERIFY_IDENTITY, with ssl_ca= if the certificate is not of a public CA"
+    return Finding("connection", "note", found, cure)
 
 
 def _rights(connection: Connection) -> list[Finding]:

@@ -16,7 +16,13 @@ _NAMES = {
     "user": "user", "password": "password", "host": "host", "port": "port", "socket": "socket",
     "ssl-mode": "ssl_mode", "ssl-ca": "ssl_ca", "ssl-cert": "ssl_cert", "ssl-key": "ssl_key",
     "connect-timeout": "connect_timeout",
+    "enable-cleartext-plugin": "cleartext", "get-server-public-key": "get_server_public_key",
+    "server-public-key-path": "server_public_key",
 }
+_SWITCHES = ("enable-cleartext-plugin", "get-server-public-key", "ssl", "ssl-verify-server-cert")
+_OF_TLS = tuple(before + kind for before in ("", "skip-", "disable-", "enable-") for kind in ("ssl", "tls"))
+_OFF = ("0", "off", "false", "no")
+_STRICTER = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " "}
 # fmt: on
 _DEEPEST = 10
@@ -33,10 +39,15 @@ def read_options(path: str | os.PathLike[str]) -> dict[str, str]:
     Raises
     ------
     BinlogError
-        The file cannot be read, or includes itself.
+        The file cannot be read, includes itself, or has an option of TLS that is not supported.
     """
     found: dict[str, str] = {}
     _read(os.path.expanduser(os.fspath(path)), found, 0)
+    modes = [found[name].upper() for name in ("ssl_mode", "ssl", "ssl-verify-server-cert") if found.get(name)]
+    found.pop("ssl", None)
+    found.pop("ssl-verify-server-cert", None)
+    if modes and set(modes) <= set(_STRICTER):
+        found["ssl_mode"] = max(modes, key=_STRICTER.index)
     return found
 
 
@@ -62,9 +73,36 @@ def _read(path: str, found: dict[str, str], depth: int) -> None:
             group = line.strip("[]").strip().lower()
         elif group in _GROUPS and line and line[0] not in "#;":
             name, equals, value = line.partition("=")
-            known = _NAMES.get(name.strip().replace("_", "-").lower())
-            if known is not None and equals:
-                found[known] = _unquoted(value.strip())
+            name = name.strip().replace("_", "-").lower().removeprefix("loose-")
+            _take(name, _unquoted(value.strip()) if equals else None, found, path)
+
+
+def _take(name: str, value: str | None, found: dict[str, str], path: str) -> None:
+    """Keep an option; None is one without a value."""
+    for prefix in ("skip-", "disable-", "enable-"):
+        if name.startswith(prefix) and name.removeprefix(prefix) in _SWITCHES:
+            name = name.removeprefix(prefix)
+            off = prefix != "enable-"
+            value = "true" if off == ((value or "true").lower() in _OFF) else "false"
+    if name in _SWITCHES:
+        on = (value or "true").lower() not in _OFF
+        if name == "ssl":
+            found["ssl"] = "REQUIRED" if on else "DISABLED"
+        elif name == "ssl-verify-server-cert":
+            found[name] = "VERIFY_IDENTITY" if on else ""
+        else:
+            found[_NAMES[name]] = "true" if on else "false"
+    elif name in _NAMES:
+        if value is not None:
+            found[_NAMES[name]] = value
+    elif name.startswith(_OF_TLS) and value != "":
+        # Passed over, it would leave the connection weaker than the file says.
+        shown = name if re.fullmatch(r"[a-z0-9-]{1,60}", name) else "an option for TLS"
+        raise BinlogError(
+            f"{shown} in the option file is not supported: of those for TLS ssl, ssl-mode, ssl-ca, ssl-cert,"
+            " ssl-key and ssl-verify-server-cert are",
+            path=path,
+        )
 
 
 def _unquoted(value: str) -> str:

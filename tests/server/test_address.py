@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import binlog_core
+from binlog_core import BinlogError
 from binlog_core.server.address import Address
 from binlog_core.server.target import ServerLog
 
@@ -69,11 +71,11 @@ def test_what_is_not_an_address_says_so(url):
 @pytest.mark.parametrize(
     ("option", "expected"),
     [
-        ("server_id=x", "server_id='x': expected 1 to 4294967295"),
-        ("server_id=0", "server_id='0': expected 1 to 4294967295"),
-        ("heartbeat=soon", "heartbeat='soon': expected seconds, from 0.001 to 31536000"),
-        ("heartbeat=0", "heartbeat='0': expected seconds, from 0.001 to 31536000"),
-        ("reconnect=nan", "reconnect='nan': expected seconds, from 0 to 31536000"),
+        ("server_id=x", "server_id: expected 1 to 4294967295"),
+        ("server_id=0", "server_id: expected 1 to 4294967295"),
+        ("heartbeat=soon", "heartbeat: expected seconds, from 0.001 to 31536000"),
+        ("heartbeat=0", "heartbeat: expected seconds, from 0.001 to 31536000"),
+        ("reconnect=nan", "reconnect: expected seconds, from 0 to 31536000"),
     ],
 )
 def test_a_value_that_is_not_valid_says_what_was_expected(option: str, expected: str) -> None:
@@ -105,3 +107,50 @@ def test_options_go_before_the_url_and_the_url_before_files(tmp_path: Path, monk
     secret = tmp_path / "secret"
     secret.write_text("line one\nline two\n")
     assert Address.of("mysql://me:url@db1", password_file=secret).password == "line one"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://repl:12?Zq9secret@db1",
+        "mysql://repl:12?Zq9secret=1@db1",
+        "mysql://repl:12?password=Zq9secret@db1",
+        "mysql://repl:12?heartbeat=Zq9secret@db1",
+        "mysql://repl:Zq9secret?x@db1",
+        "mysql://repl:x?ssl-mode=Zq9secret",
+        "mysql://db1?ssl-mode=REQUIRED;password=Zq9secret",
+        "mysql://db1?Zq9secret",
+        "mysql://repl:Zq9secret",
+    ],
+)
+def test_a_password_with_a_question_mark_is_not_quoted(url: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        Address.of(url)
+    assert "Zq9" not in str(refused.value) + repr(refused.value)
+    assert "%3F" in str(refused.value) or "ssl_mode" in str(refused.value)
+    with pytest.raises((ValueError, BinlogError)) as refused_too:
+        binlog_core.open(url)
+    assert "Zq9" not in str(refused_too.value)
+
+
+def test_unknown_options_are_not_quoted() -> None:
+    with pytest.raises(ValueError, match="%3F") as refused:
+        Address.of("mysql://db1", {"Zq9secret": 1})
+    assert "Zq9" not in str(refused.value)
+
+
+@pytest.mark.parametrize("mode", ["PREFERRED", "REQUIRED"])
+def test_a_ca_means_that_it_is_verified(mode: str) -> None:
+    assert Address.of("mysql://db1?ssl_ca=a.pem").ssl_mode == "VERIFY_CA"
+    assert Address.of(f"mysql://db1?ssl_ca=a.pem&ssl_mode={mode}").ssl_mode == "VERIFY_CA"
+    assert Address((("db1", 1),), ssl_ca="a.pem", ssl_mode=mode).ssl_mode == "VERIFY_CA"
+    for kept in ("DISABLED", "VERIFY_IDENTITY"):
+        assert Address.of("mysql://db1?ssl_ca=a.pem", {"ssl_mode": kept}).ssl_mode == kept
+
+
+def test_options_of_authentication() -> None:
+    address = Address.of("mysql://db1?cleartext=true&get-server-public-key=on&server_public_key=/a/b.pem")
+    assert (address.cleartext, address.get_server_public_key) == (True, True)
+    assert address.server_public_key == "/a/b.pem"
+    assert not Address.of("mysql://db1").cleartext
+    assert not Address.of("mysql://db1").get_server_public_key

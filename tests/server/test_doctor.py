@@ -15,6 +15,7 @@ from binlog_core.archive.archiver import Archiver
 from binlog_core.archive.keeper import Keeper
 from binlog_core.schema.definitions import load
 from binlog_core.server import doctor
+from binlog_core.server.address import Address
 from binlog_core.server.connection import Facts
 
 
@@ -27,6 +28,22 @@ def test_the_cure_for_missing_names_is_a_schema_that_can_be_given(settings: dict
     advised = re.search(r'schema="([^"]+)"', finding.cure)
     assert advised is not None
     assert load(advised[1]) == "server"  # what test_definitions reads with
+
+
+@pytest.mark.parametrize(
+    ("options", "state", "cure"),
+    [
+        ({}, "note", "ssl_mode=VERIFY_IDENTITY, with ssl_ca="),
+        ({"ssl_mode": "DISABLED"}, "note", "ssl_mode=VERIFY_IDENTITY, with ssl_ca="),
+        ({"ssl_mode": "REQUIRED"}, "note", "ssl_mode=VERIFY_IDENTITY, with ssl_ca="),
+        ({"ssl_ca": "a.pem"}, "note", "ssl_mode=VERIFY_IDENTITY"),
+        ({"ssl_mode": "VERIFY_IDENTITY"}, "ok", ""),
+        ({"socket": "/run/a.sock"}, "ok", ""),
+    ],
+)
+def test_a_server_that_is_not_verified_is_noted(options: dict[str, str], state: str, cure: str) -> None:
+    found = doctor._connection(Address.of("mysql://db1", options))
+    assert (found.state, found.cure[: len(cure)], bool(found.cure)) == (state, cure, bool(cure))
 
 
 class Told:

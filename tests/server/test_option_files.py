@@ -58,3 +58,50 @@ def test_values_as_the_manual_says(tmp_path: Path, written: str, value: str) -> 
     options = tmp_path / "my.cnf"
     options.write_text(f"[client]\npassword={written}\n")
     assert read_options(options) == {"password": value}
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("ssl-verify-server-cert", {"ssl_mode": "VERIFY_IDENTITY"}),
+        ("ssl_verify_server_cert=ON\nssl-mode=REQUIRED", {"ssl_mode": "VERIFY_IDENTITY"}),
+        ("ssl-mode=VERIFY_CA\nssl-verify-server-cert=0", {"ssl_mode": "VERIFY_CA"}),
+        ("ssl-verify-server-cert=1\nskip-ssl-verify-server-cert", {}),
+        ("disable-ssl-verify-server-cert", {}),
+        ("ssl", {"ssl_mode": "REQUIRED"}),
+        ("loose-ssl=1", {"ssl_mode": "REQUIRED"}),
+        ("skip-ssl", {"ssl_mode": "DISABLED"}),
+        ("ssl=0", {"ssl_mode": "DISABLED"}),
+        ("skip-ssl\nssl-mode=verify_identity", {"ssl_mode": "VERIFY_IDENTITY"}),
+        ("enable-cleartext-plugin", {"cleartext": "true"}),
+        ("enable_cleartext_plugin=0", {"cleartext": "false"}),
+        ("get-server-public-key=TRUE", {"get_server_public_key": "true"}),
+        ("server-public-key-path=/a.pem", {"server_public_key": "/a.pem"}),
+        ("ssl-capath=", {}),
+    ],
+)
+def test_options_of_tls_and_authentication(tmp_path: Path, written: str, expected: dict[str, str]) -> None:
+    options = tmp_path / "my.cnf"
+    options.write_text(f"[client]\n{written}\n")
+    assert read_options(options) == expected
+    Address.of("mysql://db1", defaults_file=options)
+
+
+# MySQL 9.7's `mysql --help` and MariaDB 11.8's `mariadb --help`, without those that are obeyed.
+_REFUSED = (
+    "ssl-capath ssl-cipher ssl-crl ssl-crlpath ssl-fips-mode ssl-session-data tls-version tls-ciphersuites"
+    " ssl-session-data-continue-on-failed-reuse tls-sni-servername ssl-fp ssl-fplist tls-fp ssl-passphrase"
+    " ssl-what-comes-next skip-tls-version loose-ssl-crl SSL_CRL"
+)
+
+
+@pytest.mark.parametrize("name", _REFUSED.split())
+def test_other_options_of_tls_are_refused_by_name(tmp_path: Path, name: str) -> None:
+    options = tmp_path / "my.cnf"
+    options.write_text(f"[client]\n{name}=geheim\n")
+    shown = name.replace("_", "-").lower().removeprefix("loose-")
+    with pytest.raises(BinlogError, match=f"{shown} in the option file is not supported") as refused:
+        read_options(options)
+    assert "geheim" not in str(refused.value)
+    options.write_text(f"[mysqld]\n{name}=geheim\n")
+    assert read_options(options) == {}

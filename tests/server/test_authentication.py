@@ -1,0 +1,156 @@
+"""A hostile server gets no password by any method that the options do not allow."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pymysql")
+pytest.importorskip("cryptography")
+
+from support.hostile_server import certified, hostile, public_key
+
+from binlog_core.errors import AuthenticationError, ProtocolError, ServerError
+from binlog_core.server.address import Address
+from binlog_core.server.connection import Connection
+
+_CLEARTEXT = ("mysql_clear_password", "dialog")
+_SHA2 = ("caching_sha2_password", "sha256_password")
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, str]:
+    return certified(tmp_path_factory.mktemp("tls"))
+
+
+def connect(url: str, **options: Any) -> None:
+    Connection(Address.of(url, {"connect_timeout": 5, **options})).close()
+
+
+def by(method: str, way: str) -> dict[str, str]:
+    """A server that asks for a method in its greeting, or by a switch."""
+    return {"plugin": method} if way == "greeting" else {"switch": method}
+
+
+@pytest.mark.parametrize("method", _CLEARTEXT)
+@pytest.mark.parametrize("mode", ["PREFERRED", "DISABLED"])
+@pytest.mark.parametrize("allowed", [False, True])
+def test_no_clear_text_without_tls(method: str, mode: str, allowed: bool) -> None:
+    with hostile(switch=method) as (server, url), pytest.raises(AuthenticationError, match="cleartext=true"):
+        connect(url, ssl_mode=mode, cleartext=allowed)
+    assert not server.got_password()
+
+
+@pytest.mark.parametrize("method", _CLEARTEXT)
+def test_clear_text_only_over_tls_that_is_verified(method: str, tls: tuple[ssl.SSLContext, str]) -> None:
+    context, ca = tls
+    for options in (
+        {},
+        {"ssl_mode": "REQUIRED"},
+        {"ssl_mode": "REQUIRED", "cleartext": True},
+        {"cleartext": True},
+        {"ssl_mode": "VERIFY_IDENTITY", "ssl_ca": ca},
+    ):
+        with hostile(switch=method, tls=context) as (server, url):
+            with pytest.raises(AuthenticationError, match="cleartext=true"):
+                connect(url, **options)
+            assert not server.got_password()
+    with hostile(switch=method, tls=context) as (server, url):
+        connect(url, ssl_mode="VERIFY_IDENTITY", ssl_ca=ca, cleartext=True)
+        assert server.got_password()
+
+
+@pytest.mark.parametrize("way", ["greeting", "switch"])
+@pytest.mark.parametrize("method", _SHA2)
+@pytest.mark.parametrize("mode", ["PREFERRED", "DISABLED"])
+def test_no_key_of_the_peer_without_tls(method: str, way: str, mode: str, tmp_path: Path) -> None:
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    with (
+        hostile(**by(method, way)) as (server, url),
+        pytest.raises(AuthenticationError, match="get_server_public_key=true"),
+    ):
+        connect(url, ssl_mode=mode)
+    assert not server.got_password()
+
+    with hostile(**by(method, way)) as (server, url):
+        connect(url, ssl_mode=mode, get_server_public_key=True)
+    assert server.got_password()
+
+    other = rsa.generate_private_key(65537, 2048).public_key()
+    (tmp_path / "other.pem").write_bytes(
+        other.public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo)
+    )
+    (tmp_path / "own.pem").write_bytes(public_key())
+    for name, reads in (("other.pem", False), ("own.pem", True)):
+        with hostile(**by(method, way)) as (server, url):
+            connect(url, ssl_mode=mode, server_public_key=tmp_path / name)
+        assert server.got_password() == reads
+
+
+@pytest.mark.parametrize("method", ["mysql_old_password", "authentication_ldap_sasl_client", "x", "\x1b[31m"])
+def test_methods_that_are_not_known_get_nothing(method: str) -> None:
+    with hostile(switch=method) as (server, url), pytest.raises(AuthenticationError, match="not known"):
+        connect(url, cleartext=True)
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+@pytest.mark.parametrize("mode", ["REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"])
+def test_where_tls_is_stripped_nothing_is_sent(mode: str, compression: str) -> None:
+    with hostile(switch="mysql_clear_password") as (server, url):
+        with pytest.raises(ServerError) as refused:
+            connect(url, ssl_mode=mode, compression=compression)
+        if compression == "none":
+            assert isinstance(refused.value, AuthenticationError)
+            assert mode in str(refused.value)
+    assert server.received == []
+
+
+@pytest.mark.parametrize("mode", [None, "PREFERRED", "REQUIRED"])
+def test_a_ca_is_used_whatever_the_mode(mode: str | None, tls: tuple[ssl.SSLContext, str]) -> None:
+    context, ca = tls
+    with hostile(tls=context) as (_, url):
+        connect(url, ssl_ca=ca, ssl_mode=mode)
+    with hostile(tls=context) as (server, url):
+        with pytest.raises(AuthenticationError, match="ssl_mode is VERIFY_CA"):
+            connect(url, ssl_ca=_other_ca(Path(ca).parent), ssl_mode=mode)
+        assert len(server.received) == 1  # the request for TLS, which has no user in it
+    with hostile() as (server, url), pytest.raises(AuthenticationError, match="does not support TLS"):
+        connect(url, ssl_ca=ca, ssl_mode=mode)
+    assert server.received == []
+
+
+def _other_ca(folder: Path) -> str:
+    """A certificate that did not sign the server's."""
+    from support import hostile_server
+
+    (folder / "other").mkdir(exist_ok=True)
+    hostile_server._key.cache_clear()
+    return certified(folder / "other")[1]
+
+
+def test_each_of_several_hosts_obeys_the_same_rules() -> None:
+    with hostile(switch="dialog") as (first, one), hostile(switch="dialog") as (second, two):
+        url = f"{one},{two.rpartition('@')[2]}"
+        with pytest.raises(AuthenticationError, match="cleartext=true"):
+            connect(url)
+        with pytest.raises(AuthenticationError, match="cleartext=true"):
+            connect(f"mysql://me:geheim@127.0.0.1:1,{two.rpartition('@')[2]}")
+    assert not first.got_password()
+    assert not second.got_password()
+    assert second.received
+
+
+def test_a_local_file_is_not_given() -> None:
+    with (
+        hostile(answers={"SELECT": b"\xfb/etc/passwd"}) as (server, url),
+        Connection(Address.of(url)) as connection,
+        pytest.raises(ProtocolError),
+    ):
+        connection.query("SELECT 1")
+    assert not any(b"root:" in one for one in server.received)

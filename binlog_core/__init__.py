@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .errors import ChecksumError as ChecksumError
     from .errors import CommitInDoubtError as CommitInDoubtError
     from .errors import ConditionError as ConditionError
+    from .errors import CopyNeeded as CopyNeeded
     from .errors import DecodeError as DecodeError
     from .errors import DecompressionError as DecompressionError
     from .errors import DivergedError as DivergedError
@@ -135,10 +136,11 @@ _HOMES = {
         "conditions": "Condition",
         "errors": (
             "ApplyStopped ArchiveError AuthenticationError BinlogError ChecksumError CommitInDoubtError"
-            " ConditionError DecodeError DecompressionError DivergedError EncryptionError FormatError"
-            " GtidError IdentityError MirrorError MissingExtraError MissingFileError NotABinlogError"
-            " OtherHistory PositionError PreparedBeforeError PrivilegeError ProtocolError PurgedError"
-            " SchemaError ServerError StrictError TruncatedError UnreachableError UnsafeServerError"
+            " ConditionError CopyNeeded DecodeError DecompressionError DivergedError EncryptionError"
+            " FormatError GtidError IdentityError MirrorError MissingExtraError MissingFileError"
+            " NotABinlogError OtherHistory PositionError PreparedBeforeError PrivilegeError ProtocolError"
+            " PurgedError SchemaError ServerError StrictError TruncatedError UnreachableError"
+            " UnsafeServerError"
         ),
         "gtids": "Gtid GtidSet MariadbGtid MariadbGtidSet",
         "limits": "Limits",

@@ -247,5 +247,9 @@ class ApplyStopped(BinlogError):
     """A logged statement changes the table in a way that cannot be applied, so the batch was not applied."""
 
 
+class CopyNeeded(ApplyStopped):
+    """The log does not show all values that rows have now: only a new copy of the table does."""
+
+
 class PreparedBeforeError(BinlogError):
     """A transaction is committed that none of the given logs prepares."""

@@ -83,6 +83,7 @@ class Alteration:
         self._added: list[tuple[ColumnDefinition, _Place | None]] = []
         self._keys = Keys()  # those that are added
         self._primary_dropped = False
+        self._redefined = False  # a column gets another definition or DEFAULT
         self._indexes_dropped: set[str] = set()
         self._indexes_renamed: dict[str, str] = {}
 
@@ -195,6 +196,7 @@ class Alteration:
                 definition, column=replace(definition.column, name=self.table.columns[index].name)
             )
         self._changed[index] = _Changed(definition, place)
+        self._redefined = True
         self._keys.read_column(definition)
 
     def _read_rename(self, reader: TokenReader, default_database: str) -> None:
@@ -226,6 +228,7 @@ class Alteration:
         if shown and index is not None:
             column = replace(self.table.columns[index], invisible=shown == "INVISIBLE")
             self._changed[index] = _Changed(ColumnDefinition(column, own_charset=True), None)
+        self._redefined |= not shown
         reader.skip_element()
 
     @staticmethod
@@ -271,6 +274,31 @@ class Alteration:
         if index is None and not missing_allowed:
             raise SchemaError("there is no such column", column=name)
         return index
+
+    @property
+    def keeps_computed(self) -> bool:
+        """Whether columns that are computed from others certainly keep their values.
+
+        They do if only other columns come and go. An expression refers to columns by their names, and may
+        use their DEFAULT, character set and collation.
+        """
+        came = [(definition.column.name, -1) for definition, _ in self._added]
+        came += [(one.definition.column.name, index) for index, one in self._changed.items()]
+        kept = all(self._positions.get(name.casefold(), index) == index for name, index in came)
+        return kept and not (self._redefined or self.converted)
+
+    @property
+    def keeps_types(self) -> bool:
+        """Whether every column that stays has the type that it had, and no values are converted."""
+        after = self.result()
+        places = after.positions()
+        stay = ((i, one) for i, one in enumerate(self.table.columns) if i not in self._dropped)
+        return all(one.holds_same(after.columns[places[self._name_of(i).casefold()]]) for i, one in stay)
+
+    def _name_of(self, index: int) -> str:
+        """A column's name afterwards."""
+        changed = self._changed.get(index)
+        return self.table.columns[index].name if changed is None else changed.definition.column.name
 
     # --- carrying out
 

@@ -193,6 +193,8 @@ def _with_arguments(column: ColumnSchema, numbers: list[int]) -> ColumnSchema:
             return replace(column, precision=first or 10, scale=scale)
         case "float" if len(numbers) == 1 and numbers[0] > 24:
             return replace(column, type_name="double")
+        case "float" | "double" if len(numbers) == 2:  # it rounds
+            return replace(column, precision=first, scale=numbers[1])
         case "vector":
             return replace(column, dimensions=2048 if first is None else first)
         case "blob" | "text":

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from .._tables.full_names import split_name
 from .._tables.tables import Table
 from ..errors import SchemaError
 from ..limits import DEFAULT_LIMITS, Limits
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ..events import QueryEvent
     from .ddl import DdlTracker
     from .given import Schema
+    from .table_definitions import TableSchema
 
 
 _MOST_UNDEFINED = 10_000  # tables whose names are kept
@@ -143,6 +145,13 @@ class Definitions:
             for key in dict.fromkeys(self._schema.keys.values()):
                 if key not in self._met:
                     yield key, self._undefined
+
+    def found_by(self, table: str, position: int) -> TableSchema | None:
+        """The definition that the statement at a position finds, before it is followed.
+
+        None if it is not known, or if definitions do not follow the statements.
+        """
+        return None if self._tracker is None else self._tracker.definition(*split_name(table))
 
     def follow(
         self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int

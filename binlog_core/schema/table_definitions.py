@@ -36,7 +36,7 @@ class ColumnSchema:
     length : int or None
         Characters of CHAR and VARCHAR, bytes of BINARY and VARBINARY, bits of BIT.
     precision, scale : int or None
-        Digits of a DECIMAL in all, and after the point.
+        Digits of a DECIMAL in all, and after the point; also of FLOAT(M,D) and DOUBLE(M,D).
     fsp : int
         Fractional digits of a temporal type.
     charset : str or None
@@ -87,6 +87,26 @@ class ColumnSchema:
         if charset == "binary" and self.type_name in BINARY_TWINS:
             return replace(column, type_name=BINARY_TWINS[self.type_name], charset=None, collation_id=None)
         return column
+
+    def holds_same(self, other: ColumnSchema, *, any_charset: bool = False) -> bool:
+        """Whether another definition certainly leaves the values of this one as they are.
+
+        Parameters
+        ----------
+        other : ColumnSchema
+            The other definition; its name and where it is shown do not matter.
+        any_charset : bool
+            Whether its character set does not matter either.
+        """
+        if other.nullable is not True and other.nullable != self.nullable:
+            return False
+        if not any_charset and self.type_name in CHARACTER_TYPES and self.charset is None:
+            return False
+        ours = replace(self, name=other.name, nullable=other.nullable, invisible=other.invisible)
+        if any_charset:
+            ours = replace(ours, charset=other.charset, collation_id=other.collation_id)
+        members = self.members is not None or self.type_name not in ("enum", "set")
+        return members and replace(ours, compressed=other.compressed) == other
 
 
 @dataclass(frozen=True, slots=True)

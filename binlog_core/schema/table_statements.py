@@ -14,6 +14,9 @@ from .tokens import TokenReader, tokenize_statements
 Kind = Literal["create", "alter", "drop", "rename", "truncate", "unknown"]
 
 _PARTITION_VERBS = ("CONVERT", "DROP", "EXCHANGE", "TRUNCATE")
+_NOT_COLUMNS = frozenset(  # the first words of what else is dropped and added
+    ("check", "constraint", "foreign", "fulltext", "index", "key", "period", "primary", "spatial", "unique")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,8 @@ class TableStatement:
     replaces : bool
         Whether it is CREATE OR REPLACE TABLE.
     retypes : bool
-        Whether it is an ALTER that may give a column another type.
+        Whether it is an ALTER that may give a column another definition. What that does to values, also to
+        those that are computed from the column, depends on the definition before.
     if_not_exists : bool
         Whether it is a CREATE that may have done nothing.
     """
@@ -172,6 +176,7 @@ def _alter(reader: TokenReader, database: str, table: str) -> TableStatement:
     names: list[str] = [table]
     kind: Kind = "alter"
     retypes = False
+    dropped: set[str] = set()
     depth = 0
     while not reader.done:
         if reader.symbol() == "(":
@@ -189,8 +194,23 @@ def _alter(reader: TokenReader, database: str, table: str) -> TableStatement:
             continue
         elif depth == 0 and reader.word() in ("DISCARD", "IMPORT"):
             kind = "unknown"
-        elif depth == 0 and reader.word() in ("MODIFY", "CHANGE", "CONVERT"):
-            retypes = True
+        elif depth == 0 and reader.word() in ("MODIFY", "CHANGE", "CONVERT", "ALTER"):
+            retypes |= reader.word(1) not in ("INDEX", "CHECK", "CONSTRAINT")
+        elif depth == 0 and reader.word() == "DROP":
+            reader.take()
+            reader.accept("COLUMN")
+            reader.accept("IF", "EXISTS")
+            if not reader.done:
+                dropped.add(reader.take().text.lower())
+            continue
+        elif depth == 0 and reader.word() == "ADD" and dropped:
+            reader.take()
+            reader.accept("COLUMN")
+            reader.accept("IF", "NOT", "EXISTS")
+            retypes |= reader.symbol() == "("  # several columns
+            if (name := reader.peek()) is not None:
+                retypes |= name.text.lower() in dropped - _NOT_COLUMNS
+            continue
         elif depth == 0 and reader.word() == "RENAME" and reader.word(1) not in ("COLUMN", "INDEX", "KEY"):
             reader.take()
             reader.accept("TO") or reader.accept("AS") or reader.accept_symbol("=")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import SchemaError
@@ -14,16 +15,25 @@ from ...schema.table_definitions import BLOB_TYPES, INTEGER_TYPES, TEXT_TYPES, C
 from ...schema.tokens import Token, TokenKind, TokenReader, tokenize_statements
 from ..rows.fit import widened
 from ..rows.types import import_pyarrow
-from .conversions import check_conversion, fitting, one_holds_the_other
+from .conversions import check_conversion, fitting, holds
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Their rows are other tables', or nowhere, and the log has only some of their changes.
-ENGINES_WITHOUT_OWN_ROWS = frozenset(
-    ("BLACKHOLE", "CONNECT", "FEDERATED", "MERGE", "MRG_MYISAM", "SPHINX", "SPIDER")
-)
 ServerColumns = Mapping[str, ColumnSchema | None]  # by their names in small letters
+_ENGINES = frozenset(  # they keep all rows that they are given
+    ("ARCHIVE", "ARIA", "HEAP", "INNODB", "MEMORY", "MYISAM", "ROCKSDB", "TOKUDB", "XTRADB")
+)
+_AFTER_DEFAULT = frozenset(  # the words that may follow a DEFAULT
+    (
+        *("CHECK", "COLLATE", "COLUMN_FORMAT", "COMMENT", "CONSTRAINT", "INVISIBLE", "KEY", "NOT", "NULL"),
+        *("PRIMARY", "REFERENCES", "STORAGE", "UNIQUE", "VISIBLE"),
+    )
+)
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DATETIME = re.compile(_DATE.pattern + " [0-9]{2}:[0-9]{2}:[0-9]{2}")
+_SHORT = 64  # characters, which fit any type of text
 _PARTITION_WORDS = frozenset(
     ("ANALYZE", "CHECK", "COALESCE", "OPTIMIZE", "PARTITION", "REBUILD", "REMOVE", "REORGANIZE")
 )
@@ -201,17 +211,21 @@ class _Reading:
         elif reader.accept("ORDER", "BY"):
             while not reader.done:
                 reader.take()
-        elif reader.accept("ALTER") or reader.accept("WITH") or reader.accept("WITHOUT"):
-            reader.skip_element()  # defaults of future rows, visibility, validation
+        elif reader.accept("ALTER"):
+            reader.skip_element()  # defaults of future rows, visibility
+        elif (reader.accept("WITH") or reader.accept("WITHOUT")) and reader.accept("VALIDATION"):
+            pass
         elif reader.word() in _OPTIONS:
             while not reader.done and reader.symbol() != ",":
                 if reader.word() in ("PARTITION", "REMOVE"):
                     return self._to_the_end()
                 if reader.accept("ENGINE"):
                     reader.accept_symbol("=")
-                    if reader.take().text.upper() in ENGINES_WITHOUT_OWN_ROWS:
-                        raise SchemaError("the engine has no rows of its own")
+                    if reader.take().text.upper() not in _ENGINES:
+                        raise SchemaError("the engine may have no rows of its own")
                     continue
+                if reader.accept("SYSTEM"):
+                    raise SchemaError("system versioning adds columns")
                 if not reader.skip_parens():
                     reader.take()
         else:
@@ -228,6 +242,8 @@ class _Reading:
             return self._to_the_end()
         if reader.accept("SYSTEM"):
             raise SchemaError("system versioning adds columns")
+        if reader.word() == "PERIOD" and reader.word(1) == "FOR":
+            raise SchemaError("a period changes its columns")
         if not reader.accept("COLUMN") and Keys().read(reader):
             return None
         exists_allowed = reader.accept("IF", "NOT", "EXISTS")
@@ -302,9 +318,9 @@ class _Reading:
             self.gone.append(old)
 
     def _check_kept(self, name: str, kind: pa.DataType) -> None:
-        """Refuse values for a column that is there from before, with a type that would change them."""
+        """Refuse values for a column that is there from before, with a type that does not hold them."""
         here = self.known.get(name, kind)
-        if not one_holds_the_other(here, kind):
+        if not holds(here, kind):
             raise SchemaError(f"the table has a column of this name, with {here}, not {kind}", column=name)
 
     def _change(self, old: str, column: ColumnSchema, tokens: list[Token]) -> None:
@@ -312,10 +328,14 @@ class _Reading:
         old = self.names.get(old.lower(), old)
         kind = lake_type_of(column)
         here = self.known.get(old)
-        if kind is None or column.generated:
+        before = None if self.present is None else self.present.get(old.lower())
+        same = before is not None and before.holds_same(column, any_charset=True)
+        if column.generated or (kind is None and (here is None or not same)):
             raise SchemaError("the server computes the values again", column=column.name)
         if here is not None:
-            self._compare(old, here, column, kind)
+            if not same:
+                assert kind is not None
+                self._compare(old, here, column, kind)
             if column.type_name == "timestamp" and not column.nullable:
                 self._check(old, lambda value: True, "NULL becomes the current time", nulls=False)
             if _words_of(tokens) & {"AUTO_INCREMENT", "SERIAL"}:
@@ -324,7 +344,9 @@ class _Reading:
         self.came[column.name.lower()] = column
         if old.lower() != column.name.lower():
             new = self.names.get(column.name.lower(), column.name)
-            self.out.types[new] = self.out.types.pop(old, here) or kind
+            after = self.out.types.pop(old, here) or kind
+            assert after is not None
+            self.out.types[new] = after
 
     def _compare(self, name: str, here: pa.DataType, column: ColumnSchema, kind: pa.DataType) -> None:
         types = import_pyarrow().types
@@ -334,7 +356,7 @@ class _Reading:
             self.out.types[name] = kind
         elif types.is_floating(here) and here != kind:
             raise SchemaError(f"{here} becomes {kind}", column=name)
-        fits = fitting(column, here)
+        fits = fitting(column, here, before)
         if fits is not None:
             self._check(name, fits, f"{column.type_name} changes its values")
 
@@ -355,24 +377,11 @@ class _Reading:
         if reader.accept("AFTER"):
             reader.name()
         reader.accept("FIRST")
-        rest = rest[: len(rest) - left]
-        return replace(column, scale=_scale(column, rest)), rest
+        return column, rest[: len(rest) - left]
 
 
 def _words_of(tokens: Sequence[Token]) -> set[str]:
     return {token.text.upper() for token in tokens if token.kind is TokenKind.WORD}
-
-
-def _scale(column: ColumnSchema, tokens: Sequence[Token]) -> int | None:
-    """The digits after the point that a column keeps; DOUBLE(M,D) is rounded too."""
-    if column.type_name not in ("float", "double"):
-        return column.scale
-    reader = TokenReader(tokens[2:])
-    reader.accept("PRECISION")
-    if not reader.accept_symbol("("):
-        return None
-    reader.take()
-    return reader.number() if reader.accept_symbol(",") else None
 
 
 def lake_type_of(column: ColumnSchema) -> pa.DataType | None:
@@ -427,43 +436,64 @@ def _first_value(column: ColumnSchema, tokens: list[Token], kind: pa.DataType) -
 
 
 def _literal(reader: TokenReader, column: ColumnSchema, kind: pa.DataType) -> Any:
-    pa = import_pyarrow()
-    types = pa.types
-    sign = -1 if reader.accept_symbol("-") else 1
-    reader.accept_symbol("+")
+    """The value of a DEFAULT, of those whose effect is the same on every server."""
+    negative = reader.accept_symbol("-")
+    if not negative:
+        reader.accept_symbol("+")
     token = reader.take()
-    following = reader.peek()
-    if token.kind is TokenKind.STRING and following is not None and following.kind is TokenKind.STRING:
-        raise SchemaError("the DEFAULT of a new column is in several parts", column=column.name)
-    if token.kind is TokenKind.WORD and token.text.upper() == "NULL":
-        return None
-    if token.kind is TokenKind.WORD and token.text.upper() in ("TRUE", "FALSE"):
-        token = Token(token.kind, "1" if token.text.upper() == "TRUE" else "0")
     text = token.text
     if token.kind is TokenKind.WORD and reader.accept_symbol("."):
         text += "." + reader.take().text
+    if reader.symbol() or (not reader.done and reader.word() not in _AFTER_DEFAULT):
+        raise SchemaError("the DEFAULT of a new column is an expression, or in parts", column=column.name)
+    if token.kind is TokenKind.WORD and text.upper() in ("NULL", "TRUE", "FALSE"):
+        if text.upper() == "NULL":
+            return None
+        text = str(int(text.upper() == "TRUE"))
+    found = None
+    if token.kind is TokenKind.STRING:
+        found = _of_text(text, column, kind)
+    if found is None and (token.kind is TokenKind.STRING or token.kind is TokenKind.WORD):
+        found = _of_number(("-" if negative else "") + text, column, kind)
+    if found is None:
+        raise SchemaError("the DEFAULT of a new column is not understood", column=column.name)
+    return found
+
+
+def _of_text(text: str, column: ColumnSchema, kind: pa.DataType) -> Any:
+    """The value of a quoted DEFAULT in a column that is not a number; None if it is not certain."""
+    name, types = column.type_name, import_pyarrow().types
+    if name == "enum":
+        # By the collation, which decides about case and accents, several members may be meant.
+        members = column.members or ()
+        plain = all(member.isascii() for member in members)
+        alike = [member for member in members if member.lower() == text.lower()]
+        return text if plain and alike == [text] else None
+    if name == "char":
+        text = text.rstrip(" ")
+    if name in ("char", "varchar"):  # a server cuts off spaces that have no room
+        return text if len(text) <= (column.length or 0) else None
+    if name in TEXT_TYPES:
+        return text if len(text) < _SHORT else None
     try:
-        if token.kind is TokenKind.STRING or token.text[0].isdigit():
-            if column.type_name == "enum":
-                found = [m for m in column.members or () if m.lower() == text.lower()]
-                return found[0]
-            if column.type_name in ("varchar", *TEXT_TYPES) and token.kind is TokenKind.STRING:
-                return text
-            if column.type_name == "char" and token.kind is TokenKind.STRING:
-                return text.rstrip(" ")
-            if column.type_name in INTEGER_TYPES and not types.is_decimal(kind):
-                return sign * int(text)
-            if types.is_decimal(kind):
-                value = Decimal(text)
-                return sign * value.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP)
-            if types.is_float64(kind) and column.scale is None:
-                return sign * float(text)
-            if types.is_date32(kind):
-                return dt.date.fromisoformat(text)
-            if types.is_timestamp(kind) and kind.tz is None and not column.fsp:
-                moment = dt.datetime.fromisoformat(text)
-                if moment.tzinfo is None and not moment.microsecond:  # which a server rounds, or cuts off
-                    return moment
-    except (ValueError, InvalidOperation, IndexError):
-        pass
-    raise SchemaError("the DEFAULT of a new column is not understood", column=column.name)
+        if types.is_date32(kind) and _DATE.fullmatch(text):
+            return dt.date.fromisoformat(text)
+        if types.is_timestamp(kind) and kind.tz is None and _DATETIME.fullmatch(text):
+            return dt.datetime.fromisoformat(text)
+    except ValueError:
+        pass  # it does not exist in the calendar
+    return None
+
+
+def _of_number(text: str, column: ColumnSchema, kind: pa.DataType) -> Any:
+    """The value of a DEFAULT in a column of numbers; None if it is not certain."""
+    types = import_pyarrow().types
+    if not _NUMBER.fullmatch(text):
+        return None
+    if column.type_name in INTEGER_TYPES and not types.is_decimal(kind):
+        return int(text) if "." not in text else None
+    if types.is_decimal(kind):
+        return Decimal(text).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP)
+    if types.is_float64(kind) and column.scale is None:
+        return float(text) or 0.0
+    return None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from ..._change_columns import LAKE_COLUMNS
-from ...errors import ApplyStopped, BinlogError
+from ...errors import ApplyStopped, BinlogError, CopyNeeded
 from ..lake.delta import DeltaLakeTable
 from ..lake.table import App, LakeTable
 from ..rows.fit import SPECIAL, STATEMENT
@@ -283,7 +283,7 @@ def apply_images(
         changes.added = added
         for check in effects.checks if effects.cleared is None else ():
             if check.column in here.names and not into.fits(check, jobs):
-                raise ApplyStopped(f"alter of the table is not applied: {check.reason}", column=check.column)
+                raise CopyNeeded(f"alter of the table is not applied: {check.reason}", column=check.column)
         puts, deletes = into.merge(changes, pa.schema([*own, *added]))
     return Applied(changes.images, puts, deletes, effects.cleared is not None)
 

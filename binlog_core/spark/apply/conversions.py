@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _FRACTION_DIGITS = 6
 _WIDE = Context(prec=76)
+_ROOM = {"tinytext": 2**8 - 1, "text": 2**16 - 1}  # bytes
+_LONGEST_CHARACTER = 4  # bytes
 _NUMBER, _TEXT, _BYTES = "a number", "text", "bytes"
 # Different types share a type in the lake, as TIME and BIGINT do. Of these pairs, the server's new value is
 # the one in the lake; of others it is not (TIME 10:00:00 becomes 100000).
@@ -35,6 +37,14 @@ def one_holds_the_other(here: pa.DataType, kind: pa.DataType) -> bool:
     # Bytes of text depend on its character set, which the lake's text does not have.
     as_bytes = types.is_binary(here) != types.is_binary(kind)
     return here == kind or (not as_bytes and (widened(here, kind) or widened(kind, here)))
+
+
+def holds(here: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether a type of a lake holds the values of another as they are: equal ones, and wider numbers."""
+    types = import_pyarrow().types
+    numbers = all(types.is_primitive(one) or types.is_decimal(one) for one in (here, kind))
+    numbers = numbers and not any(types.is_temporal(one) for one in (here, kind))
+    return here == kind or (numbers and widened(kind, here))
 
 
 def check_conversion(
@@ -96,14 +106,21 @@ def _is_likely(here: pa.DataType, after: str) -> bool:
     return after in (_TEXT, "enum", "json") if types.is_string(here) else True
 
 
-def fitting(column: ColumnSchema, here: pa.DataType) -> Callable[[Any], bool] | None:
+def fitting(
+    column: ColumnSchema, here: pa.DataType, before: ColumnSchema | None = None
+) -> Callable[[Any], bool] | None:
     """A test whether a value stays the same in a column of this type; None if all do, or are refused.
 
     A server in strict mode refuses a statement that would cut or clip a value; it rounds, pads and strips
-    values silently.
+    values silently, and cuts off spaces. `before`: the column on the server before, if it is known.
     """
     pa = import_pyarrow()
     name = column.type_name
+    if name in _ROOM or name == "varchar":
+        most = column.length or 0 if name == "varchar" else _ROOM[name] // _LONGEST_CHARACTER
+        if not pa.types.is_string(here) or _longest(before) <= most:
+            return None
+        return lambda value: len(value) <= most or value[-1] != " "
     if name in ("char", "enum", "json"):
         members = frozenset(column.members or ())
         if name == "json":
@@ -136,6 +153,15 @@ def fitting(column: ColumnSchema, here: pa.DataType) -> Callable[[Any], bool] | 
         micros = 10 ** (_FRACTION_DIGITS - column.fsp)
         return None if micros == 1 else lambda value: value % micros == 0
     return None
+
+
+def _longest(column: ColumnSchema | None) -> float:
+    """The most characters that a column can hold."""
+    if column is not None and column.type_name in ("char", "varchar") and column.length is not None:
+        return column.length
+    if column is not None and column.type_name == "enum" and column.members is not None:
+        return max(map(len, column.members), default=0)
+    return float("inf") if column is None else _ROOM.get(column.type_name, float("inf"))
 
 
 def _is_as_a_number_prints(value: str) -> bool:

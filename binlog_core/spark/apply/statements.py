@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ...errors import ApplyStopped, SchemaError
+from ...errors import ApplyStopped, CopyNeeded, SchemaError
 from ...schema.tokens import tokenize_statements
 from .alterations import Alteration, Check, From, ServerColumns, read_alteration
 from .staging import AppliedStatement
@@ -170,7 +170,7 @@ def follow(statements: Iterable[AppliedStatement], rules: Rules, alive: Alive) -
         elif rules.on_alter == "apply" and kind == "alter":
             effects = _alter(effects, one, rules, alive)
         else:
-            raise ApplyStopped(f"{kind} of the table is not applied: {one.sql[:200]}")
+            raise CopyNeeded(f"{kind} of the table is not applied{_reason(kind, words)}: {one.sql[:200]}")
     return effects
 
 
@@ -189,8 +189,17 @@ def _alter(effects: Effects, statement: AppliedStatement, rules: Rules, alive: A
     except SchemaError as error:
         column = "" if error.column is None else f", column {error.column}"
         reason = f"{error.message}{column}"
-        raise ApplyStopped(f"alter of the table is not applied ({reason}): {statement.sql[:200]}") from error
+        raise CopyNeeded(f"alter of the table is not applied ({reason}): {statement.sql[:200]}") from error
     return altered
+
+
+def _reason(kind: str, words: list[str]) -> str:
+    if kind != "unknown" or words[:1] != ["ALTER"]:
+        return ""
+    return (
+        " (it may change values without logging them: by its sql_mode, in generated columns, or in rows of"
+        " partitions; with schema=ddl and the table's definition, harmless ones are recognized)"
+    )
 
 
 def _words(sql: str) -> list[str]:

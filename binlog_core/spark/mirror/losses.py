@@ -10,8 +10,11 @@ from ...errors import ServerError, UnsafeServerError
 from ...report import BinlogWarning
 from ...server.connection import Connection, Facts
 from ...server.start import status_of
-from ..apply.alterations import ENGINES_WITHOUT_OWN_ROWS
 
+# Their rows are other tables', or nowhere, and the log has only some of their changes.
+_ENGINES_WITHOUT_OWN_ROWS = frozenset(
+    ("BLACKHOLE", "CONNECT", "FEDERATED", "MERGE", "MRG_MYISAM", "SPHINX", "SPIDER")
+)
 _WANTED = {"binlog_format": "ROW", "binlog_row_image": "FULL"}
 _UPDATES = ("log_replica_updates", "log_slave_updates")
 _CASCADES = "innodb_native_foreign_keys"
@@ -123,7 +126,7 @@ def warn_of_generated_columns(connection: Connection, facts: Facts, wants: Calla
 
 def warn_of_engines(connection: Connection, facts: Facts, wants: Callable[[str], bool]) -> None:
     """Warn of tables whose rows are those of other tables, or are not kept."""
-    engines = ", ".join(f"'{name}'" for name in sorted(ENGINES_WITHOUT_OWN_ROWS))
+    engines = ", ".join(f"'{name}'" for name in sorted(_ENGINES_WITHOUT_OWN_ROWS))
     rows = connection.query(
         "SELECT t.TABLE_SCHEMA, t.TABLE_NAME FROM information_schema.TABLES t"
         f" WHERE TABLE_TYPE = 'BASE TABLE' AND UPPER(ENGINE) IN ({engines})",

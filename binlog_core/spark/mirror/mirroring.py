@@ -13,7 +13,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..._tables.full_names import full_name
-from ...errors import ApplyStopped, BinlogError, MirrorError, SchemaError, ServerError, UnreachableError
+from ...errors import (
+    ApplyStopped,
+    BinlogError,
+    CopyNeeded,
+    MirrorError,
+    SchemaError,
+    ServerError,
+    UnreachableError,
+)
 from ...report import BinlogWarning
 from ...schema.ddl import DdlTracker
 from ...schema.table_definitions import TableSchema
@@ -144,8 +152,8 @@ class Mirroring:
             copying = [one for one in self.state.tables.values() if one.stage == "copying"]
             if not copying or self._stop.is_set():
                 return
-            # A table without a key is copied after each change; if it always changes, this would not end.
-            if end is not None and all(one.keyless and (one.place or 0) >= end for one in copying):
+            # Some changes lead to a copy, without a key all of them: if they go on, this would not end.
+            if end is not None and all((one.place or 0) >= end for one in copying):
                 return
             end = end or self.plan(()).end()
             asked = time.time()
@@ -570,10 +578,13 @@ class Mirroring:
             state.history = version
 
     def _tried(self, state: TableState, write: Callable[[], None]) -> bool:
-        """Write to a table; False if it failed: the table is parked, or tried again in the next round."""
+        """Write to a table; False if it failed: it is copied or parked, or tried again next time."""
         try:
             write()
-        except (ApplyStopped, ValueError, SchemaError) as error:
+        except CopyNeeded as error:
+            state.copy_anew()
+            state.reason = str(error)
+        except (ApplyStopped, ValueError, TypeError, SchemaError) as error:
             state.park(str(error))
         except Exception as error:  # of deltalake and the stores below it
             state.failures += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,6 +12,10 @@ from ...events import QueryEvent
 from ...report import Place, Report
 from ...schema.ddl import FLAG_ROLLBACK_ALTER, FLAG_START_ALTER
 from ...schema.definitions import Definitions
+from ...schema.table_definitions import TableSchema
+from ...schema.table_statements import read_statement
+
+_ALTER = re.compile(r"\bALTER\b", re.IGNORECASE)
 
 
 class LoggedStatement(NamedTuple):
@@ -34,6 +39,10 @@ class LoggedStatement(NamedTuple):
         Its number within the transaction, counted together with the row images.
     of_session : bool
         Whether it depends on its session: its table may be a temporary one.
+    mariadb : bool or None
+        Whether MariaDB wrote it; None if that is not known.
+    before : TableSchema or None
+        For an ALTER TABLE the definition that it changes; None if it is not known.
     """
 
     position: int
@@ -44,6 +53,8 @@ class LoggedStatement(NamedTuple):
     transaction: int
     ordinal: int = 0
     of_session: bool = False
+    mariadb: bool | None = None
+    before: TableSchema | None = None
 
 
 class StatementRecorder(Definitions):
@@ -84,6 +95,7 @@ class StatementRecorder(Definitions):
         self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int
     ) -> None:
         """Note a statement."""
+        before = self._before(event)
         if self._inner is not None and self._inner.follows:
             self._inner.follow(event, report, mariadb=mariadb, path=path, transaction=transaction)
         # An ALTER that is only announced, or rolled back, changes nothing.
@@ -98,8 +110,20 @@ class StatementRecorder(Definitions):
                 event.status.sql_mode or 0,
                 transaction,
                 of_session=bool(event.flags & THREAD_SPECIFIC_FLAG),
+                mariadb=mariadb,
+                before=before,
             )
         )
+
+    def _before(self, event: QueryEvent) -> TableSchema | None:
+        """The definition that an ALTER TABLE changes, if definitions are followed."""
+        if self._inner is None or not self._inner.follows or _ALTER.search(event.query) is None:
+            return None
+        found = read_statement(event.query, event.database, event.status.sql_mode or 0)
+        if found is None or not found.tables:
+            return None
+        (name, *_), position = found.tables, event.position
+        return self._inner.found_by(name, position) or self._inner.found_by(name.lower(), position)
 
 
 @dataclass

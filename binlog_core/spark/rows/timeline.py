@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,8 @@ class Timeline:
         found = {}
         for name, steps in self.tables.items():
             places = [version for version, _ in steps]
-            first = max(bisect_right(places, start) - 1, 0)
+            # The one before, too: a statement that begins there may change the definition.
+            first = max(bisect_left(places, start) - 1, 0)
             kept = tuple(step for step in steps[first:] if step[0] < end)
             if kept:
                 found[name] = kept
@@ -84,6 +85,9 @@ class _Located(Definitions):
                 "schema_misfits", path=path, offset=offset, table=table.full_name, detail=error.message
             )
             return table
+
+    def found_by(self, table: str, position: int) -> TableSchema | None:
+        return self._timeline.definition(table, self._base + position - 1)
 
     def follow(
         self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int

@@ -51,6 +51,13 @@ def rows_of(target: Path, form: Form | None = None) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["id"])
 
 
+def defined(folder: Path, columns: list[tuple[str, str]] = COLUMNS) -> dict[str, str]:
+    """Options with the definition of ``shop.t`` before the log."""
+    listed = ", ".join(" ".join(one) for one in columns)
+    (folder / "start.sql").write_text(f"CREATE TABLE shop.t ({listed}, PRIMARY KEY (id)) CHARSET=utf8mb4")
+    return {"schema": "ddl", "schemaStart": str(folder / "start.sql")}
+
+
 class Source:
     """A table as its server holds it; random statements with full or minimal images."""
 
@@ -237,7 +244,7 @@ def test_what_an_alter_does_to_rows_that_are_there(
         log.delete(T, [{**ROW, "id": 2}])
         log.commit()
     log.query(sql, "shop", status=STRICT)
-    apply_changes(batch_of(log, tmp_path / "bin.000002"), target)
+    apply_changes(batch_of(log, tmp_path / "bin.000002", **defined(tmp_path)), target)
     assert rows_of(target) == [wanted]
 
 
@@ -259,10 +266,11 @@ def test_names_are_exchanged_and_checks_see_where_a_value_came_from(tmp_path: Pa
     )
     log.commit()
     log.query("ALTER TABLE t CHANGE a b VARCHAR(20), CHANGE b a VARCHAR(20)", "shop", status=STRICT)
-    batch = batch_of(log, tmp_path / "bin.000002")
+    options = defined(tmp_path, text)
+    batch = batch_of(log, tmp_path / "bin.000002", **options)
     log.query("ALTER TABLE t MODIFY a CHAR(20)", "shop", status=STRICT)
     with pytest.raises(ApplyStopped, match=r"char changes its values"):
-        apply_changes(batch_of(log, tmp_path / "bin.000002"), form.target(target))
+        apply_changes(batch_of(log, tmp_path / "bin.000002", **options), form.target(target))
     assert rows_of(target, form) == [{"id": 1, "a": "x", "b": "trailing "}]
     apply_changes(batch, form.target(target))
     assert rows_of(target, form) == [{"id": 1, "a": "trailing ", "b": "y"}]
@@ -336,7 +344,7 @@ def test_a_type_that_is_widened_rewrites_the_target(tmp_path: Path, form: Form) 
     changed = Table("shop", "t", columns, primary_key=["id"])
     log.insert(changed, [{"id": 2, "a": "y", "b": Decimal(6)}])
     log.commit()
-    apply_changes(batch_of(log, tmp_path / "bin.000001"), form.target(target))
+    apply_changes(batch_of(log, tmp_path / "bin.000001", **defined(tmp_path)), form.target(target))
     assert rows_of(target, form) == [{**ROW, "b": Decimal(5)}, {"id": 2, "a": "y", "b": Decimal(6)}]
 
 
@@ -408,7 +416,8 @@ def test_statements_that_stop_the_apply(tmp_path: Path, sql: str) -> None:
     log.commit()
     log.query(sql, "shop", status=STRICT)
     with pytest.raises(ApplyStopped, match=r"is not applied") as caught:
-        apply_changes(batch_of(log, tmp_path / "bin.000001"), str(target), key_columns=["id"])
+        given = batch_of(log, tmp_path / "bin.000001", **defined(tmp_path))
+        apply_changes(given, str(target), key_columns=["id"])
     assert sql in str(caught.value)
     assert not target.exists()
 
@@ -489,10 +498,10 @@ def follow(logs: list[Path], splits: str) -> Any:
     """The batch that a stream gives of the last log, in the schema of all logs."""
     everything = [str(path) for path in logs]
     given = {"table": "w.t", "ddl": "rows", "absent": "true", "mergeSchema": "true", "splitSize": splits}
-    parsed = SourceOptions.parse(given)
+    parsed = SourceOptions.parse({**given, "schema": "ddl"})
     schema = arrow_schema(spark_schema(infer_schema(everything, parsed)))
     reader = ChangeReader.of(parsed, schema, projected=False)
-    parts = plan_parts(everything[-1:], parsed)
+    parts = [part for part in plan_parts(everything, parsed) if part.split.path == everything[-1]]
     return pa.Table.from_batches([batch for part in parts for batch in reader.read(part)], schema)
 
 

@@ -77,6 +77,8 @@ def test_a_type_of_the_lake_alone_is_less() -> None:
         ),
         ("BINARY(2)", pa.binary(), b"ab", b"a"),  # padded with a zero byte
         ("CHAR(5)", pa.string(), "a", "a "),  # the space is stripped
+        ("VARCHAR(5)", pa.string(), "a    ", "a     "),  # the last one is cut off
+        ("TINYTEXT", pa.string(), "a" * 255, "é" * 127 + "  "),
         ("ENUM('a')", pa.string(), "a", "b"),
     ],
 )

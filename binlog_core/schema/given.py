@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from .._sources.places import is_server
 from .._tables import charsets
@@ -18,7 +18,7 @@ from .._tables import column_types as ct
 from .._tables.column_types import Kind
 from .._tables.full_names import full_name, split_name
 from .._tables.tables import Column, Table
-from ..errors import MissingExtraError, SchemaError
+from ..errors import SchemaError
 from .create_table import Dialect, NotADefinition, read_table_body
 from .ddl import DdlTracker
 from .table_definitions import (
@@ -66,7 +66,7 @@ class Schema:
             A dict of "database.table" to CREATE TABLE text; the path of a .sql file (a dump, or statements
             in any order that a server would accept: USE, CREATE, ALTER, RENAME and DROP are followed); or
             ``mysql://user:password@host:port/database``, from which the definitions are read once (without
-            a database, those of all databases except the system's own).
+            a database, those of all databases except the system's own); options as for a log's server.
 
         Raises
         ------
@@ -197,51 +197,10 @@ def _from_file(path: str) -> Iterable[TableSchema]:
     return tables
 
 
-def _reason(error: Exception) -> str:
-    """A server's error without its text, which may quote data."""
-    return f"{type(error).__name__} {error.args[0] if error.args else ''}".rstrip()
-
-
 def _from_server(url: str) -> Iterable[TableSchema]:
-    try:
-        import pymysql
-    except ImportError:
-        raise MissingExtraError.of("PyMySQL", "schema", "reading a schema from a server") from None
-    scheme, _, rest = url.partition("://")
-    # A password may contain characters that otherwise end the host.
-    login, _, rest = rest.rpartition("@")
-    user, colon, password = login.partition(":")
-    try:
-        parts = urlsplit(f"mysql://{rest}")
-        port = parts.port or 3306
-    except ValueError:
-        raise SchemaError("expected mysql://user:password@host:port/database", path=url) from None
-    place = f"{scheme.lower()}://{parts.hostname}:{port}{parts.path}"
-    wanted = unquote(parts.path.lstrip("/"))
-    try:
-        connection = pymysql.connect(
-            host=parts.hostname or "localhost",
-            port=port,
-            user=unquote(user) or None,
-            password=unquote(password) if colon else os.environ.get("MYSQL_PWD", ""),
-            charset="utf8mb4",
-            connect_timeout=30,
-        )
-    except pymysql.MySQLError as error:
-        raise SchemaError(f"the server cannot be reached: {_reason(error)}", path=place) from error
-    try:
-        with connection, connection.cursor() as cursor:
-
-            def query(sql: str) -> Iterable[tuple[Any, ...]]:
-                cursor.execute(sql)
-                rows: Iterable[tuple[Any, ...]] = cursor.fetchall()
-                return rows
-
-            tables = read_definitions(query, wanted)
-    except pymysql.MySQLError as error:
-        raise SchemaError(f"reading the schema failed: {_reason(error)}", path=place) from error
-    if not tables:
-        raise SchemaError("the server shows no tables there", path=place)
+    # By name, since servers stand above schemas: this is the one thing that a schema needs a server for.
+    server = import_module("binlog_core.server.definitions")
+    tables: list[TableSchema] = server.tables_of(url)
     return tables
 
 

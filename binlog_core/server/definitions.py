@@ -12,11 +12,13 @@ import threading
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection
 from .._format.event_header import FIRST_EVENT
 from .._walk.typed_events import definition_statements
+from ..errors import SchemaError, ServerError
 from ..events import QueryEvent
 from ..limits import Limits
 from ..report import Report
@@ -185,6 +187,38 @@ class History:
                 query("SELECT schema_name, default_character_set_name FROM information_schema.schemata")
             )
             self._tables = read_definitions(query)
+
+
+def tables_of(url: str) -> list[TableSchema]:
+    """The definitions that ``mysql://user@host/database?option=value`` shows, asked for once.
+
+    Raises
+    ------
+    SchemaError
+        The URL is not valid, the server cannot be reached or refuses, or it shows no table.
+    """
+    scheme, _, rest = url.partition("://")
+    rest, mark, query_text = rest.partition("?")
+    login, at, place = rest.rpartition("@")
+    hosts, _, database = place.partition("/")
+    wanted = unquote(database)
+    try:
+        address = Address.of(f"{scheme}://{login}{at}{hosts}{mark}{query_text}")
+    except ValueError as error:
+        raise SchemaError(f"schema= is not a server's address: {error}") from None
+    path = f"{address.name}/{wanted}"
+    try:
+        with Connection(address) as connection:
+
+            def query(sql: str) -> Iterable[tuple[Any, ...]]:
+                return connection.query(sql, right="SELECT")
+
+            tables = read_definitions(query, wanted)
+    except ServerError as error:
+        raise SchemaError(f"the schema cannot be read from the server: {error.message}", path=path) from error
+    if not tables:
+        raise SchemaError("the server shows no tables there", path=path)
+    return tables
 
 
 class _Touching(DdlTracker):

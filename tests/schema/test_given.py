@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
+from support.hostile_server import hostile
+from support.talk import serving
 
 from binlog_core._tables import column_types as ct
 from binlog_core._tables.column_types import Kind
@@ -125,86 +128,91 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert raised.value.path == str(tmp_path / "none.sql")
 
 
-class FakeServer:
-    """Answers as a server does to the few statements that are asked of it."""
-
-    tables = {  # noqa: RUF012
-        ("shop", "o`k"): "CREATE TABLE `o``k` (`id` int unsigned NOT NULL, PRIMARY KEY (`id`))",
-        ("mysql", "user"): "CREATE TABLE `user` (`h` char(60))",
-        ("log", "e"): "CREATE TABLE `e` (`t` time(3) /* mariadb-5.3 */ DEFAULT NULL)",
-    }
-
-    def __init__(self, **arguments: object) -> None:
-        self.arguments = arguments
-        self._answer: list[tuple[str, str]] = []
-
-    def cursor(self) -> FakeServer:
-        return self
-
-    def __enter__(self) -> FakeServer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def execute(self, sql: str) -> None:
-        if "information_schema.tables" in sql:
-            self._answer = list(self.tables)
-        elif sql.startswith("SHOW CREATE TABLE "):
-            quoted = {f"`{d}`.`{t.replace('`', '``')}`": key for key in self.tables for d, t in (key,)}
-            key = quoted[sql.removeprefix("SHOW CREATE TABLE ")]
-            self._answer = [(key[1], self.tables[key])]
-
-    def fetchall(self) -> list[tuple[str, str]]:
-        return self._answer
-
-    def fetchone(self) -> tuple[str, str]:
-        return self._answer[0]
+_TABLES = {
+    ("shop", "o`k"): "CREATE TABLE `o``k` (`id` int unsigned NOT NULL, PRIMARY KEY (`id`))",
+    ("mysql", "user"): "CREATE TABLE `user` (`h` char(60))",
+    ("log", "e"): "CREATE TABLE `e` (`t` time(3) /* mariadb-5.3 */ DEFAULT NULL)",
+}
 
 
-class FakeError(Exception):
-    """The base of the driver's errors."""
+def shows(sql: str) -> list[list[bytes]]:
+    if "information_schema.tables" in sql:
+        return [[database.encode(), table.encode()] for database, table in _TABLES]
+    quoted = {f"`{d}`.`{t.replace('`', '``')}`": (d, t) for d, t in _TABLES}
+    key = quoted[sql.removeprefix("SHOW CREATE TABLE ")]
+    return [[key[1].encode(), _TABLES[key].encode()]]
 
 
-def fake_driver(connect: Any) -> Any:
-    return SimpleNamespace(connect=connect, MySQLError=FakeError)
+def test_a_server_is_asked_once() -> None:
+    pytest.importorskip("pymysql")
+    with hostile(answers={"SELECT table": shows, "SHOW CREATE": shows}) as (server, url):
+        schema = Schema.load(url)
+        assert sorted(t.full_name for t in schema) == ["log.e", "shop.o`k"]
+        event = schema.definition("log", "e")
+        assert event is not None
+        assert event.columns[0].old_fraction
+        assert sum(b"information_schema" in one for one in server.received) == 1
+        assert [t.full_name for t in Schema.load(f"{url}/shop?connect_timeout=5")] == ["shop.o`k"]
+        with pytest.raises(SchemaError, match="shows no tables"):
+            Schema.load(f"{url}/nothing")
 
 
-def test_a_server_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[FakeServer] = []
-
-    def connect(**arguments: object) -> FakeServer:
-        made.append(FakeServer(**arguments))
-        return made[-1]
-
-    monkeypatch.setitem(sys.modules, "pymysql", fake_driver(connect))
-    schema = Schema.load("mysql://me:p%40ss@db.example:3307")
-    assert sorted(t.full_name for t in schema) == ["log.e", "shop.o`k"]
-    event = schema.definition("log", "e")
-    assert event is not None
-    assert event.columns[0].old_fraction
-    arguments = made[0].arguments
-    assert [arguments[k] for k in ("host", "port", "user", "password")] == ["db.example", 3307, "me", "p@ss"]
-    assert [t.full_name for t in Schema.load("mysql://me@db.example/shop")] == ["shop.o`k"]
-    with pytest.raises(SchemaError, match="shows no tables"):
-        Schema.load("mysql://me@db.example/nothing")
+def test_a_server_s_refusal_does_not_tell_the_password() -> None:
+    pytest.importorskip("pymysql")
+    refused = b"\xff\x15\x04#28000Access denied"
+    with (
+        hostile(answers={"SELECT table": refused}) as (_, url),
+        pytest.raises(SchemaError, match="1045") as raised,
+    ):
+        Schema.load(f"{url}/shop")
+    assert raised.value.path == f"mysql://{url.rpartition('@')[2]}/shop"
+    assert "geheim" not in str(raised.value)
 
 
-def test_a_server_s_refusal_does_not_tell_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    def connect(**arguments: object) -> FakeServer:
-        raise FakeError(1045, f"Access denied for {arguments['password']}")
+@pytest.mark.parametrize("mode", ["REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"])
+def test_a_server_is_asked_with_the_options_of_its_url(mode: str) -> None:
+    pytest.importorskip("pymysql")
+    with hostile() as (server, url), pytest.raises(SchemaError, match="does not support TLS"):
+        Schema.load(f"{url}/shop?ssl_mode={mode}")
+    assert server.received == []
 
-    monkeypatch.setitem(sys.modules, "pymysql", fake_driver(connect))
-    with pytest.raises(SchemaError, match="1045") as raised:
-        Schema.load("mysql://me:secret@db.example/shop")
-    assert raised.value.path == "mysql://db.example:3306/shop"
-    assert "secret" not in str(raised.value)
+
+def test_a_hostile_server_gets_no_password_and_no_file_for_a_schema() -> None:
+    pytest.importorskip("pymysql")
+    with (
+        hostile(switch="mysql_clear_password") as (server, url),
+        pytest.raises(SchemaError, match="cleartext"),
+    ):
+        Schema.load(url)
+    assert not server.got_password()
+    with hostile(answers={"SELECT table": b"\xfb/etc/passwd"}) as (server, url), pytest.raises(SchemaError):
+        Schema.load(url)
+    assert not any(b"root:" in one for one in server.received)
+
+
+def test_a_silent_server_of_a_schema_is_given_up() -> None:
+    pytest.importorskip("pymysql")
+
+    def silent(client: socket.socket) -> None:
+        client.recv(1)
+
+    with serving(silent) as url, pytest.raises(SchemaError, match="timed out"):
+        Schema.load(f"{url}?connect_timeout=1")
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://repl:Zq9secret", "mysql://repl:1?Zq9secret@db1/shop", "mysql://r@db1?Zq9=1"]
+)
+def test_the_password_of_a_schema_s_url_is_not_quoted(url: str) -> None:
+    with pytest.raises(SchemaError, match="%3F") as refused:
+        Schema.load(url)
+    assert "Zq9" not in str(refused.value) + str(refused.value.path)
 
 
 def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     absent: ModuleType | None = None
     monkeypatch.setitem(sys.modules, "pymysql", absent)
-    with pytest.raises(MissingExtraError, match=r"binlog_core\[schema\]"):
+    with pytest.raises(MissingExtraError, match=r"binlog_core\[live\]"):
         Schema.load("mysql://me@db.example/shop")
 
 

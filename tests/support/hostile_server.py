@@ -13,7 +13,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from .talk import GREETING, packet, result_set, serving
+from .talk import GREETING, packet, serving
+from .talk import field as value
 
 PASSWORD = b"geheim"  # what `serving` has in its address
 SALT = b"abcdefghijklmnopqrst"
@@ -104,7 +105,7 @@ class HostileServer:
             if isinstance(answer, bytes):
                 stream.sendall(packet(1, answer))
             else:
-                stream.sendall(result_set(answer, len(answer[0]) if answer else 1))
+                stream.sendall(_result(answer))
         elif command[0] in (COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID):
             numbers = cycle(range(256))
             next(numbers)
@@ -130,6 +131,14 @@ def hostile(**server: Any) -> Iterator[tuple[HostileServer, str]]:
 
     with serving(talk) as url:
         yield made, url
+
+
+def _result(rows: Sequence[Sequence[bytes | None]]) -> bytes:
+    """Rows with definitions of columns that PyMySQL reads, too: VARCHAR in utf8mb4."""
+    count = len(rows[0]) if rows else 1
+    column = b"\3def\0\0\0\1c\0\x0c\x2d\0\0\1\0\0\xfd\0\0\0\0\0"
+    payloads = [bytes([count]), *[column] * count, END, *(b"".join(map(value, row)) for row in rows), END]
+    return b"".join(packet((number + 1) % 256, payload) for number, payload in enumerate(payloads))
 
 
 def _exactly(file: Any, size: int) -> bytes:

@@ -24,7 +24,7 @@ from ..errors import ArchiveError, BinlogError, DivergedError, OtherHistory, Pur
 from ..gtids import AnyGtidSet, parse_gtid_set
 from ..report import BinlogWarning
 from .feed import Behind, Feed, Identity, LineLost, LogMissing, Run, Start
-from .files import Files, as_archive_error, locked, put, remove_unfinished
+from .files import Files, as_archive_error, locked, open_itself, put, remove_unfinished
 from .growing import GrowingLog, whole_events
 from .keeper import Keeper
 from .names import is_log_name, logs_among, next_name, number_of
@@ -176,13 +176,13 @@ class Archiver:
                 )
             return
         path = os.path.join(self._folder, NAME)
-        with as_archive_error(path, "read the timeline"), open(path, "rb") as file:
+        with as_archive_error(path, "read the timeline"), open(path, "rb", opener=open_itself) as file:
             self.timeline = Timeline.parse(file.read(), path)
         while (last := self.timeline.last) is not None:
             folder = self.folder_of(last)
             logs = []
-            if os.path.isdir(folder):
-                with as_archive_error(folder, "read the archive's directory"):
+            with as_archive_error(folder, "read the archive's directory"):
+                if self._files.has_directory(folder):
                     remove_unfinished(self._files, folder)
                     logs = logs_among(self._files.names(folder))
             if logs:
@@ -201,7 +201,7 @@ class Archiver:
             return
         found = whole_events(path)
         if found.size:
-            with as_archive_error(path, "read the log"), open(path, "rb") as file:
+            with as_archive_error(path, "read the log"), open(path, "rb", opener=open_itself) as file:
                 data = mmap.mmap(file.fileno(), found.size, access=mmap.ACCESS_READ)
             self._scan(memoryview(data)[FIRST_EVENT:], path)
         if found.closed and found.size == os.path.getsize(path):
@@ -521,8 +521,14 @@ class Archiver:
         with as_archive_error(folder, "start a segment of the timeline"):
             if count:
                 self._files.make_directory(folder)
-                for name in self._files.names(folder):  # a crash came before the timeline named them
-                    self._files.remove(os.path.join(folder, name))
+                remove_unfinished(self._files, folder)
+                if logs := logs_among(
+                    self._files.names(folder)
+                ):  # not left by a crash: the timeline comes first
+                    raise ArchiveError(
+                        f"holds logs ({logs[0]}, …) that the archiver did not make: move them away",
+                        path=folder,
+                    )
                 self._files.sync_directory(self._folder)
         self.timeline = self.timeline.begin(segment, until)  # the keeper looks into every folder of it
         self._write_timeline()

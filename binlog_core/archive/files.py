@@ -1,13 +1,22 @@
-"""The file system calls of an archive; tests replace them with unreliable disks."""
+"""The file system calls of an archive; tests replace them with unreliable disks.
+
+A link in the archive may lead to the files of others: none is followed. A segment's folder is opened as
+itself, and its files relative to that descriptor, so that a link put in its place later changes nothing.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 
+from .._sources.log_names import SEGMENT
+from .._sources.timeline import NAME
 from ..errors import ArchiveError
+from .names import logs_among
 
 _MODE = 0o640  # a log contains the data of the tables
 _HIDDEN = ".unfinished-"  # files with such names were left by a crash
@@ -18,7 +27,7 @@ class Files:
 
     def open(self, path: str, *, new: bool = False) -> int:
         """A descriptor to read and write; `new` creates the file, which must not exist."""
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if new else 0), _MODE)
+        return open_itself(path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if new else 0))
 
     def write(self, descriptor: int, data: bytes | memoryview, position: int) -> int:
         """Write at a position; return the number of bytes written."""
@@ -45,11 +54,8 @@ class Files:
 
     def sync_directory(self, path: str) -> None:
         """Return once the names in a directory would survive a power failure."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with held(path) as descriptor:
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def close(self, descriptor: int) -> None:
         """Close a descriptor."""
@@ -57,20 +63,64 @@ class Files:
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file, replacing the file of that name."""
-        os.replace(old, new)
+        with held(os.path.dirname(old)) as at, held(os.path.dirname(new)) as to:
+            os.replace(os.path.basename(old), os.path.basename(new), src_dir_fd=at, dst_dir_fd=to)
 
     def remove(self, path: str) -> None:
         """Remove a file."""
-        os.unlink(path)
+        with held(os.path.dirname(path)) as folder:
+            os.unlink(os.path.basename(path), dir_fd=folder)
 
     def make_directory(self, path: str) -> None:
         """Make a directory, and missing ones above it."""
         os.makedirs(path, mode=0o750, exist_ok=True)
 
     def names(self, path: str) -> list[str]:
-        """Names of the files in a directory."""
-        with os.scandir(path) as entries:
-            return sorted(entry.name for entry in entries if entry.is_file())
+        """Names of the files in a directory; a log that is a link is an error."""
+        with held(path) as folder, os.scandir(folder) as entries:
+            found = list(entries)
+            for entry in found:
+                if entry.is_symlink() and (entry.name == NAME or logs_among([entry.name])):
+                    raise OSError(errno.ELOOP, f"{entry.name} is a symbolic link")
+            return sorted(entry.name for entry in found if entry.is_file(follow_symlinks=False))
+
+    def has_directory(self, path: str) -> bool:
+        """Whether a directory is there; a link in the place of a segment's is an error."""
+        try:
+            with held(path):
+                return True
+        except FileNotFoundError:
+            return False
+
+
+@contextlib.contextmanager
+def held(folder: str) -> Iterator[int]:
+    """A descriptor of a directory; the archive's own may be reached by a link, a segment's may not."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    above, name = os.path.split(folder)
+    if SEGMENT.fullmatch(name):
+        with held(above) as descriptor:
+            try:
+                found = os.open(name, flags | os.O_NOFOLLOW, dir_fd=descriptor)
+            except NotADirectoryError:  # Linux's answer for a link, too
+                raise OSError(errno.ENOTDIR, f"{name} is a link or a file, not a folder") from None
+    else:
+        found = os.open(folder or ".", flags)
+    try:
+        yield found
+    finally:
+        os.close(found)
+
+
+def open_itself(path: str, flags: int) -> int:
+    """A descriptor of a regular file, not of what a link or a FIFO in its place leads to."""
+    with held(os.path.dirname(path)) as folder:
+        flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO would wait for its other end
+        descriptor = os.open(os.path.basename(path), flags, _MODE, dir_fd=folder)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file")
+    return descriptor
 
 
 def put(files: Files, path: str, data: bytes, *, durable: bool = True) -> None:
@@ -144,8 +194,10 @@ def locked(folder: str) -> Iterator[None]:
     """
     path = os.path.join(folder, ".lock")
     with as_archive_error(path, "lock the archive"):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        descriptor = open_itself(path, os.O_RDWR | os.O_CREAT)
     try:
+        if os.fstat(descriptor).st_nlink > 1:  # its other name may be somebody's file, which this would cut
+            raise ArchiveError("cannot lock the archive: the file has other names (hard links)", path=path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

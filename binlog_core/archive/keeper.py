@@ -75,7 +75,9 @@ class Keeper:
             return
         for segment in archiver.timeline.segments:
             folder = archiver.folder_of(segment)
-            logs = logs_among(self._files.names(folder)) if os.path.isdir(folder) else []
+            with as_archive_error(folder, "read the archive's directory"):
+                there = self._files.has_directory(folder)
+                logs = logs_among(self._files.names(folder)) if there else []
             if segment is archiver.timeline.last and archiver.grows:
                 logs = logs[:-1]
             for name in logs:

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, TypeVar
 from .._redaction import shown_url
 from .._sources.archives import LONGEST_TIMELINE
 from .._sources.log_files import LogFile
+from .._sources.log_names import SEGMENT
 from .._sources.object_stores import arrow_filesystem
 from .._sources.places import Place, place_of
 from .._sources.sources import Source
@@ -20,7 +21,7 @@ from .._sources.tails import TailPart, chain_of, without_parts
 from .._sources.timeline import NAME, Timeline
 from ..errors import ArchiveError, BinlogError, MissingFileError
 from .claims import Claim
-from .files import Files, as_archive_error, put
+from .files import Files, as_archive_error, open_itself, put
 from .names import logs_among
 
 _PIECE = 8 << 20
@@ -275,7 +276,7 @@ class Uploader:
     def _has(self, folder: str, name: str) -> bool:
         """Whether the spool belongs to this archive and is as far as the store."""
         try:
-            with open(os.path.join(self._spool, NAME), "rb") as file:
+            with open(os.path.join(self._spool, NAME), "rb", opener=open_itself) as file:
                 timeline = Timeline.parse(file.read(), self._spool)
         except (OSError, BinlogError):
             return False
@@ -309,9 +310,10 @@ class Uploader:
         Everything in the spool is also in the store, which is further: logs are uploaded one after another.
         """
         files = Files()
-        for path, _, names in os.walk(self._spool):
-            for old in logs_among(names):
-                files.remove(os.path.join(path, old))
+        with as_archive_error(self._spool, "clear the spool"):
+            for path in self._folders():
+                for old in logs_among(files.names(path)):
+                    files.remove(os.path.join(path, old))
         target = os.path.join(self._spool, folder)
         with as_archive_error(target, "write into the spool"):
             files.make_directory(target)
@@ -344,7 +346,7 @@ class Uploader:
     def upload_timeline(self) -> None:
         """Upload the timeline if it has changed."""
         path = os.path.join(self._spool, NAME)
-        with as_archive_error(path, "read the timeline"), open(path, "rb") as file:
+        with as_archive_error(path, "read the timeline"), open(path, "rb", opener=open_itself) as file:
             text = file.read()
         if text != self._timeline:
             self._write_small(NAME, text)
@@ -356,7 +358,7 @@ class Uploader:
             self._claim.check()
             self.upload_timeline()
             name = os.path.relpath(path, self._spool)
-            with as_archive_error(path, "read the log"), open(path, "rb") as source:
+            with as_archive_error(path, "read the log"), open(path, "rb", opener=open_itself) as source:
                 self.store.write(name, source, os.path.getsize(path))
             self._finished.add(_bare(path))
             for part in self._parts(_bare(name), chained=False):  # its beginning went before it, as it grew
@@ -394,7 +396,7 @@ class Uploader:
                 return
             try:
                 with as_archive_error(path, "read the log"):
-                    source = open(path, "rb")  # noqa: SIM115 - closed below
+                    source = open(path, "rb", opener=open_itself)  # noqa: SIM115 - closed below
             except ArchiveError as error:
                 if isinstance(error.__cause__, FileNotFoundError):
                     return  # it is finished and compressed, and is uploaded as a whole
@@ -414,10 +416,20 @@ class Uploader:
 
     def _has_other(self, path: str) -> bool:
         """Whether a log before this one is not in the store yet."""
-        found = (
-            os.path.join(at, name) for at, _, names in os.walk(self._spool) for name in logs_among(names)
-        )
+        found = (os.path.join(at, name) for at in self._folders() for name in logs_among(os.listdir(at)))
         return any(_bare(other) != path for other in found)
+
+    def _folders(self) -> list[str]:
+        """The spool and its segments; other folders in it are not the archiver's."""
+        with os.scandir(self._spool) as entries:
+            return [
+                self._spool,
+                *(
+                    one.path
+                    for one in entries
+                    if SEGMENT.fullmatch(one.name) and one.is_dir(follow_symlinks=False)
+                ),
+            ]
 
     # ------------------------------------------------------------ parallel to the stream
 

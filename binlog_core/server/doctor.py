@@ -182,8 +182,14 @@ def _rows(settings: dict[str, str], facts: Facts) -> list[Finding]:
             cure = f"SET GLOBAL binlog_row_metadata = FULL; or {cure}"
         out.append(Finding("metadata", "note", found, cure))
     if "PARTIAL_JSON" in settings.get("binlog_row_value_options", "").upper():
-        found = "PARTIAL_JSON: updates of JSON columns may be logged as partial updates"
-        out.append(Finding("partial JSON", "note", found, "SET GLOBAL binlog_row_value_options = ''"))
+        found = (
+            "binlog_row_value_options=PARTIAL_JSON: updates of JSON columns may be logged as changes alone"
+        )
+        whole = image in ("FULL", "FULL_NODUP")  # other images may lack the document that is changed
+        if not whole:
+            found += f", which with binlog_row_image={image} do not give the new document"
+        cure = "SET GLOBAL binlog_row_value_options = '', and let all clients reconnect"
+        out.append(Finding("partial JSON", "note" if whole else "fails", found, cure))
     for name in ("binlog_do_db", "binlog_ignore_db"):
         if settings.get(name):
             found = f"{name}={settings[name]}: other databases are not in the logs"

@@ -106,6 +106,15 @@ def test_a_replica_that_logs_nothing_of_what_it_replicates() -> None:
     assert "replica" not in findings(doctor._others({**settings, "read_only": "OFF"}, facts))
 
 
+@pytest.mark.parametrize(("image", "state"), [("FULL", "note"), ("NOBLOB", "fails"), ("MINIMAL", "fails")])
+def test_partial_json_fails_where_images_lack_the_document(image: str, state: str) -> None:
+    facts = Facts("9.7.0", False, 1, "uuid", "CRC32", True, "")
+    settings = {"binlog_row_value_options": "PARTIAL_JSON", "binlog_row_image": image}
+    found = findings(doctor._rows(settings, facts))["partial JSON"]
+    assert found[0] == state
+    assert "binlog_row_value_options" in found[1]
+
+
 def test_an_archive_of_another_history_is_reported(tmp_path: Path) -> None:
     server = FakeServer()
     server.transaction()

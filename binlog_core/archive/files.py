@@ -71,6 +71,11 @@ class Files:
         with held(os.path.dirname(path)) as folder:
             os.unlink(os.path.basename(path), dir_fd=folder)
 
+    def changed_at(self, path: str) -> float:
+        """When a file was last written, by this machine's clock; seconds since 1970 UTC."""
+        with held(os.path.dirname(path)) as folder:
+            return os.stat(os.path.basename(path), dir_fd=folder, follow_symlinks=False).st_mtime
+
     def make_directory(self, path: str) -> None:
         """Make a directory, and missing ones above it."""
         os.makedirs(path, mode=0o750, exist_ok=True)

@@ -18,6 +18,7 @@ from .refusals import clean_text, is_passing, refusal
 from .result_set import RECEIVED, Rows, result_rows
 
 _HANDSHAKE_BYTES = 1 << 20
+_SAFE = (1, 2, 1)  # PyMySQL before asks no handler which key it may encrypt a password with
 _ANSWER_BYTES = 64 << 20  # SHOW BINARY LOGS of a million logs, a GTID set of a million intervals
 _OTHER_NAME = (62, 64)  # OpenSSL: X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 _ROW_BYTES = 4 << 30  # a row of LONGBLOBs
@@ -162,6 +163,8 @@ class Connection:
             import pymysql
         except ImportError:
             raise MissingExtraError.of("PyMySQL", "live", "reading a server") from None
+        if pymysql.VERSION[:3] < _SAFE:
+            raise MissingExtraError.of("PyMySQL 1.2.1 or later", "live", "a login that is safe")
         address = self.address
         self._bounds.renew(address.connect_timeout, _HANDSHAKE_BYTES)
         connection = None

@@ -13,7 +13,7 @@ pytest.importorskip("cryptography")
 
 from support.hostile_server import certified, hostile, public_key
 
-from binlog_core.errors import AuthenticationError, ProtocolError, ServerError
+from binlog_core.errors import AuthenticationError, MissingExtraError, ProtocolError, ServerError
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
 
@@ -154,3 +154,13 @@ def test_a_local_file_is_not_given() -> None:
     ):
         connection.query("SELECT 1")
     assert not any(b"root:" in one for one in server.received)
+
+
+def test_a_pymysql_that_would_use_any_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pymysql.VERSION", (1, 2, 0, "final"))
+    with (
+        hostile(plugin="caching_sha2_password") as (server, url),
+        pytest.raises(MissingExtraError, match=r"PyMySQL 1\.2\.1"),
+    ):
+        connect(url)
+    assert server.received == []

@@ -473,8 +473,8 @@ def _of_text(text: str, column: ColumnSchema, kind: pa.DataType) -> Any:
         text = text.rstrip(" ")
     if name in ("char", "varchar"):  # a server cuts off spaces that have no room
         return text if len(text) <= (column.length or 0) else None
-    if name in TEXT_TYPES:
-        return text if len(text) < _SHORT else None
+    if name in TEXT_TYPES:  # MySQL without strict mode takes '' for no DEFAULT
+        return text if 0 < len(text) < _SHORT else None
     try:
         if types.is_date32(kind) and _DATE.fullmatch(text):
             return dt.date.fromisoformat(text)

@@ -35,7 +35,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def _run(here: Path, temporary: Path, program: str, *arguments: str) -> str:
-    folders = (str(ROOT), str(ROOT / "tests"), str(BENCHMARKS), os.environ.get("PYTHONPATH", ""))
+    folders = (str(ROOT / "tests"), str(BENCHMARKS), os.environ.get("PYTHONPATH", ""))
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / program), *arguments],
         capture_output=True,

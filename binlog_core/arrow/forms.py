@@ -103,9 +103,9 @@ def form_of(
     plan = batch.plan
     forms = _forms if plan is None else plan.arrow_forms
     dtype = batch.dtype
-    # Keyed by the identity of columns and dtype, which the forms hold: comparing them takes longer than the
-    # rest.
-    key = (id(dtype), id(columns), changes, vectors, wide_decimals, geometry)
+    # Keyed by the identity of dtype and columns, which the forms hold: comparing them takes longer than the
+    # rest. A stream makes a new tuple of the same columns for each batch that it has to fit.
+    key = (id(dtype), *map(id, columns), changes, vectors, wide_decimals, geometry)
     form = forms.get(key)
     if form is None:
         form = Form(dtype, columns, changes, vectors, wide_decimals, geometry)

@@ -22,8 +22,9 @@ from arrow.tile cimport (
 from batch.gathered cimport batch_t
 from decode.image_set cimport step_of
 from decode.plan cimport (
-    WIRE_DECIMAL256, WIRE_DECIMAL64, WIRE_SKIP_VALUE, WIRE_SPAN, WIRE_SPAN1, columnar_t, free_columnar, gap_t,
-    image_set_t, plan_t, rows_t, step_t, strip_column_t, strip_t, target_t, wire_column_t, wire_op_t,
+    WIRE_DECIMAL256, WIRE_DECIMAL64, WIRE_NOTHING, WIRE_SKIP, WIRE_SKIP_VALUE, WIRE_SPAN, WIRE_SPAN1, columnar_t,
+    free_columnar, gap_t, image_set_t, plan_t, rows_t, step_t, strip_column_t, strip_t, target_t, wire_column_t,
+    wire_op_t,
 )
 from decode.row_columns cimport (
     aims_t, has_aims, is_direct, is_text, strip_columns, take_aim,
@@ -400,9 +401,15 @@ cdef inline int64_t take_images(columnar_t* plan, const image_set_t* images, sin
 
 # ---------------------------------------------------------------- the plan
 
+cdef inline bint is_decoded(const wire_op_t* op) noexcept nogil:
+    return op.code != WIRE_SKIP and op.code != WIRE_SKIP_VALUE and op.code != WIRE_NOTHING
+
+
 cdef inline columnar_t* columnar_of(const plan_t* plan, const column_t* layout, int count, int changes) noexcept nogil:
-    # changes: the number of columns about the changes, after those of the table. NULL: no memory, or a column that
-    # cannot be made from the wire
+    # changes: the number of columns about the changes, after those of the table. NULL: no memory, a column that cannot
+    # be made from the wire, or a decoded column that the layout leaves out. Nobody would look at the values of such a
+    # column now: its invalid dates would be lost, and its damage found only when the records are asked for, too late
+    # to skip the event.
     cdef columnar_t* made = <columnar_t*> calloc(1, sizeof(columnar_t))
     cdef size_t n = plan.column_count
     cdef uint32_t offset = 0
@@ -435,6 +442,9 @@ cdef inline columnar_t* columnar_of(const plan_t* plan, const column_t* layout, 
         made.columns[i].target = k
     for i in range(plan.column_count):
         op = &plan.ops[i]
+        if made.columns[i].target < 0 and is_decoded(op):
+            free_columnar(made)
+            return NULL
         made.columns[i].step = step_of(op)
         made.columns[i].has_length = WIRE_SPAN1 <= op.code <= WIRE_SPAN or op.code == WIRE_SKIP_VALUE
         made.fallible = made.fallible or WIRE_DECIMAL64 <= op.code <= WIRE_DECIMAL256

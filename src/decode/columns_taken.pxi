@@ -2,6 +2,7 @@
 # Included by _rows.pyx.
 
 from decode.columns_or_records cimport into_records
+from wire.codes cimport DECODE_NO_MEMORY
 
 
 cdef object take_columns(batch_t* batch):
@@ -16,7 +17,7 @@ cdef object take_columns(batch_t* batch):
 
 
 cdef Memory records_of(Records records):
-    # The records of a batch that has only columns: its rows are decoded again
+    # The records of a batch that has only columns: its rows are decoded again. All of them were valid: see columnar_of
     cdef Decoder decoder = Decoder()
     cdef object plan = records.definition.plan
     cdef uint32_t number = decoder.add_plan(
@@ -33,8 +34,12 @@ cdef Memory records_of(Records records):
             status = into_records(
                 &decoder.loop, decoder.loop.plans[number], &batch, <const run_t*> records.runs.data,
                 <size_t> records.runs.length // sizeof(run_t), <const uint8_t*> wire.buf)
-        if status != DECODE_OK or batch.count != <uint32_t> records.count:
+        if status == DECODE_NO_MEMORY:
             raise MemoryError
+        if status != DECODE_OK or batch.count != <uint32_t> records.count:
+            raise DecodeError(
+                "the rows are not those that were decoded before: the bytes of the log have changed since",
+                path=records.path, offset=records.position_of(0), table=records.table.full_name)
         return take_memory(&batch.records)
     finally:
         release_batch(&batch)

@@ -84,9 +84,10 @@ def schema_capsule(field):
 # --- Streams -------------------------------------------------------------------------------------
 
 cdef class _StreamSource:
-    # What a stream reads from: the field of its schema, and an iterator of array capsules.
+    # What a stream reads from: the field of its schema, and an iterator of array capsules; None after an error.
     cdef object field, arrays
     cdef bytes error
+    cdef bint interrupted
 
     def __cinit__(self, field, arrays):
         self.field = field
@@ -101,18 +102,29 @@ cdef int note(_StreamSource source, object error) noexcept:
     # The consumer gets the message; the C interface has no place for more. No exception may leave this function:
     # it would then return 0, which means success.
     source.error = NO_TEXT
+    source.interrupted = isinstance(error, KeyboardInterrupt)
     try:
-        if isinstance(error, KeyboardInterrupt):
-            PyErr_SetInterrupt()        # raised again, as KeyboardInterrupt, when the consumer is back in Python
         source.error = f"{type(error).__name__}: {error}".encode("utf-8", "replace").replace(b"\0", b"?")
     except KeyboardInterrupt:
-        PyErr_SetInterrupt()
+        source.interrupted = True
     except BaseException:
         pass
     return ENOMEM if isinstance(error, MemoryError) else EIO
 
 
+cdef int broken_off(_StreamSource source, int status) noexcept:
+    # Ctrl-C is raised again, as KeyboardInterrupt, when the consumer is back in Python. Until then none of our code may
+    # run: it would receive the interrupt, and Python drops what a finalizer raises. So the caller has dropped the error
+    # and the frames that it holds, and the generators go first.
+    source.arrays = None
+    if source.interrupted:
+        source.interrupted = False
+        PyErr_SetInterrupt()
+    return status
+
+
 cdef int stream_schema(ArrowArrayStream* stream, ArrowSchema* out) noexcept with gil:
+    cdef int status = 0
     source = <_StreamSource> stream.private_data
     memset(out, 0, sizeof(ArrowSchema))
     try:
@@ -120,8 +132,8 @@ cdef int stream_schema(ArrowArrayStream* stream, ArrowSchema* out) noexcept with
     except BaseException as error:
         if out.release != NULL:
             out.release(out)
-        return note(source, error)
-    return 0
+        status = note(source, error)
+    return broken_off(source, status) if status else 0
 
 
 cdef int move_next(_StreamSource source, ArrowArray* out) except -1:
@@ -138,13 +150,16 @@ cdef int move_next(_StreamSource source, ArrowArray* out) except -1:
 
 
 cdef int stream_next(ArrowArrayStream* stream, ArrowArray* out) noexcept with gil:
+    cdef int status = 0
     source = <_StreamSource> stream.private_data
     memset(out, 0, sizeof(ArrowArray))      # release NULL: the end
+    if source.arrays is None:
+        return EIO                          # it broke off before: see source.error
     try:
         move_next(source, out)
     except BaseException as error:
-        return note(source, error)
-    return 0
+        status = note(source, error)
+    return broken_off(source, status) if status else 0
 
 
 cdef const char* stream_error(ArrowArrayStream* stream) noexcept with gil:

@@ -102,7 +102,8 @@ def apply_changes(
     Parameters
     ----------
     batch : DataFrame or pyarrow.Table
-        Rows of the data source with ``table``, ``images=both`` and ``ddl=rows``. A DataFrame is folded and
+        Rows of the data source with ``table``, ``images=both`` and ``ddl=rows``; also with ``schema=ddl``, or
+        each ALTER that may give a column another definition stops the apply. A DataFrame is folded and
         written by the workers, a pyarrow.Table is folded in this process.
     target : str, path or MergeTarget
         The path or URL of a Delta table, which deltalake writes without a JVM and creates if necessary; an

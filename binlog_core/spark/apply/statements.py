@@ -170,7 +170,8 @@ def follow(statements: Iterable[AppliedStatement], rules: Rules, alive: Alive) -
         elif rules.on_alter == "apply" and kind == "alter":
             effects = _alter(effects, one, rules, alive)
         else:
-            raise CopyNeeded(f"{kind} of the table is not applied{_reason(kind, words)}: {one.sql[:200]}")
+            what = "a statement" if kind == "unknown" else f"{kind} of the table"
+            raise CopyNeeded(f"{what} is not applied{_reason(kind, words)}: {one.sql[:200]}")
     return effects
 
 

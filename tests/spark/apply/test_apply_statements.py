@@ -92,19 +92,19 @@ def test_the_target_is_asked_for_rows_at_a_drop_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "sql", "rules"),
+    ("what", "kind", "sql", "rules"),
     [
-        ("alter", "ALTER TABLE t DROP id", {}),
-        ("alter", "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, a)", {}),
-        ("alter", "ALTER TABLE t DROP KEY IF EXISTS `PRIMARY`", {}),
-        ("alter", "ALTER TABLE t ADD c INT", {"on_alter": "stop"}),
-        ("unknown", "ALTER TABLE t DROP PARTITION p", {"on_alter": "ignore"}),
-        ("rename", "ALTER TABLE t RENAME TO u", {"on_alter": "ignore"}),
-        ("unknown", "UPDATE t SET a = 'open", {}),
+        ("alter of the table", "alter", "ALTER TABLE t DROP id", {}),
+        ("alter of the table", "alter", "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, a)", {}),
+        ("alter of the table", "alter", "ALTER TABLE t DROP KEY IF EXISTS `PRIMARY`", {}),
+        ("alter of the table", "alter", "ALTER TABLE t ADD c INT", {"on_alter": "stop"}),
+        ("a statement", "unknown", "ALTER TABLE t DROP PARTITION p", {"on_alter": "ignore"}),
+        ("rename of the table", "rename", "ALTER TABLE t RENAME TO u", {"on_alter": "ignore"}),
+        ("a statement", "unknown", "UPDATE t SET a = 'open", {}),
     ],
 )
-def test_what_stops(kind: str, sql: str, rules: dict[str, Any]) -> None:
-    with pytest.raises(ApplyStopped, match=f"{kind} of the table is not applied") as caught:
+def test_what_stops(what: str, kind: str, sql: str, rules: dict[str, Any]) -> None:
+    with pytest.raises(ApplyStopped, match=f"^{what} is not applied") as caught:
         effects_of((kind, sql), **rules)
     assert sql in str(caught.value)
 

@@ -24,6 +24,8 @@ _GCS = ("gs", "gcs")
 _AZURE = ("abfs", "abfss")
 _HADOOP = ("hdfs", "viewfs")
 
+_SCHEMES = {"s3": _S3, "gs": _GCS, "az": _AZURE, "hdfs": _HADOOP}
+
 # Names of fsspec and others, and pyarrow's names.
 _S3_NAMES = {
     "key": "access_key",
@@ -73,14 +75,10 @@ def arrow_filesystem(url: str, options: dict[str, Any] | None = None) -> tuple[A
         import pyarrow.fs
     except ImportError:
         return None
-    scheme = urlsplit(url).scheme.lower()
-    given = dict(options or {})
-    if scheme in _S3:
-        kind, given = "s3", _s3_options(given)
-    elif scheme in _GCS or scheme in _AZURE or scheme in _HADOOP:
-        kind = "gs" if scheme in _GCS else "az" if scheme in _AZURE else "hdfs"
-    else:
+    kind = _kind(url)
+    if kind is None:
         return None
+    given = _s3_options(dict(options or {})) if kind == "s3" else dict(options or {})
     if not _KNOWN[kind].issuperset(given):
         return None
     parts = urlsplit(url)
@@ -94,6 +92,17 @@ def arrow_filesystem(url: str, options: dict[str, Any] | None = None) -> tuple[A
         return filesystem, parts.path
     container = parts.netloc.partition("@")[0] if kind == "az" else parts.netloc
     return filesystem, (container + parts.path).rstrip("/")
+
+
+def named_alike(url: str) -> str:
+    """A URL under one name of its scheme, to be compared with others; no store is asked."""
+    return f"{_kind(url) or urlsplit(url).scheme}://{url.partition('://')[2].rstrip('/')}"
+
+
+def _kind(url: str) -> str | None:
+    """The kind of store that has a URL; None: pyarrow does not know it."""
+    scheme = urlsplit(url).scheme.lower()
+    return next((kind for kind, schemes in _SCHEMES.items() if scheme in schemes), None)
 
 
 def s3_words(options: dict[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ... import errors
-from ..._sources.object_stores import arrow_filesystem, load_json, telling
-from ..._sources.places import is_url
+from ..._sources.object_stores import arrow_filesystem, load_json, named_alike, telling
+from ..._sources.places import is_url, local_path
 from ..._tables.described import describe
 from ...errors import BinlogError
 from ..rows.types import import_pyarrow
@@ -83,6 +83,12 @@ def open_filesystem(path: str, options: dict[str, Any] | None = None) -> tuple[A
     except (OSError, pyarrow.ArrowException) as error:
         raise BinlogError(f"cannot be written to: {error}", path=path) from error
     return filesystem, inner.rstrip("/")
+
+
+def _names(path: str) -> set[str]:
+    """The name of a place, which may be given in several ways; of a local one also that without links."""
+    local = local_path(path)
+    return {named_alike(path)} if local is None else {os.path.abspath(local), os.path.realpath(local)}
 
 
 def write_whole(filesystem: Any, path: str, data: bytes) -> None:
@@ -184,9 +190,9 @@ class Destination(ABC):
 
     def refuse_inputs(self, paths: Iterable[str]) -> None:
         """Refuse an output that contains the logs."""
+        outputs = _names(self.output)
         for path in paths:
-            place = open_filesystem(path)[1] if is_url(path) and is_url(self.output) else path
-            if place == self.path or place.startswith(self.path + "/"):
+            if any(f"{name}/".startswith(f"{output}/") for output in outputs for name in _names(path)):
                 raise BinlogError(f"the output contains the log {path}", path=self.output)
 
     def write_json(self, path: str, value: Any) -> None:

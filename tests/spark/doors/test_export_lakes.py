@@ -14,16 +14,20 @@ from support.failing import FailingSecond, KilledOnce
 from support.forged import UUID
 from support.lake_forms import IcebergForm
 from support.outputs import files_of, manifest_of, write_log
+from support.s3 import CREDENTIALS, client_of, store
 from support.writer import Log, Table
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
+import pyarrow.parquet as pq  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
 from binlog_core import BinlogError  # noqa: E402
+from binlog_core._sources.deltas import delta_options  # noqa: E402
 from binlog_core.spark import ReadOptions, export_logs  # noqa: E402
 from binlog_core.spark.doors import export as export_module  # noqa: E402
+from binlog_core.spark.lake.destination import open_filesystem  # noqa: E402
 from binlog_core.spark.lake.tables import DeltaTables  # noqa: E402
 
 pytestmark = pytest.mark.spark
@@ -92,6 +96,34 @@ def test_delta_tables(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.M
     assert [row["id"] for row in rows(tables[1].directory)] == [1 << 40]
     with pytest.raises(ValueError, match="overwrite"):
         export_logs(logs, output, spark=spark, format="delta", overwrite=True)
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_logs_and_output_in_a_store_with_its_options(
+    spark: SparkSession, tmp_path: Path, format: Any
+) -> None:
+    """No credentials are in the environment: each side has only the options that it was given."""
+    deltalake = pytest.importorskip("deltalake")
+    log = write_log(tmp_path / "bin.000001", (Table("d", "t", [("id", "INT")]), [{"id": 1}, {"id": 2}]))
+    with store("lakes") as endpoint:
+        client_of(endpoint).put_object(Bucket="lakes", Key="logs/bin.000001", Body=log.read_bytes())
+        given = {**CREDENTIALS, "endpoint_override": endpoint}
+        (table,) = export_logs(
+            "s3://lakes/logs",
+            "s3://lakes/out",
+            spark=spark,
+            format=format,
+            options=ReadOptions(storage_options=given),
+            output_options=given,
+        ).tables
+        assert table.rows["insert"] == 2
+        if format == "delta":
+            read = deltalake.DeltaTable(table.directory, storage_options=delta_options(given))
+            rows = pa.table(read.to_pyarrow_table())
+        else:
+            filesystem, path = open_filesystem(table.directory, given)
+            rows = pq.read_table(path, filesystem=filesystem)
+        assert sorted(rows["id"].to_pylist()) == [1, 2]
 
 
 def test_delta_tables_of_any_name(spark: SparkSession, tmp_path: Path) -> None:

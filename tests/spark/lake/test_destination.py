@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 from support.export import file_of, written  # noqa: E402
+from support.s3 import CREDENTIALS  # noqa: E402
 
-from binlog_core import DecodeError, MissingExtraError  # noqa: E402
+from binlog_core import BinlogError, DecodeError, MissingExtraError  # noqa: E402
 from binlog_core.report import Place  # noqa: E402
 from binlog_core.spark.lake.destination import (  # noqa: E402
     by_table,
@@ -21,6 +23,7 @@ from binlog_core.spark.lake.destination import (  # noqa: E402
     result_of,
 )
 from binlog_core.spark.lake.parquet import ParquetDirectory  # noqa: E402
+from binlog_core.spark.lake.tables import DeltaTables  # noqa: E402
 from binlog_core.spark.mirror import status  # noqa: E402
 from binlog_core.splits import Split  # noqa: E402
 
@@ -59,6 +62,39 @@ def test_a_file_that_no_worker_left_is_not_taken_for_a_note(note: str, tmp_path:
         '{"kind": "DecodeError", "message": "x"}'
     )
     assert "x" in str(output.failure())
+
+
+@pytest.mark.parametrize(
+    ("log", "inside"),
+    [
+        ("s3://lakes/out/logs/bin.000001", True),
+        ("s3a://lakes/out/logs/bin.000001", True),
+        ("s3://lakes/outer/bin.000001", False),
+        ("gs://lakes/out/bin.000001", False),  # another store: it is not asked
+        ("abfss://lakes@account.dfs.core.windows.net/out/bin.000001", False),
+        ("/lakes/out/bin.000001", False),
+    ],
+)
+def test_logs_in_a_store_are_known_by_their_names(log: str, inside: bool) -> None:
+    """A store that needs credentials, which are those of the output alone, is not asked for the logs."""
+    options = {**CREDENTIALS, "endpoint_override": "http://127.0.0.1:1"}
+    into = DeltaTables("s3a://lakes/out/", "run", storage_options=options)
+    with pytest.raises(BinlogError, match=f"contains the log {log}") if inside else contextlib.nullcontext():
+        into.refuse_inputs([log])
+
+
+def test_logs_in_the_output_are_known_whatever_they_are_called(tmp_path: Path) -> None:
+    (tmp_path / "out" / "logs").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "out" / "logs")
+    (tmp_path / "out" / "old").symlink_to(tmp_path)
+    into = ParquetDirectory(str(tmp_path / "new"), "run")
+    into.output = f"{tmp_path}/out/"
+    for log in ("out/logs/bin.000001", "link/bin.000001", "out/old/bin.000001"):
+        with pytest.raises(BinlogError, match="the output contains the log"):
+            into.refuse_inputs([f"file://{tmp_path}/{log}"])
+        with pytest.raises(BinlogError, match="the output contains the log"):
+            into.refuse_inputs([f"{tmp_path}/{log}"])
+    into.refuse_inputs([f"{tmp_path}/outer/bin.000001", f"{tmp_path}/bin.000001"])
 
 
 def test_different_names_have_different_directories() -> None:

@@ -138,9 +138,11 @@ def mirror(
         state = place.load()
         if state is None:
             state = new_state(_without_password(server), patterns, place.own(ARCHIVE))
-            state.format = format or state.format
-        elif format not in (None, state.format):
+        elif format not in (None, state.format) and state.has_copies:
             raise MirrorError(f"the tables are in format {state.format}, not {format}", path=place.uri)
+        if format not in (None, state.format):
+            state.format, state.catalog = str(format), {}
+            place.save(state)  # the next run need not be told again, even if this one fails at once
         place.use(state, catalog)
         state.server, state.patterns = _without_password(server), patterns
         if archive is not None:

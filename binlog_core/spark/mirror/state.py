@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from ..._decode.selection import is_wanted_name
 from ..._exports.manifests import MIRROR
-from ..._sources.deltas import delta_options
+from ..._sources.deltas import delta_options, import_deltalake
 from ..._sources.object_stores import load_json
 from ..._tables.full_names import full_name
 from ...errors import MirrorError
@@ -141,6 +141,11 @@ class MirrorState:
     round: dict[str, Any] | None = None
     history: bool = False
 
+    @property
+    def has_copies(self) -> bool:
+        """Whether the copy of a table was made, or begun."""
+        return any(one.place is not None or one.copy is not None for one in self.tables.values())
+
     def wants(self, table: str) -> bool:
         """Whether a table is to be mirrored."""
         return is_wanted_name(table, self.patterns, None)
@@ -208,15 +213,17 @@ class Lake:
         BinlogError
             The catalog cannot be opened.
         MissingExtraError
-            pyiceberg is not installed.
+            The library of the format is not installed.
         """
         given = {"name": catalog} if isinstance(catalog, str) else dict(catalog or {})
         if state.format == "iceberg":
             properties = {**state.catalog, **given}
             self._catalog = load_iceberg_catalog(properties or None, self.storage_options)
             state.catalog = without_secrets(properties)
-        elif given:
+            return
+        if given:
             raise ValueError("catalog=: expected only with format='iceberg'")
+        import_deltalake()
 
     @property
     def is_local(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from binlog_core import UnreachableError
+from binlog_core import MirrorError, MissingExtraError, UnreachableError
 from binlog_core.server.address import Address
-from binlog_core.spark.mirror import mirroring
+from binlog_core.spark.mirror import mirror, mirroring
 from binlog_core.spark.mirror.mirroring import Mirroring
-from binlog_core.spark.mirror.state import Lake, MirrorState
+from binlog_core.spark.mirror.state import Lake, MirrorState, TableState
 
 NOTHING: Any = None
 
@@ -58,3 +59,37 @@ def test_a_server_that_is_lost_is_waited_for(
         with pytest.raises(UnreachableError):
             work.follow()
     assert len(seen) == passes
+
+
+class Session:
+    """A session that is never asked for anything."""
+
+    sparkContext = None
+
+
+def test_a_library_that_is_missing_is_named_before_the_server_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that ends there has been told the format; another one is taken while nothing is copied."""
+
+    def run(format: Any = None) -> None:
+        mirror("mysql://root@127.0.0.1:1", tmp_path, tables="a.*", format=format, spark=session)
+
+    session: Any = Session()
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(MissingExtraError, match="pip install deltalake"):
+        run()
+    monkeypatch.setitem(sys.modules, "pyiceberg.catalog", None)
+    for format in ("iceberg", None):
+        with pytest.raises(MissingExtraError, match="pip install 'pyiceberg"):
+            run(format)
+    monkeypatch.undo()
+    with pytest.raises(UnreachableError):
+        run("delta")
+    lake = Lake(str(tmp_path))
+    state = lake.load()
+    assert state is not None
+    state.tables["a.b"] = TableState("a", "b", place=7)
+    lake.save(state)
+    with pytest.raises(MirrorError, match="the tables are in format delta, not iceberg"):
+        run("iceberg")

@@ -60,6 +60,63 @@ def exchanged(one: str, other: str) -> bool:
     raise OSError(number, os.strerror(number), one, None, other)
 
 
+def put_durably(path: str, data: bytes) -> None:
+    """Replace a small file completely, or not at all.
+
+    It is on disk at the end, and so is all that was written before it to the same file system: a file that
+    says what others contain must not outlive them in a power failure.
+
+    Raises
+    ------
+    OSError
+    """
+    hidden = f"{path}.new"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(hidden)
+    with open(hidden, "xb") as file:  # it follows no link that is put there meanwhile
+        file.write(data)
+    sync_filesystem(os.path.dirname(path))
+    os.replace(hidden, path)
+    sync_directory(os.path.dirname(path))
+
+
+def sync_filesystem(folder: str) -> None:
+    """Return once all that was written to the file system of a folder would survive a power failure.
+
+    Raises
+    ------
+    OSError
+    """
+    call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)  # of Linux
+    if call is None:
+        os.sync()
+        return
+    with _opened(folder) as descriptor:
+        if call(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), folder)
+
+
+def sync_directory(folder: str) -> None:
+    """Return once the names in a folder would survive a power failure.
+
+    Raises
+    ------
+    OSError
+    """
+    with _opened(folder) as descriptor:
+        os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def _opened(folder: str) -> Iterator[int]:
+    descriptor = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def _left(folder: str, name: str) -> list[str]:
     try:
         with os.scandir(folder) as entries:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from binlog_core._new_files import exchanged, unfinished
+from binlog_core import _new_files
+from binlog_core._new_files import exchanged, put_durably, sync_filesystem, unfinished
 
 WRITER = """
 import sys
@@ -61,3 +65,51 @@ def test_two_directories_change_names_or_neither(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         exchanged(str(tmp_path / "one"), str(tmp_path / "neither"))
     assert (tmp_path / "one" / "file").read_text() == "other"
+
+
+def test_a_small_file_is_on_disk_with_all_that_was_written_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bytes before its name, its name before it returns."""
+    done: list[str] = []
+
+    def seen(name: str, real: Any) -> Any:
+        def call(*arguments: Any) -> None:
+            real(*arguments)
+            there = {one.name: one.read_text() for one in tmp_path.iterdir()}
+            done.append(f"{name}: {' '.join(map('='.join, sorted(there.items())))}")
+
+        return call
+
+    path = tmp_path / "state"
+    path.write_text("old")
+    monkeypatch.setattr(_new_files, "sync_filesystem", seen("all", sync_filesystem))
+    monkeypatch.setattr(os, "replace", seen("renamed", os.replace))
+    monkeypatch.setattr(os, "fsync", seen("folder", os.fsync))
+    put_durably(str(path), b"new")
+    assert done == ["all: state=old state.new=new", "renamed: state=new", "folder: state=new"]
+
+
+def test_a_small_file_is_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "foreign").write_text("kept")
+    (tmp_path / "state.new").symlink_to(tmp_path / "foreign")
+    put_durably(str(tmp_path / "state"), b"new")
+    assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"foreign": "kept", "state": "new"}
+
+
+def test_what_cannot_be_synced_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Library:
+        @staticmethod
+        def syncfs(descriptor: int) -> int:
+            ctypes.set_errno(errno.EIO)
+            return -1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Library)
+    (tmp_path / "state").write_text("old")
+    with pytest.raises(OSError, match="Input/output error"):
+        put_durably(str(tmp_path / "state"), b"new")
+    assert (tmp_path / "state").read_text() == "old"
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())  # a system without that call
+    monkeypatch.setattr(os, "sync", lambda: (tmp_path / "synced").touch())
+    put_durably(str(tmp_path / "state"), b"new")
+    assert (tmp_path / "synced").exists()

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ... import errors
+from ..._new_files import put_durably
 from ..._sources.object_stores import arrow_filesystem, load_json, named_alike, telling
 from ..._sources.places import is_url, local_path
 from ..._tables.described import describe
@@ -94,11 +95,16 @@ def _names(path: str) -> set[str]:
 def write_whole(filesystem: Any, path: str, data: bytes) -> None:
     """Write a small file completely, or leave the earlier one in place.
 
+    On a local file system it is on disk at the end, with all that was written there before it.
+
     Raises
     ------
     OSError
         It cannot be written.
     """
+    if filesystem.type_name == "local":
+        put_durably(path, data)
+        return
     written = f"{path}.new" if renames(filesystem) else path
     with filesystem.open_output_stream(written) as sink:
         sink.write(data)

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from ..._exports.manifests import MANIFEST
-from ..._new_files import exchanged
+from ..._new_files import exchanged, sync_directory
 from ..._sources.object_stores import telling
 from ..._sources.places import is_url
 from ..._tables.full_names import full_name
@@ -233,6 +233,8 @@ class ParquetDirectory(Destination):
             self.write_json(f"{target}/{MANIFEST}", manifest)
             if self._renames:
                 self._put_in_place(target)
+            if self.filesystem.type_name == "local":
+                sync_directory(os.path.dirname(self.path))
         except OSError as error:
             raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
         self.abort()

@@ -393,21 +393,24 @@ def run_copies(
 
 
 def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copied]:
-    """The chunks of earlier runs whose files exist, by number: others may delete files without a commit."""
+    """The chunks of earlier runs whose files are whole, by number.
+
+    Others may delete files without a commit, and a power failure may cut them.
+    """
     from pyarrow.fs import FileSelector
 
     out: dict[int, Copied] = {}
     folder = f"{lake.path}/{MIRROR}/{_COPIES}/{copy.id}"
     filesystem, path = open_filesystem(directory, lake.storage_options)
     within = FileSelector(path, allow_not_found=True)
-    there = {info.base_name for info in filesystem.get_file_info(within)}
+    there = {info.base_name: info.size for info in filesystem.get_file_info(within)}
     for info in lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
         number = info.base_name.removesuffix(".json")
         try:
             one = Copied(table, int(number), **load_json(lake.filesystem, info.path))
         except (ValueError, TypeError, RecursionError):  # whatever ended that run cut it off
             continue
-        if one.name in there:
+        if there.get(one.name) == one.bytes:
             out[one.number] = one
     return out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -290,7 +291,7 @@ class Lake:
             raise MirrorError(f"the mirror's state cannot be read: {error}", path=path) from error
 
     def save(self, state: MirrorState) -> None:
-        """Save a state atomically."""
+        """Save a state atomically, and locally on disk, after all that the tables have by it."""
         folder = f"{self.path}/{MIRROR}"
         found = state.to_json()
         if state.archive == self.own(ARCHIVE):  # it stays valid if the lake is moved
@@ -343,7 +344,9 @@ class Lake:
 
         with _writing(self.uri):
             self.filesystem.create_dir(f"{self.path}/{MIRROR}", recursive=True)
-            lock = open(f"{self.path}/{MIRROR}/{_LOCK}", "w")  # noqa: SIM115  (closed below)
+            # Neither cut nor through a link: it may be a file of others that has this name, too.
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            lock = os.open(f"{self.path}/{MIRROR}/{_LOCK}", flags, 0o640)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -352,7 +355,7 @@ class Lake:
             yield
         finally:
             with suppress(OSError):  # nothing was written
-                lock.close()
+                os.close(lock)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq  # noqa: E402
 from support.export import file_of, written  # noqa: E402
 from support.lake_forms import FORMS, Form, IcebergForm  # noqa: E402
 
-from binlog_core import BinlogError  # noqa: E402
+from binlog_core import BinlogError, _new_files  # noqa: E402
 from binlog_core.spark.lake.delta import DeltaLakeTable  # noqa: E402
 from binlog_core.spark.lake.results import FileStatistics  # noqa: E402
 from binlog_core.spark.lake.tables import DeltaTables, IcebergTables  # noqa: E402
@@ -94,22 +94,16 @@ def test_the_files_of_a_commit_that_was_made_stay_although_it_raises(
     assert len(list((tmp_path / "shop.t").glob("*.parquet"))) == 1
 
 
-def test_a_note_of_a_run_is_whole_or_not_there(tmp_path: Path) -> None:
+def test_a_note_of_a_run_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output = DeltaTables(str(tmp_path), "run")
     output.begin()
-    real = output.filesystem
 
-    class Full:
-        type_name = "local"
+    def full(folder: str) -> None:
+        raise OSError("No space left on device")
 
-        def open_output_stream(self, path: str) -> Any:
-            Path(path).write_bytes(b'{"run_id"')
-            raise OSError("No space left on device")
-
-    output.filesystem = Full()
-    with pytest.raises(BinlogError, match="No space left"):
+    with monkeypatch.context() as patch, pytest.raises(BinlogError, match="No space left"):
+        patch.setattr(_new_files, "sync_filesystem", full)
         output.commit([])
-    output.filesystem = real
     assert DeltaTables(str(tmp_path), "run").committed() is None
     assert output.commit([]) == []
     assert DeltaTables(str(tmp_path), "run").committed() == []

@@ -14,8 +14,9 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from binlog_core import BinlogError
+from binlog_core import BinlogError, _new_files
 from binlog_core._exports.manifests import MANIFEST
+from binlog_core._new_files import exchanged
 from binlog_core.spark.lake import parquet
 from binlog_core.spark.lake.parquet import ParquetDirectory
 
@@ -71,7 +72,7 @@ def test_an_output_that_cannot_be_replaced_stays(
 
         def move(self, old: str, new: str) -> None:
             moves.append(new)
-            if new == str(output) and len(moves) == 3:  # after those of the manifest and the old output
+            if new == str(output) and len(moves) == 2:  # after that of the old output
                 raise error
             real.move(old, new)
 
@@ -79,7 +80,7 @@ def test_an_output_that_cannot_be_replaced_stays(
     with pytest.raises((BinlogError, KeyboardInterrupt)):
         into.commit([])
     into.abort()
-    assert moves[2] == str(output)
+    assert moves[1] == str(output)
     assert run_id(output) == "run 1"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -96,25 +97,43 @@ def test_what_a_run_left_that_was_killed_at_its_end_goes_when_it_comes_again(
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="directories are exchanged by Linux")
-def test_there_is_an_output_while_it_is_replaced(tmp_path: Path) -> None:
+def test_there_is_an_output_while_it_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output = tmp_path / "out"
     run(output, 1).commit([])
     into = run(output, 2)
-    real, seen = into.filesystem, []
+    seen = []
 
-    class Watched:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(real, name)
+    def watched(one: str, other: str) -> bool:
+        seen.append((run_id(output), run_id(Path(one))))
+        done = exchanged(one, other)
+        seen.append((run_id(output), run_id(Path(one))))
+        return done
 
-        def move(self, old: str, new: str) -> None:
-            real.move(old, new)
-            seen.append(run_id(output))
-
-    into.filesystem = Watched()
+    monkeypatch.setattr(parquet, "exchanged", watched)
     into.commit([])
-    assert seen and set(seen) == {"run 1"}
-    assert run_id(output) == "run 2"
+    assert seen == [("run 1", "run 2"), ("run 2", "run 1")]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_an_output_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the names: a state that says that the run is done is written after it."""
+    done: list[str] = []
+    output = tmp_path / "out"
+    into = run(output, 1)
+    (Path(into.notes) / "a.parquet").touch()
+
+    def seen(name: str, real: Any) -> Any:
+        def call(folder: str) -> None:
+            real(folder)
+            there = sorted(one.name for one in Path(folder).iterdir() if not one.name.startswith("."))
+            done.append(f"{name}: {' '.join(there)}")
+
+        return call
+
+    monkeypatch.setattr(_new_files, "sync_filesystem", seen("all", _new_files.sync_filesystem))
+    monkeypatch.setattr(parquet, "sync_directory", seen("names", _new_files.sync_directory))
+    into.commit([])
+    assert done == [f"all: {MANIFEST}.new", "names: out"]
 
 
 def test_what_killed_runs_left_goes_and_what_they_were_replacing_comes_back(tmp_path: Path) -> None:
@@ -131,7 +150,7 @@ def test_what_killed_runs_left_goes_and_what_they_were_replacing_comes_back(tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_two_exports_at_once_to_one_output(tmp_path: Path) -> None:
+def test_two_exports_at_once_to_one_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output = tmp_path / "out"
     run(output, 1).commit([])
     late = ParquetDirectory(str(output), "late", overwrite=True)
@@ -150,12 +169,12 @@ def test_two_exports_at_once_to_one_output(tmp_path: Path) -> None:
             return getattr(real, name)
 
         def move(self, old: str, new: str) -> None:
-            if new == str(output):
-                refused()
+            refused()
             real.move(old, new)
 
     refused()
     into.filesystem = Between()
+    monkeypatch.setattr(parquet, "exchanged", lambda *_: False)
     into.commit([])
     assert run_id(output) == "run 2"
     late.begin()

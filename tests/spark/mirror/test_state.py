@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+from binlog_core import _new_files
 from binlog_core.errors import MirrorError
 from binlog_core.spark.mirror.state import Lake, TableState, new_state, opened
 
@@ -87,6 +89,43 @@ def test_one_process_works_on_a_mirror_at_a_time(tmp_path: Path) -> None:
         pass
     with lake.locked():
         pass
+
+
+def test_a_lock_that_leads_to_a_file_of_others_leaves_it_alone(tmp_path: Path) -> None:
+    (tmp_path / "lake" / "_mirror").mkdir(parents=True)
+    (tmp_path / "foreign").write_text("kept")
+    lock = tmp_path / "lake" / "_mirror" / "lock"
+    lock.symlink_to(tmp_path / "foreign")
+    with (
+        pytest.raises(MirrorError, match="the lake cannot be written"),
+        Lake(str(tmp_path / "lake")).locked(),
+    ):
+        pass
+    lock.unlink()
+    lock.hardlink_to(tmp_path / "foreign")
+    with Lake(str(tmp_path / "lake")).locked():
+        assert (tmp_path / "foreign").read_text() == "kept"
+
+
+def test_a_state_is_on_disk_after_what_the_tables_have_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power failure after a save: neither an empty state, nor one that is ahead of its tables."""
+    synced: list[tuple[str, list[str]]] = []
+    lake = Lake(str(tmp_path))
+    state = new_state("mysql://root@db1", ("a.*",), "archive")
+    lake.save(state)
+    real = _new_files.sync_filesystem
+
+    def sync(folder: str) -> None:
+        real(folder)
+        synced.append((folder, sorted(path.name for path in tmp_path.rglob("*") if path.is_file())))
+
+    monkeypatch.setattr(_new_files, "sync_filesystem", sync)
+    (tmp_path / "part.parquet").touch()
+    lake.save(state)
+    assert synced == [(str(tmp_path / "_mirror"), ["part.parquet", "state.json", "state.json.new"])]
+    assert os.listdir(tmp_path / "_mirror") == ["state.json"]
 
 
 def test_a_lake_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:

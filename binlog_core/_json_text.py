@@ -9,7 +9,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from .replay.literals import time_text
+from ._base.times import time_text
 
 
 class JsonText:

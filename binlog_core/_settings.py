@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ._base.times import epoch_seconds
 from ._decode.group import ALL_ASIDES
 from ._decode.gtid_selection import union
 from ._decode.log_decoder import LogDecoder
-from ._decode.selection import Columns, Place, Selection, columns_by_pattern, names, timestamp_of
+from ._decode.selection import Columns, Place, Selection, columns_by_pattern, names
 from ._sources.log_names import name_within, unpacked
 from ._tables.given_names import NamesMet
 from .errors import BinlogError
@@ -143,7 +144,7 @@ class Settings:
         changes: dict[str, Any] = {}
         for place, at, kind in ((self.start, first, "start"), (self.stop, last, "stop")):
             if isinstance(place, dt.datetime):
-                changes[f"{kind}_timestamp"] = timestamp_of(place)
+                changes[f"{kind}_timestamp"] = epoch_seconds(place)
             elif isinstance(place, Position) and i == at:
                 changes[f"{kind}_position"] = place.offset
                 if kind == "start":

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._base.times import as_utc
 from .._tables import charsets
 from .._tables.full_names import full_name, matches_names, own_name, split_name
 from .._tables.given_names import NamesMet
@@ -257,7 +258,7 @@ def check_arguments(
     """
     _check_place("start", start)
     _check_place("stop", stop)
-    if isinstance(start, dt.datetime) and isinstance(stop, dt.datetime) and _utc(start) > _utc(stop):
+    if isinstance(start, dt.datetime) and isinstance(stop, dt.datetime) and as_utc(start) > as_utc(stop):
         raise ValueError(f"start={start} is after stop={stop}")
     if not (server_id is None or hasattr(server_id, "__index__")) or isinstance(server_id, bool):
         raise TypeError(f"server_id= takes an int, not {type(server_id).__name__}")
@@ -303,12 +304,3 @@ def _check_place(argument: str, place: object) -> None:
         raise ValueError(f"{argument}={place!r}: expected a position of 0 or more")
     if index(position) > MAX_POSITION:
         raise ValueError(f"{argument}={place!r}: expected a position below 2**63")
-
-
-def timestamp_of(moment: dt.datetime) -> int:
-    """Seconds since 1970 UTC, as in event headers; naive datetimes are UTC."""
-    return max(0, int(_utc(moment).timestamp()))
-
-
-def _utc(moment: dt.datetime) -> dt.datetime:
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)

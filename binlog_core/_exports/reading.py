@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
+from .._base.times import epoch_seconds
 from .._change_columns import (
     ABSENT,
     DELETE,
@@ -31,7 +32,6 @@ from .._decode.selection import (
     is_wanted_name,
     names,
     ops_mask,
-    timestamp_of,
 )
 from .._format.format_description import FormatDescription
 from .._opening import open as open_log
@@ -296,11 +296,11 @@ class ExportedLog:
                     if timed:
                         times = _times(batch["_commit_timestamp"])
                         if isinstance(start, dt.datetime):
-                            before = times < timestamp_of(start) * 1_000_000
+                            before = times < epoch_seconds(start) * 1_000_000
                             low = max(low, int(versions[before].max(initial=-1)) + 1)
                             kept &= ~before
                         if isinstance(stop, dt.datetime):
-                            behind = times >= timestamp_of(stop) * 1_000_000
+                            behind = times >= epoch_seconds(stop) * 1_000_000
                             high = min(high, int(versions[behind].min(initial=high)))
                             kept &= ~behind
                     found.update(np.unique(versions[kept] >> _WINDOW_SHIFT).tolist())
@@ -331,7 +331,7 @@ class ExportedLog:
         parts = [version >= window << _WINDOW_SHIFT, version < (window + 1) << _WINDOW_SHIFT]
         for place, is_start in ((self._start, True), (self._stop, False)):
             if isinstance(place, dt.datetime):
-                moment = pa.scalar(timestamp_of(place) * 1_000_000, pa.int64()).cast(
+                moment = pa.scalar(epoch_seconds(place) * 1_000_000, pa.int64()).cast(
                     pa.timestamp("us", "UTC")
                 )
                 parts.append(time >= moment if is_start else time < moment)

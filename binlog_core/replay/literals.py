@@ -18,6 +18,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
+from .._base.times import time_text
 from .._tables import charsets
 from .._tables.column_types import Kind
 from .._tables.tables import Column
@@ -93,15 +94,6 @@ def prepared(statement: str) -> str:
         f"PREPARE {_PREPARED} FROM @{_PREPARED};\n"
         f"EXECUTE {_PREPARED};"
     )
-
-
-def time_text(value: dt.timedelta) -> str:
-    """TIME as the server prints it: ``-838:59:59``; a fraction only where there is one."""
-    sign = "-" if value < dt.timedelta(0) else ""
-    whole = abs(value)
-    seconds = whole.days * 86400 + whole.seconds
-    text = f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    return f"{text}.{whole.microseconds:06}" if whole.microseconds else text
 
 
 def introducer(charset: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from .._base.times import epoch_seconds
 from .._format.event_header import FIRST_EVENT, timestamp_of
 from ..errors import DivergedError, PrivilegeError, ServerError
 from ..gtids import AnyGtid, AnyGtidSet, GtidSet, MariadbGtidSet, parse_gtid_set
@@ -253,10 +254,8 @@ def still_has(connection: Connection, facts: Facts) -> str:
 
 def _log_of(connection: Connection, facts: Facts, moment: dt.datetime) -> str:
     """The last log that began before a moment; "" where the logs cannot be listed."""
-    from .._decode.selection import timestamp_of
-
     logs = logs_of(connection)
-    wanted = timestamp_of(moment)
+    wanted = epoch_seconds(moment)
     if not logs:
         return ""
     low, high = 0, len(logs) - 1  # if even the first began later, it is the first

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ._sources.follow import Follower
     from ._sources.sources import Source
     from .schema.definitions import Definitions
-    from .server.source import ServerFollower
 
 
 class Decoders:
@@ -52,7 +51,7 @@ class Decoders:
         def decoder_of(
             source: Source,
             i: int,
-            follower: Follower | ServerFollower | None,
+            follower: Follower | None,
             file: LogFile | None = None,
         ) -> LogDecoder:
             ranged = settings.ranged(selection, self._files, i, file)
@@ -70,8 +69,9 @@ class Decoders:
                 definitions.begin(source)
             decoder = decoder_of(source, i, follower)
             yield from self._while_open(decoder, reading)
-        following: LogFile | None = self._files[last]
-        while following is not None and (following := following.after(decoder)) is not None:
+        following = self._files[last]
+        while (path := decoder.next_path) is not None:
+            following = following.after(decoder.source, path, decoder.checkpoint())
             reading.next_file = following
             if self._alone:
                 break

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ._sources.log_files import LogFile, LogFiles
     from ._sources.sources import Source
     from .conditions import Condition
-    from .server.source import ServerFollower
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +75,7 @@ class Settings:
         selection: Selection,
         report: Report,
         definitions: Definitions | None = None,
-        follower: Follower | ServerFollower | None = None,
+        follower: Follower | None = None,
         executed: Executed | None = None,
         known: Known | None = None,
     ) -> LogDecoder:

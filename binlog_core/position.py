@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from .errors import GtidError
-from .gtids import AnyGtid, Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid, parse_gtid_set
+from .gtids import AnyGtid, AnyGtidSet, Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid, parse_gtid_set
 
 _FIELDS = frozenset(("file", "offset", "gtids", "server", "records", "transaction"))
 _LONGEST_NAME = 512
@@ -89,6 +89,27 @@ class Position:
         except GtidError as error:
             raise _not_one(text, error.message) from None
         return cls(file, offset, known, server, records, running)
+
+
+class Checkpoint(NamedTuple):
+    """How far a log was read, so that another server's log can continue.
+
+    Parameters
+    ----------
+    ended : GtidSet, MariadbGtidSet or None
+        The transactions that have ended; None: not known.
+    gtid : Gtid, MariadbGtid or None
+        The transaction that has not ended.
+    records : int
+        Number of its row images that were already returned.
+    awaited : bool
+        Whether another server had sent them, and this one has not sent all of them again yet.
+    """
+
+    ended: AnyGtidSet | None
+    gtid: Gtid | MariadbGtid | None
+    records: int
+    awaited: bool = False
 
 
 def _is_count(number: object) -> TypeGuard[int]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from .._format.compression import inflate_columns
 from .._gtid_fields import gtid_of
 from .._subsets import only, whole_changes
 from ..batch import ChangeBatch
 from ..errors import DecompressionError, DivergedError
-from ..gtids import AnyGtidSet, Gtid, MariadbGtid
+from ..gtids import MariadbGtid
+from ..position import Checkpoint
 from .asides import Asides
 from .executed import Executed, Snapshot
 from .group import Group
@@ -23,27 +24,6 @@ if TYPE_CHECKING:
     from ..report import Report
     from .log_plans import LogPlans
     from .selection import Selection
-
-
-class Checkpoint(NamedTuple):
-    """How far a log was read, so that another server's log can continue.
-
-    Parameters
-    ----------
-    ended : GtidSet, MariadbGtidSet or None
-        The transactions that have ended; None: not known.
-    gtid : Gtid, MariadbGtid or None
-        The transaction that has not ended.
-    records : int
-        Number of its row images that were already returned.
-    awaited : bool
-        Whether another server had sent them, and this one has not sent all of them again yet.
-    """
-
-    ended: AnyGtidSet | None
-    gtid: Gtid | MariadbGtid | None
-    records: int
-    awaited: bool = False
 
 
 class Gathering:

@@ -20,9 +20,10 @@ from ..errors import (
     TruncatedError,
 )
 from ..limits import DEFAULT_LIMITS, Limits
+from ..position import Checkpoint
 from ..report import Report
 from .executed import Executed
-from .gathering import Checkpoint, Gathering
+from .gathering import Gathering
 from .group import Group
 from .log_plans import Known, LogPlans, definitions_of_transaction
 from .other_events import OtherEvents
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from .._sources.follow import Follower
     from .._sources.sources import Source
     from ..schema.definitions import Definitions
-    from ..server.source import ServerFollower
 
 _ENDLESS = 2**64 - 1
 _NOT_SKIPPED = (StrictError, MissingExtraError, TruncatedError, EncryptionError)
@@ -68,7 +68,7 @@ class LogDecoder:
         limits: Limits = DEFAULT_LIMITS,
         verify_checksum: bool = True,
         skip_errors: bool = False,
-        follower: Follower | ServerFollower | None = None,
+        follower: Follower | None = None,
         executed: Executed | None = None,
         known: Known | None = None,
     ) -> None:
@@ -161,6 +161,12 @@ class LogDecoder:
     def checkpoint(self) -> Checkpoint:
         """Which of the transactions read so far have ended, and which has not."""
         return self._gathering.checkpoint()
+
+    @property
+    def next_path(self) -> str | None:
+        """The log that follows, once this one was followed to its end."""
+        follower = self.track.follower
+        return follower.next_path if follower is not None else None
 
     @property
     def position(self) -> int:

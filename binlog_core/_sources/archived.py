@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..report import Report
 from .archives import timeline_among
-from .follow import Follower, next_log_after
+from .follow import FileFollower, Follower, next_log_after
 from .log_files import LogFile, resolve
 from .log_names import order_logs, unpacked
 from .places import LocalFiles, logs_among
@@ -17,8 +17,8 @@ from .sources import Source
 from .timeline import NAME
 
 if TYPE_CHECKING:
-    from .._decode.log_decoder import LogDecoder
     from ..gtids import Gtid, MariadbGtid
+    from ..position import Checkpoint
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,13 +49,9 @@ class ArchivedLog(LogFile):
         """The object that waits at the end of this log, and knows the timeline."""
         return _ArchiveFollower(source, self.archive, stop=stop, report=report)
 
-    def after(self, decoder: LogDecoder) -> LogFile | None:
+    def after(self, source: Source, path: str, done: Checkpoint) -> LogFile:
         """The log after this one, with its own share in the history."""
-        follower = decoder.track.follower
-        if follower is None or follower.next_path is None:
-            return None
-        found = self._at(follower.next_path)
-        done = decoder.checkpoint()
+        found = self._at(path)
         took_over = os.path.dirname(found.path) != self._folder and not (found.share and found.share.unproved)
         if done.awaited or (took_over and done.gtid is not None):
             return replace(found, done_records=done.records, done_gtid=done.gtid)
@@ -78,7 +74,7 @@ class ArchivedLog(LogFile):
         return replace(self, path=path, done_records=0, done_gtid=None)
 
 
-class _ArchiveFollower(Follower):
+class _ArchiveFollower(FileFollower):
     """Waits at the end of one local log of an archive."""
 
     def __init__(self, source: Source, archive: str, *, stop: threading.Event, report: Report) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import Literal
+from typing import Literal, Protocol
 
 from .._format.event_header import CHECKSUM_LENGTH, FIRST_EVENT, HEADER, ends_with_checksum
 from .._format.event_types import EventType
@@ -21,7 +21,18 @@ _ENCRYPTED_HEAD_LEN = 512  # the bytes that show how to read an encrypted log
 _TAIL_LEN = 1024  # longer than a ROTATE event, which holds a file's name
 
 
-class Follower:
+class Follower(Protocol):
+    """Waits at the end of a log for what is written next."""
+
+    @property
+    def next_path(self) -> str | None:
+        """The log that follows, once `wait` has returned "next"."""
+
+    def wait(self, timeout: float | None = None) -> Literal["more", "next", "stopped", "timeout"]:
+        """Wait until something can be read; None waits forever, otherwise seconds."""
+
+
+class FileFollower:
     """Waits at the end of one local log.
 
     Parameters

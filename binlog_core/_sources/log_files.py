@@ -15,15 +15,14 @@ from .._format.magic import ENCRYPTED_MAGIC, INNODB_MAGIC, MADE_BEFOREHAND, MAGI
 from .._redaction import shown_url
 from ..errors import BinlogError, MissingFileError, NotABinlogError
 from ..report import Report
-from .follow import Follower, next_log_after
+from .follow import FileFollower, Follower, next_log_after
 from .log_names import Gap, LeftOut, find_gaps, numbered_like, order_logs
 from .places import LocalFiles, Place, is_server, is_url, logs_among, place_of
 from .sources import BufferSource, SharedFile, Source
 from .tails import open_tail
 
 if TYPE_CHECKING:
-    from .._decode.log_decoder import LogDecoder
-    from ..server.source import ServerFollower
+    from ..position import Checkpoint
     from .timeline import Share
 
 _PATTERN = re.compile(r"[*?\[]")
@@ -135,7 +134,7 @@ class LogFile:
             return self.target.open()
         return BufferSource(self.target, self.path)
 
-    def follower(self, source: Source, stop: threading.Event, report: Report) -> Follower | ServerFollower:
+    def follower(self, source: Source, stop: threading.Event, report: Report) -> Follower:
         """The object that waits at the end of this log, which is open as `source`.
 
         Raises
@@ -145,13 +144,21 @@ class LogFile:
         """
         if not source.growing:
             raise BinlogError("an .ibb file cannot be followed: follow its server", path=self.path)
-        return Follower(source, stop=stop, report=report)
+        return FileFollower(source, stop=stop, report=report)
 
-    def after(self, decoder: LogDecoder) -> LogFile | None:
-        """The log after this one, which `decoder` followed to its end; None: there is none."""
-        follower = decoder.track.follower
-        path = follower.next_path if follower is not None else None
-        return replace(self, path=path) if path is not None else None
+    def after(self, source: Source, path: str, done: Checkpoint) -> LogFile:
+        """The log after this one, which was followed to its end.
+
+        Parameters
+        ----------
+        source : Source
+            This log, as it was read.
+        path : str
+            The log that its follower found.
+        done : Checkpoint
+            Which transactions have ended.
+        """
+        return replace(self, path=path)
 
     def behind(self, source: Source) -> LogFile | None:
         """For a stream of logs: the log after this one, whose `source` has been read to its end."""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .._sources.follow import Follower
     from .._sources.sources import Source
     from ..report import Report
-    from ..server.source import ServerFollower
 
 _HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
 _BLOCK_LEN = 1280 << 10  # of the first block: a group of one table has 1 MiB of rows events, and others
@@ -118,7 +117,7 @@ class Track:
         verify_checksum: bool = True,
         skip_errors: bool = False,
         in_parts: bool = False,
-        follower: Follower | ServerFollower | None = None,
+        follower: Follower | None = None,
     ) -> None:
         self.source = source
         self.path = source.path

@@ -15,14 +15,13 @@ from .._format.event_header import FIRST_EVENT
 from .._sources.log_files import LogFile, LogFiles
 from ..gtids import GtidSet, MariadbGtidSet
 from ..limits import Limits
-from ..position import Position
+from ..position import Checkpoint, Position
 from ..report import Report
 from .address import Address
 from .source import ServerFollower, ServerSource
 from .stream import ServerStream
 
 if TYPE_CHECKING:
-    from .._decode.log_decoder import LogDecoder
     from .._sources.sources import Source
     from ..schema.definitions import Definitions
     from .definitions import History
@@ -86,24 +85,23 @@ class ServerLog(LogFile):
     def following(self) -> None:
         """None: which log comes next is known only when this one has been read."""
 
-    def after(self, decoder: LogDecoder) -> ServerLog | None:
-        """The log after the one that was decoded; after a failover, one of the other server."""
-        source = decoder.source
+    def after(self, source: Source, path: str, done: Checkpoint) -> ServerLog:
+        """The log after the one that was read; after a failover, one of the other server."""
         assert isinstance(source, ServerSource)
-        done = decoder.checkpoint()
         if source.failed_over and done.ended is not None:
             source.stream.gtids = done.ended
         if source.failed_over or done.awaited:
             source.stream.done_records, source.stream.done_gtid = done.records, done.gtid
-        return self.behind(source)
+        return self._at(path, source)
 
     def behind(self, source: Source) -> ServerLog | None:
         """The log after the one that was read."""
         assert isinstance(source, ServerSource)
-        if source.next_file is None:
-            return None
-        options = {**self.options, "start": (source.next_file, FIRST_EVENT)}
-        return replace(self, path=source.next_file, options=options, streams=[source.stream])
+        return self._at(source.next_file, source) if source.next_file is not None else None
+
+    def _at(self, path: str, source: ServerSource) -> ServerLog:
+        options = {**self.options, "start": (path, FIRST_EVENT)}
+        return replace(self, path=path, options=options, streams=[source.stream])
 
 
 def server_logs(

@@ -13,7 +13,7 @@ from support.sources import one, read_all, written
 from support.writer import Log, Table
 
 import binlog_core
-from binlog_core._sources.follow import Follower, logs_after, next_log_after
+from binlog_core._sources.follow import FileFollower, logs_after, next_log_after
 from binlog_core._walk.resync import READ_LEN
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
@@ -355,7 +355,7 @@ def test_following_from_log_to_log(tmp_path):
     first = written(tmp_path, DATA[:100], "bin.000009")
     source = one(first, mmap=False)
     stop = threading.Event()
-    follower = Follower(source, poll=0.001, stop=stop)
+    follower = FileFollower(source, poll=0.001, stop=stop)
     assert follower.wait(0) == "more"
     assert read_all(source) == DATA[:100]
     assert follower.wait(0.005) == "timeout"
@@ -373,7 +373,7 @@ def test_following_from_log_to_log(tmp_path):
     last = one(str(second), mmap=False)
     read_all(last)
     threading.Timer(0.05, stop.set).start()
-    assert Follower(last, poll=0.001, stop=stop).wait() == "stopped"
+    assert FileFollower(last, poll=0.001, stop=stop).wait() == "stopped"
 
 
 def test_next_log(tmp_path, monkeypatch):

@@ -16,8 +16,8 @@ from ._decode.selection import (
     ops_mask,
 )
 from ._settings import Settings
-from ._sources.log_files import resolve
 from ._sources.places import is_server
+from ._sources.resolve import resolve
 from .limits import DEFAULT_LIMITS, Limits
 from .log import Log
 from .schema.definitions import load

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 from ._change_columns import CHANGE_COLUMNS, DEFAULT_CHANGE_COLUMNS
 from ._opening import open as open_log
 from ._scans import ChangesScan, find_table
-from ._sources.log_files import LogFiles, resolve
+from ._sources.log_files import LogFiles
 from ._sources.places import is_server
+from ._sources.resolve import resolve
 from .arrow.text import TextErrors
 from .arrow.types import Geometry, Vectors, WideDecimals
 from .errors import MissingExtraError, SchemaError

@@ -27,8 +27,9 @@ from ._index.files import (
     opened,
     write,
 )
-from ._sources.log_files import LogFile, resolve
+from ._sources.log_files import LogFile
 from ._sources.places import local_path
+from ._sources.resolve import resolve
 from .errors import BinlogError
 from .limits import DEFAULT_LIMITS, Limits
 from .schema.definitions import Definitions, load

@@ -19,11 +19,12 @@ from ._decode.group import Group
 from ._decode.gtid_selection import check_vendor
 from ._decode.merge import ChangeReader
 from ._decode.selection import Columns, Selection, check_columns, check_condition
+from ._decode.unmet import report_unmet
 from ._decoders import Decoders
 from ._format.format_description import FormatDescription
 from ._sources.log_files import LogFile, LogFiles
 from ._sources.opened import OpenSources
-from ._tables.given_names import NamesMet, report_unmet
+from ._tables.given_names import NamesMet
 from ._tables.tables import Table
 from ._walk.event_walk import HeaderFilter, Part, Run, headers_of
 from ._walk.track import Tail

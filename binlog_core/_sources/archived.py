@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..report import Report
-from .archives import timeline_among
+from .archives import archived_logs, timeline_among
 from .follow import FileFollower, Follower, next_log_after
-from .log_files import LogFile, resolve
+from .log_files import LogFile
 from .log_names import order_logs, unpacked
-from .places import LocalFiles, logs_among
+from .places import LocalFiles, Place, logs_among, place_of
 from .sources import Source
 from .timeline import NAME
 
@@ -67,11 +67,39 @@ class ArchivedLog(LogFile):
         return os.path.dirname(self.path)
 
     def _at(self, path: str) -> ArchivedLog:
-        found = resolve(self.archive, keys=self.keys, mmap=self.mmap, storage_options=self.storage_options)
-        for file in found:
-            if isinstance(file, ArchivedLog) and _plain(file.path) == _plain(path):
+        place = place_of(self.archive, self.storage_options)
+        for file in logs_of_archive(place, self.archive, place.files(self.archive) or [], self) or ():
+            if _plain(file.path) == _plain(path):
                 return file
         return replace(self, path=path, done_records=0, done_gtid=None)
+
+
+def logs_of_archive(place: Place, path: str, names: list[str], like: LogFile) -> list[ArchivedLog] | None:
+    """The logs of an archive in the order of their history; None: it is a directory of logs like any other.
+
+    Parameters
+    ----------
+    place : Place
+    path : str
+        Path of the archive.
+    names : list of str
+        The files in its directory.
+    like : LogFile
+        Opened as they are.
+
+    Raises
+    ------
+    NotABinlogError
+        The archive has no logs yet.
+    """
+    timeline = timeline_among(place, names)
+    if timeline is None:
+        return None
+
+    def log(one: str) -> ArchivedLog:
+        return ArchivedLog(one, None, like.keys, like.mmap, like.storage_options, archive=path)
+
+    return archived_logs(place, path, names, timeline, log)
 
 
 class _ArchiveFollower(FileFollower):

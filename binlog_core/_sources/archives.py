@@ -5,17 +5,17 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from .._format.event_header import FIRST_EVENT
 from ..errors import MissingFileError, NotABinlogError
+from .log_files import LogFile
 from .log_names import order_logs
 from .places import Place, logs_among
 from .tails import without_parts
 from .timeline import FAILOVER, GAP, NAME, RESET, Segment, Share, Timeline
 
-if TYPE_CHECKING:
-    from .log_files import LogFile
+_Log = TypeVar("_Log", bound=LogFile)
 
 LONGEST_TIMELINE = 16 << 20
 EPOCH_SHIFT = 16  # of a log's number in its archive: segment above, the log's own number below
@@ -40,8 +40,8 @@ def timeline_among(place: Place, names: list[str]) -> Timeline | None:
 
 
 def archived_logs(
-    place: Place, path: str, names: list[str], timeline: Timeline, log: Callable[[str], LogFile]
-) -> list[LogFile]:
+    place: Place, path: str, names: list[str], timeline: Timeline, log: Callable[[str], _Log]
+) -> list[_Log]:
     """The logs of an archive in the order of their history, each with its share in it.
 
     Parameters
@@ -60,7 +60,7 @@ def archived_logs(
     NotABinlogError
         The archive has no logs yet.
     """
-    files: list[LogFile] = []
+    files: list[_Log] = []
     missing: str | None = None  # what is missing before the next log
     for epoch, segment in enumerate(timeline.segments):
         folder = f"{path.rstrip('/')}/{segment.folder}"

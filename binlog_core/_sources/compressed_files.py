@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import lzma
-import tempfile
 import zlib
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any
 
 from .._format.compression import ZSTD_STEP_LEN, new_zstd_frame, zstd_step
 from ..errors import BinlogError, DecompressionError
-from .sources import FileSource, Source
-
-if TYPE_CHECKING:
-    from .places import Place
+from .sources import Source
 
 _INPUT_LEN = 64 << 10
-_COPIED_LEN = 1 << 20
 _XZ_MEMORY_LEN = 512 << 20  # xz -9 needs 65 MiB
 
 
@@ -120,22 +115,3 @@ class DecompressedSource(Source):
         self._begin()
         self._ahead = b""
         self._inner.close()
-
-
-def open_packed(place: Place, path: str) -> Source | None:
-    """The uncompressed log, if its archive has compressed it since it was listed; None if not.
-
-    Plans to read its bytes by range stay valid: the log is unpacked into a temporary file.
-    """
-    if not place.exists(f"{path}.zst"):
-        return None
-    file = tempfile.TemporaryFile()  # noqa: SIM115  (the source closes it)
-    try:
-        with DecompressedSource(place.open(f"{path}.zst", None), "zstd") as packed:
-            while piece := packed.read(_COPIED_LEN):
-                file.write(piece)
-        file.seek(0)
-    except BaseException:
-        file.close()
-        raise
-    return FileSource(cast("BinaryIO", file), path, owned=True, splittable=True)

@@ -13,13 +13,10 @@ import secrets
 import socket
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, BinaryIO, Protocol
 
 from .._redaction import shown_url
 from ..errors import ArchiveError, BinlogError
-
-if TYPE_CHECKING:
-    from .store import Store
 
 _FOLDER = "archiver"
 _NAME = re.compile(r"(?P<number>[0-9]{1,18})-.+\.json")
@@ -27,6 +24,27 @@ _LEN = 1024
 _LONGEST = 64 << 10
 _TRIES = 8
 _LONGEST_PAUSE = 1.0  # seconds between two tries of archivers that started together
+
+
+class ClaimedStore(Protocol):
+    """What a claim needs from a store."""
+
+    url: str
+
+    def names(self, folder: str = "") -> list[str]:
+        """Names of the objects in a folder."""
+
+    def read_small(self, name: str, limit: int) -> bytes | None:
+        """The first bytes of an object; None: there is none."""
+
+    def write(self, name: str, source: BinaryIO, size: int, begin: int = 0) -> None:
+        """Create an object from `size` bytes of a file, from `begin` on."""
+
+    def remove(self, name: str) -> None:
+        """Remove an object."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait, unless the archiver is to stop."""
 
 
 class Claim:
@@ -39,12 +57,12 @@ class Claim:
 
     Parameters
     ----------
-    store : Store
+    store : ClaimedStore
     valid : float
         Seconds after which a claim that was not renewed counts as that of a dead archiver.
     """
 
-    def __init__(self, store: Store, valid: float) -> None:
+    def __init__(self, store: ClaimedStore, valid: float) -> None:
         self._store = store
         self._valid = valid
         self._id = secrets.token_hex(8)

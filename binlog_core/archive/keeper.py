@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V3, timestamp_of
 from .._index.files import need_pyarrow
@@ -22,10 +22,23 @@ from .files import Files, as_archive_error, hidden_name, write_all
 from .names import logs_among
 
 if TYPE_CHECKING:
-    from .archiver import Archiver
+    from .._sources.timeline import Segment, Timeline
     from .store import Uploader
 
 _PIECE = 4 << 20
+
+
+class Archive(Protocol):
+    """What a keeper needs to know of the archive that is written."""
+
+    timeline: Timeline
+
+    @property
+    def grows(self) -> bool:
+        """Whether the last log is still being written."""
+
+    def folder_of(self, segment: Segment) -> str:
+        """The directory of a segment's logs."""
 
 
 class Keeper:
@@ -62,23 +75,23 @@ class Keeper:
         self._queue: queue.SimpleQueue[tuple[str, bool] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
-        self._archiver: Archiver | None = None
+        self._archive: Archive | None = None
         self._uploader: Uploader | None = None
 
-    def begin(self, archiver: Archiver, uploader: Uploader | None = None) -> None:
+    def begin(self, archive: Archive, uploader: Uploader | None = None) -> None:
         """Start, and first finish what an earlier run left undone."""
         self._uploader = uploader
-        self._archiver = archiver
+        self._archive = archive
         self._thread = threading.Thread(target=self._work, name="archive-keeper", daemon=True)
         self._thread.start()
         if not self._compress and uploader is None:
             return
-        for segment in archiver.timeline.segments:
-            folder = archiver.folder_of(segment)
+        for segment in archive.timeline.segments:
+            folder = archive.folder_of(segment)
             with as_archive_error(folder, "read the archive's directory"):
                 there = self._files.has_directory(folder)
                 logs = logs_among(self._files.names(folder)) if there else []
-            if segment is archiver.timeline.last and archiver.grows:
+            if segment is archive.timeline.last and archive.grows:
                 logs = logs[:-1]
             for name in logs:
                 self._queue.put(
@@ -220,12 +233,12 @@ class Keeper:
 
     def _kept(self) -> list[LogFile]:
         """All logs of the archive, in the order of its history."""
-        assert self._archiver is not None
-        segments = self._archiver.timeline.segments
+        assert self._archive is not None
+        segments = self._archive.timeline.segments
         if self._uploader is not None:
             return [log for segment in segments for log in self._uploader.store.logs(segment.folder)]
         logs = []
-        for folder in map(self._archiver.folder_of, segments):
+        for folder in map(self._archive.folder_of, segments):
             with as_archive_error(folder, "read the archive's directory"):
                 found = logs_among(self._files.names(folder))
             logs += [LogFile(os.path.join(folder, name), mmap=False) for name in found]

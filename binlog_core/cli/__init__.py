@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-INTERRUPTED = 130  # the exit code that a shell gives for SIGINT
+from .exits import INTERRUPTED
 
 
 def main() -> None:

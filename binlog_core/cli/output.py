@@ -22,7 +22,7 @@ from rich.console import Console
 
 from ..errors import BinlogError
 from ..report import BinlogWarning
-from . import INTERRUPTED
+from .exits import INTERRUPTED
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2

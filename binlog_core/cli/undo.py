@@ -11,7 +11,7 @@ import typer
 
 from .._sources.places import is_server
 from ..replay import ServerUndo, UndoPlan, plan_undo
-from ..replay.undo import Action
+from ..replay.undo_rows import Action
 from ..server.connection import Connection
 from .files import output
 from .options import LogOptions, RangeOptions, RowOptions, rewritten, spread

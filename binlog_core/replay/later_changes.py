@@ -13,14 +13,14 @@ from ..report import BinlogWarning
 from ..schema.table_statements import TableStatement, read_statement, words_of_change
 from .script_lines import statement_text, transaction_text
 from .statements import BatchStatements, Ident, StatementMaker, TableStatements
+from .undo_rows import UndoRow
 
 if TYPE_CHECKING:
     from .._decode.group import Aside
     from .._exports.reading import Opener
     from ..batch import ChangeBatch
-    from .undo import UndoRow
 
-Tracked = dict[tuple[str, Ident], list["UndoRow"]]
+Tracked = dict[tuple[str, Ident], list[UndoRow]]
 
 
 def find_later(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BinlogError, ServerError
 from .literals import quote_name, quote_text
 from .script_lines import SESSION
-from .undo import UndoPlan, UndoRow
+from .undo import UndoPlan
+from .undo_rows import UndoRow
 
 if TYPE_CHECKING:
     from ..server.connection import Connection

@@ -7,18 +7,18 @@ only if it is still in the second state; every statement checks that in its WHER
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Literal, Unpack
+from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 from .._exports import opener_of
-from .._tables.column_types import Kind
 from ..errors import BinlogError, SchemaError
 from .later_changes import find_later
-from .literals import ENUM_ZERO, is_plain, prepared
+from .literals import is_plain, prepared
 from .script_lines import POSTAMBLE, comment, preamble
 from .scripts import Script, Transaction
 from .statements import BatchStatements, Ident, Literals, StatementMaker, TableStatements
+from .undo_rows import Place, UndoRow
 
 if TYPE_CHECKING:
     from .._decode.group import Aside
@@ -27,165 +27,7 @@ if TYPE_CHECKING:
     from ..batch import ChangeBatch
     from ..log import Log
 
-Action = Literal["insert", "update", "delete"]
-State = Literal["ready", "changed since", "changed between", "refused", "conflict", "done"]
-
-_MOST_OF_A_KEY = 120  # characters of a row's name
 _NOT_FOR_ALL = ("start", "stop", "gtids", "exclude_gtids", "server_id", "ops", "where", "tables", "columns")
-
-Place = tuple[int, int]  # position of the event, row in it
-
-
-@dataclass(slots=True, eq=False)
-class UndoRow:
-    """One row, and the statement that undoes its changes.
-
-    Parameters
-    ----------
-    plan : TableStatements
-        How statements on its table are written, with the definition at the last change.
-    before : sequence of str or None
-        The row before the first change, as literals; None if it did not exist.
-    after : sequence of str or None
-        The row after the last change, as literals; None if it no longer exists.
-    path : str
-        The log with the last change.
-    place : (int, int)
-        Position of that change's event, and number of the row in it.
-
-    Attributes
-    ----------
-    state : str
-        "ready"; "changed since" by others, or "changed between" two of the changes; "refused" if the log or
-        the server's table lacks something that is needed; "conflict" if the server refused the statement;
-        "done".
-    why : str
-        The reason for a state other than "ready" and "done".
-    columns : tuple of str or None
-        The only columns to set back, because others changed other columns; None for the whole row.
-    """
-
-    plan: TableStatements
-    before: Literals | None
-    after: Literals | None
-    path: str
-    place: Place
-    state: State = "ready"
-    why: str = ""
-    columns: tuple[str, ...] | None = None
-
-    @property
-    def table(self) -> str:
-        """ "database.table"."""
-        return self.plan.table.full_name
-
-    @property
-    def ident(self) -> Ident:
-        """The identity of the row as the last change left it, or before if it no longer exists."""
-        image = self.after if self.after is not None else self.before
-        assert image is not None
-        return self.plan.ident(image)
-
-    @property
-    def action(self) -> Action:
-        """The kind of statement that undoes it."""
-        return "insert" if self.after is None else "delete" if self.before is None else "update"
-
-    @property
-    def key(self) -> str:
-        """The row's primary key, such as ``id=5``; without one, all its known values."""
-        row = self.after if self.after is not None else self.before
-        assert row is not None
-        chosen = self.plan.key if self.plan.key is not None else range(len(row))
-        text = ", ".join(f"{self.plan.columns[i].name}={row[i]}" for i in chosen if row[i] is not None)
-        return text if len(text) <= _MOST_OF_A_KEY else text[: _MOST_OF_A_KEY - 1] + "…"
-
-    def refuse(self, why: str) -> None:
-        """Leave the row alone because something that is needed is not known."""
-        self.state, self.why = "refused", why
-
-    def changed(self, why: str, *, between: bool = False) -> None:
-        """Leave the row alone because others changed it."""
-        if self.state == "ready":
-            self.state, self.why = "changed between" if between else "changed since", why
-
-    def statement(self, made: frozenset[str] = frozenset()) -> str:
-        """The statement that undoes it if it is still as the change left it; one line, with its semicolon.
-
-        Parameters
-        ----------
-        made : set of str
-            Columns that the server generates itself.
-
-        Raises
-        ------
-        SchemaError
-            The log lacks something that is needed.
-        """
-        plan, before, after = self.plan, self.before, self.after
-        if before is not None and made:
-            before = [None if c.name in made else v for c, v in zip(plan.columns, before, strict=True)]
-        if after is None:
-            assert before is not None
-            return plan.insertion(before)
-        if before is None:
-            return f"DELETE FROM {plan.name} WHERE {self.condition()};"
-        if self.columns is None:
-            pairs = plan.assignments(after, before, inverse=True)
-        else:
-            own = zip(plan.columns, plan.names, before, strict=True)
-            pairs = [f"{name} = {value}" for column, name, value in own if column.name in self.columns]
-        return f"UPDATE {plan.name} SET {', '.join(pairs)} WHERE {self.condition()};"
-
-    def changed_columns(self, others: Collection[str]) -> tuple[str, ...] | None:
-        """The possible `columns`: those that the changes set and whose values are all known.
-
-        Parameters
-        ----------
-        others : collection of str
-            Columns that the server sets itself whenever a row is changed.
-
-        Returns
-        -------
-        tuple of str, or None
-            Their names; None if the whole row is needed.
-        """
-        plan, before, after = self.plan, self.before, self.after
-        if before is None or after is None or plan.key_condition(after) is None:
-            return None
-        own = [i for i, c in enumerate(plan.columns) if before[i] != after[i] and c.name not in others]
-        if not own or any(before[i] is None or after[i] is None for i in own):
-            return None
-        return tuple(plan.columns[i].name for i in own)
-
-    def enum_zeros(self) -> list[str]:
-        """The ENUM columns that the statement sets to index 0, which a server in strict mode refuses."""
-        if self.before is None:
-            return []
-        after = self.after if self.after is not None else [None] * len(self.before)
-        return [
-            column.name
-            for column, old, new in zip(self.plan.columns, self.before, after, strict=True)
-            if column.kind is Kind.ENUM and old == ENUM_ZERO and new != ENUM_ZERO
-        ]
-
-    def condition(self) -> str:
-        """The condition that a row is this one and still as the last change left it."""
-        assert self.after is not None
-        return self.condition_of(self.after)
-
-    def condition_of(self, image: Literals, without: Container[str] = ()) -> str:
-        """The condition that a row is this one, with the values of an image except in some columns."""
-        wanted = self.columns
-        compared = [
-            one
-            for name, one in self.plan.comparisons(image)
-            if name not in without and (wanted is None or name in wanted)
-        ]
-        key = self.plan.key_condition(image)
-        if key is None:
-            return f"{' AND '.join(compared)} LIMIT 1"
-        return " AND ".join(dict.fromkeys([key, *compared]))
 
 
 @dataclass(slots=True)

@@ -15,8 +15,8 @@ from itertools import islice
 from typing import Literal
 
 from .._decode.executed import last_of_domains
-from .._sources.log_files import resolve
 from .._sources.log_names import LogName, unpacked
+from .._sources.resolve import resolve
 from .._sources.timeline import NAME
 from .._walk.track import Track
 from .._walk.typed_events import events_of

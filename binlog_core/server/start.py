@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import struct
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from .._base.times import epoch_seconds
-from .._format.event_header import FIRST_EVENT, timestamp_of
+from .._format.event_header import FIRST_EVENT
 from ..errors import DivergedError, PrivilegeError, ServerError
 from ..gtids import AnyGtid, AnyGtidSet, GtidSet, MariadbGtidSet, parse_gtid_set
 from ..position import Position
@@ -19,6 +20,8 @@ from .refusals import COPY_AGAIN, clean_text
 
 _STATUS_RIGHT = "REPLICATION CLIENT"
 _SYNTAX_ERROR = 1064
+
+BeginOf = Callable[[Connection, str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Start:
     transaction: AnyGtid | None = None
 
 
-def start_of(connection: Connection, facts: Facts, start: Any) -> Start:
+def start_of(connection: Connection, facts: Facts, start: Any, begin_of: BeginOf) -> Start:
     """What ``start=`` means on this server.
 
     Parameters
@@ -53,6 +56,8 @@ def start_of(connection: Connection, facts: Facts, start: Any) -> Start:
     facts : Facts
         What the server says about itself.
     start : None, "now", (str, int), datetime, Position, GtidSet or MariadbGtidSet
+    begin_of : callable
+        Asks the server when a log began, in seconds since 1970 UTC; for a datetime.
 
     Raises
     ------
@@ -72,7 +77,7 @@ def start_of(connection: Connection, facts: Facts, start: Any) -> Start:
     if isinstance(start, tuple):
         return Start(Begin(start[0], int(start[1])), _gtids_at(connection, facts, start[0], int(start[1])))
     if isinstance(start, dt.datetime):
-        return Start(Begin(_log_of(connection, facts, start)))
+        return Start(Begin(_log_of(connection, start, begin_of)))
     assert start == "now"
     status = status_of(connection)
     if status is not None:
@@ -252,7 +257,7 @@ def still_has(connection: Connection, facts: Facts) -> str:
     return ", ".join(parts)
 
 
-def _log_of(connection: Connection, facts: Facts, moment: dt.datetime) -> str:
+def _log_of(connection: Connection, moment: dt.datetime, begin_of: BeginOf) -> str:
     """The last log that began before a moment; "" where the logs cannot be listed."""
     logs = logs_of(connection)
     wanted = epoch_seconds(moment)
@@ -261,23 +266,11 @@ def _log_of(connection: Connection, facts: Facts, moment: dt.datetime) -> str:
     low, high = 0, len(logs) - 1  # if even the first began later, it is the first
     while low < high:
         middle = (low + high + 1) // 2
-        if _begin_of(connection, logs[middle][0]) <= wanted:
+        if begin_of(connection, logs[middle][0]) <= wanted:
             low = middle
         else:
             high = middle - 1
     return logs[low][0]
-
-
-def _begin_of(connection: Connection, file: str) -> int:
-    """When a log began, in seconds since 1970 UTC."""
-    from .stream import ServerStream
-
-    address = replace(connection.address, hosts=(connection.host,))
-    with ServerStream(address, file, FIRST_EVENT, follow=False, stop=(file, 2**63)) as stream:
-        for run in stream:
-            if run.kind == "events":
-                return timestamp_of(run.events)
-    return 0
 
 
 def encoded(gtids: GtidSet, *, tags: bool) -> bytes:

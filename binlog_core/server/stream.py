@@ -7,10 +7,11 @@ import threading
 import time
 import uuid as _uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 from .._decode.executed import Executed, last_of_domains
-from .._format.event_header import FIRST_EVENT, LENGTH_AT, SERVER_ID_AT, TYPE_AT
+from .._format.event_header import FIRST_EVENT, LENGTH_AT, SERVER_ID_AT, TYPE_AT, timestamp_of
 from .._gtid_fields import gtid_of
 from .._sources.log_names import LogName
 from ..errors import (
@@ -138,7 +139,8 @@ class ServerStream:
         self._succeeding = False  # the reader has left the lost server's log
         with _ClosingOnError(Connection(address)) as connection:
             self.facts = connection.facts()
-            begin = start_of(connection, self.facts, start if start is not None else (file, position))
+            asked = start if start is not None else (file, position)
+            begin = start_of(connection, self.facts, asked, _begin_of)
             if isinstance(start, GtidSet | MariadbGtidSet):
                 self.doubt = unknown_sources(self.facts, start)
             if not follow and stop is None:
@@ -529,3 +531,13 @@ def _random_id() -> int:
 def _number(file: str) -> tuple[str, int]:
     name = LogName.of(file)
     return (name.base, name.number) if name is not None else (file, 0)
+
+
+def _begin_of(connection: Connection, file: str) -> int:
+    """When a log began, in seconds since 1970 UTC."""
+    address = replace(connection.address, hosts=(connection.host,))
+    with ServerStream(address, file, FIRST_EVENT, follow=False, stop=(file, 2**63)) as stream:
+        for run in stream:
+            if run.kind == "events":
+                return timestamp_of(run.events)
+    return 0

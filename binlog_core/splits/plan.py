@@ -13,9 +13,10 @@ from .._format.event_header import FIRST_EVENT
 from .._reading import files_of
 from .._redaction import shown_url
 from .._sources.archives import EPOCH_SHIFT
-from .._sources.log_files import LogFile, check_no_server
+from .._sources.log_files import LogFile
 from .._sources.log_names import LogName, name_key
 from .._sources.places import is_url
+from .._sources.resolve import check_no_server
 from .._walk.anchors import Head
 from ..errors import BinlogError, MissingFileError
 

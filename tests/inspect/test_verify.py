@@ -17,7 +17,8 @@ from support.writer import numbering as n
 
 import binlog_core
 from binlog_core import BinlogError, DecompressionError, Limits, MissingExtraError
-from binlog_core._sources.log_files import LogFile, resolve
+from binlog_core._sources.log_files import LogFile
+from binlog_core._sources.resolve import resolve
 from binlog_core.events import Event
 from binlog_core.inspect.verify import Damage, Places, Verdict, verify, verify_log
 

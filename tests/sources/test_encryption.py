@@ -10,9 +10,10 @@ import pytest
 from support.golden import golden_logs
 from support.sources import opened, read_all
 
-from binlog_core._sources.log_files import LogFile, resolve, unwrap
+from binlog_core._sources.log_files import LogFile, unwrap
 from binlog_core._sources.mariadb_encryption import MariaDBDecryptedSource
 from binlog_core._sources.mysql_encryption import MySQLDecryptedSource
+from binlog_core._sources.resolve import resolve
 from binlog_core._sources.sources import BufferSource, FileSource
 from binlog_core.errors import BinlogError, EncryptionError, MissingExtraError
 

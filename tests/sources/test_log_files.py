@@ -14,8 +14,9 @@ from support.golden import golden_logs
 from support.sources import read_all, written
 
 import binlog_core
-from binlog_core._sources.log_files import IndexFile, resolve
+from binlog_core._sources.log_files import IndexFile
 from binlog_core._sources.log_names import Gap
+from binlog_core._sources.resolve import resolve
 from binlog_core.errors import BinlogError, DecompressionError, MissingFileError, NotABinlogError
 from binlog_core.splits import plan_splits, read_split_groups
 

@@ -9,8 +9,9 @@ import zlib
 import pytest
 from support.sources import read_all
 
-from binlog_core._sources.log_files import resolve, unwrap
+from binlog_core._sources.log_files import unwrap
 from binlog_core._sources.mariadb_encryption import MariaDBDecryptedSource
+from binlog_core._sources.resolve import resolve
 from binlog_core._sources.sources import BufferSource
 from binlog_core.errors import BinlogError, EncryptionError
 

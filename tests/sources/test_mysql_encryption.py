@@ -6,7 +6,8 @@ import hashlib
 
 import pytest
 
-from binlog_core._sources.log_files import resolve, unwrap
+from binlog_core._sources.log_files import unwrap
+from binlog_core._sources.resolve import resolve
 from binlog_core._sources.sources import BufferSource
 from binlog_core.errors import EncryptionError
 

@@ -12,8 +12,9 @@ from support.s3 import client_of, store
 from support.sources import read_all
 
 from binlog_core._sources import remote
-from binlog_core._sources.log_files import Gap, resolve
+from binlog_core._sources.log_files import Gap
 from binlog_core._sources.object_stores import ObjectSource
+from binlog_core._sources.resolve import resolve
 from binlog_core._sources.sources import BufferSource
 from binlog_core.errors import BinlogError
 

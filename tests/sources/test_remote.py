@@ -17,7 +17,7 @@ from support.sources import read_all
 
 import binlog_core
 from binlog_core._sources import remote
-from binlog_core._sources.log_files import resolve
+from binlog_core._sources.resolve import resolve
 from binlog_core.errors import BinlogError, MissingExtraError, NotABinlogError
 
 fsspec = pytest.importorskip("fsspec")

@@ -20,7 +20,7 @@ from support.sources import Pipe, one, read_all, written
 
 from binlog_core._sources import sources
 from binlog_core._sources.compressed_files import DecompressedSource
-from binlog_core._sources.log_files import resolve
+from binlog_core._sources.resolve import resolve
 from binlog_core._sources.sources import (
     BufferSource,
     FileSource,

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from binlog_core._sources.log_files import resolve, unwrap
+from binlog_core._sources.log_files import unwrap
+from binlog_core._sources.resolve import resolve
 from binlog_core._sources.sources import BufferSource, Source
 from support.golden import Golden
 

@@ -15,6 +15,7 @@ TESTS = Path(__file__).parent.parent
 THROUGH: dict[str, str] = {
     "archive/feed.py": "archive/test_archiver.py",  # a protocol
     "archive/live_feed.py": "archive/test_archive_server.py",  # needs a server
+    "cli/exits.py": "cli/test_cli_app.py",  # a constant
     "cli/history.py": "test_history.py",
     "cli/transactions.py": "test_transactions.py",
     "cli/undo.py": "replay/test_undo.py",
@@ -23,6 +24,7 @@ THROUGH: dict[str, str] = {
     "_decode/ddl_before.py": "schema/test_definitions.py",
     "_decode/gathering.py": "decode/test_log_decoder.py",  # part of the decoder
     "_decode/other_events.py": "decode/test_log_decoder.py",  # part of the decoder
+    "_decode/unmet.py": "tables/test_given_names.py",
     "_decode/plans.py": "core/test_values.py",  # what the loop of the core runs
     "_decoders.py": "test_passes.py",  # opens the logs of passes
     "_format/innodb_binlog.py": "sources/test_innodb_binlog.py",  # with the source that reads its pages
@@ -33,11 +35,13 @@ THROUGH: dict[str, str] = {
     "replay/later_changes.py": "replay/test_undo.py",
     "replay/replay_script.py": "replay/test_scripts.py",
     "_scans.py": "test_duckdb.py",
+    "replay/undo_rows.py": "replay/test_undo.py",
     "server/run.py": "server/test_stream.py",  # a tuple
     "_sources/opened.py": "test_log.py",  # what a Log has open
     "spark/apply/attempts.py": "spark/apply/test_file_target.py",  # files of failed commits
     "spark/doors/partition.py": "spark/doors/test_datasource.py",  # a field in Spark's own class
     "spark/lake/table.py": "spark/lake/test_lake_delta.py",  # protocols, and a record
+    "_sources/resolve.py": "sources/test_log_files.py",
     "_tables/side_dtypes.py": "core/test_records.py",  # twins of structs in the core
     "_threads/notes.py": "threads/test_threaded_pass.py",
     "_threads/parts.py": "threads/test_threaded_pass.py",

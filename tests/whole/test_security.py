@@ -26,7 +26,7 @@ from support.writer import Log, Table
 import binlog_core
 from binlog_core._decode.selection import is_wanted_name
 from binlog_core._sources.encryption_keys import read_key_file, read_keyring
-from binlog_core._sources.log_files import resolve
+from binlog_core._sources.resolve import resolve
 from binlog_core.cli.output import printable
 from binlog_core.cli.text import csv_line, json_line
 from binlog_core.inspect.verify import verify_log

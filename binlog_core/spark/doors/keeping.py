@@ -12,8 +12,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from ..._sources.log_files import resolve
 from ..._sources.places import local_path
+from ..._sources.resolve import resolve
 from ...archive import archive
 from ...archive.files import locked
 from ...errors import ArchiveError, BinlogError

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from ._change_columns import POSTIMAGE, PREIMAGE
+from ._records import BatchRecords
 from ._tables.tables import Column, record_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .batch import ChangeBatch
+
+Batch = TypeVar("Batch", bound=BatchRecords)
 
 
-def whole_changes(batch: ChangeBatch, damaged: Iterable[int]) -> tuple[NDArray[np.bool_], list[int]]:
+def whole_changes(batch: BatchRecords, damaged: Iterable[int]) -> tuple[NDArray[np.bool_], list[int]]:
     """The records that stay if some are damaged; an update is dropped with both of its images.
 
     Parameters
@@ -45,7 +47,7 @@ def whole_changes(batch: ChangeBatch, damaged: Iterable[int]) -> tuple[NDArray[n
     return kept, changes
 
 
-def with_columns(batch: ChangeBatch, columns: tuple[Column, ...]) -> ChangeBatch:
+def with_columns(batch: Batch, columns: tuple[Column, ...]) -> Batch:
     """A batch with only some of its columns."""
     array = np.empty(len(batch), record_dtype(len(batch.table.columns), columns))
     array["image"] = batch.array["image"]
@@ -60,7 +62,7 @@ def with_columns(batch: ChangeBatch, columns: tuple[Column, ...]) -> ChangeBatch
     return made_of(batch, columns, array, theirs(batch.invalid), theirs(batch.json_diffs))
 
 
-def only(batch: ChangeBatch, kept: NDArray[np.bool_]) -> ChangeBatch:
+def only(batch: Batch, kept: NDArray[np.bool_]) -> Batch:
     """A batch of some of a batch's records, with what belongs to them."""
     places = np.cumsum(kept) - 1
 
@@ -73,12 +75,12 @@ def only(batch: ChangeBatch, kept: NDArray[np.bool_]) -> ChangeBatch:
 
 
 def made_of(
-    batch: ChangeBatch,
+    batch: Batch,
     columns: tuple[Column, ...],
     array: NDArray[np.void],
     invalid: NDArray[np.void],
     json_diffs: NDArray[np.void],
-) -> ChangeBatch:
+) -> Batch:
     """Another batch of the same rows, with the same limit."""
     made = type(batch)(
         batch.table, columns, array, batch.buffer, batch.transactions, invalid, json_diffs, batch.path

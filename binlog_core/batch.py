@@ -11,28 +11,26 @@ import numpy as np
 
 from ._change_columns import OPS as OPS
 from ._core._columns import span_values
-from ._core._rows import NO_INVALID_DATES, NO_JSON_DIFFS, Records
-from ._core._spans import compact_spans
+from ._records import RAW_COLUMN as RAW_COLUMN
+from ._records import BatchRecords
 from ._subsets import only
-from ._tables.column_types import MYSQL_TYPE_BLOB, SPAN_KINDS, Kind
-from ._tables.given_names import near
+from ._tables.column_types import SPAN_KINDS, Kind
 from ._tables.side_dtypes import INVALID_DATE_DTYPE as INVALID_DATE_DTYPE
 from ._tables.side_dtypes import JSON_DIFF_DTYPE as JSON_DIFF_DTYPE
 from ._tables.side_dtypes import TRANSACTION_DTYPE as TRANSACTION_DTYPE
-from ._tables.tables import Column, Table
+from ._tables.tables import Column
 from ._tables.tables import image_dtype as image_dtype
 from ._tables.tables import record_dtype as record_dtype
 from .arrow.batch import NO_POLARS, ArrowBatch, json_documents, made_by_default, made_together
 from .arrow.text import TextErrors
 from .arrow.types import ArrowField, ChangeColumn, ExportOptions, Geometry, Vectors, WideDecimals
-from .errors import DecodeError, MissingExtraError, SchemaError
+from .errors import DecodeError, MissingExtraError
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
     from numpy.typing import NDArray
-    from typing_extensions import Buffer
 
     from .arrow.types import Rows
 
@@ -41,13 +39,8 @@ OUTCOMES = ("unknown", "committed", "rolled back", "XA prepared")  # by transact
 # ChangeBatch.invalid_dates
 INVALID_DATE_TEXT_DTYPE = np.dtype([("record", "<u4"), ("column", "<u2"), ("text", "U26")])
 
-# The one field of a table that cannot be decoded (Table.undecodable): each record is an event, its value the
-# bytes of all its rows. No column of the table, so that no bit of the bitmaps is its own.
-RAW_COLUMN = Column("raw", -1, MYSQL_TYPE_BLOB, Kind.BINARY, charset="binary")
-_RAW_COLUMNS = (RAW_COLUMN,)
 
-
-class ChangeBatch(Records):
+class ChangeBatch(BatchRecords):
     """Decoded rows of one table definition from one file.
 
     It has one record for each row image: an update has two, first the one before, then the one after.
@@ -82,26 +75,6 @@ class ChangeBatch(Records):
         you made or unpickled has the default.
     """
 
-    def __init__(
-        self,
-        table: Table,
-        columns: tuple[Column, ...],
-        array: NDArray[np.void],
-        buffer: Buffer,
-        transactions: NDArray[np.void],
-        invalid: NDArray[np.void] | None = None,
-        json_diffs: NDArray[np.void] | None = None,
-        path: str | None = None,
-    ) -> None:
-        self.table = table
-        self.columns = columns
-        self.array = array
-        self.buffer = buffer
-        self.transactions = transactions
-        self.invalid = NO_INVALID_DATES if invalid is None else invalid
-        self.json_diffs = NO_JSON_DIFFS if json_diffs is None else json_diffs
-        self.path = path
-
     def __repr__(self) -> str:
         return (
             f"<ChangeBatch {self.table.full_name}: {len(self)} records, {len(self.columns)} columns"
@@ -109,9 +82,9 @@ class ChangeBatch(Records):
         )
 
     def _repr_html_(self) -> str:
-        from .arrow.html import table_of
+        from .arrow.html import ROWS, table_of
 
-        return table_of(self)
+        return table_of(self, self[:ROWS].to_pylist(change_columns="_change_type"))
 
     @overload
     def __getitem__(self, key: str) -> np.ma.MaskedArray[Any, Any]: ...
@@ -143,11 +116,6 @@ class ChangeBatch(Records):
 
     def _ipython_key_completions_(self) -> list[str]:
         return [column.name for column in self.value_columns]
-
-    @property
-    def value_columns(self) -> tuple[Column, ...]:
-        """The columns that the records have: `columns`, or RAW_COLUMN for a table that cannot be decoded."""
-        return self.columns if self.columns or self.table.undecodable is None else _RAW_COLUMNS
 
     # --- NumPy ---------------------------------------------------------------------------------
 
@@ -197,51 +165,11 @@ class ChangeBatch(Records):
             raise ValueError(f"members={members!r}: expected names or numbers")
         if text_errors not in ("raise", "replace"):
             raise ValueError(f"text_errors={text_errors!r}: expected raise or replace")
-        column = self._find(name)
+        column = self.find(name)
         if column.kind in SPAN_KINDS:
             return self._span_column(column, text_errors)
         mask = self.is_null(name) | self.is_absent(name)
         return np.ma.MaskedArray(self._values(column, decimals, members), mask=mask)
-
-    def is_null(self, name: str) -> NDArray[np.bool_]:
-        """Where a column's value is NULL.
-
-        Parameters
-        ----------
-        name : str
-            The name of a decoded column.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-            True if the value is NULL; False if the column is absent.
-
-        Raises
-        ------
-        SchemaError
-            No decoded column has this name.
-        """
-        return self._bit("null_bitmap", name)
-
-    def is_absent(self, name: str) -> NDArray[np.bool_]:
-        """Where a column is not in the row image (``binlog_row_image`` other than FULL).
-
-        Parameters
-        ----------
-        name : str
-            The name of a decoded column.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-            True if the column is absent.
-
-        Raises
-        ------
-        SchemaError
-            No decoded column has this name.
-        """
-        return self._bit("absent_bitmap", name)
 
     @cached_property
     def invalid_dates(self) -> NDArray[np.void]:
@@ -452,43 +380,7 @@ class ChangeBatch(Records):
         """:meth:`export` with its defaults, as Arrow PyCapsule; a requested schema is not followed."""
         return self.export().__arrow_c_stream__(requested_schema)
 
-    # --- Pickling ------------------------------------------------------------------------------
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Only what the records refer to is pickled: their values and their transactions.
-        array = self.array.copy()
-        heap = compact_spans(array, self.value_columns, self.buffer)
-        transactions = self.transactions[:0]
-        if len(array):
-            numbers = array["image"]["transaction"]
-            first = int(numbers.min())
-            transactions = self.transactions[first : int(numbers.max()) + 1].copy()
-            numbers -= first
-        arguments = (
-            self.table, self.columns, array, heap, transactions, self.invalid, self.json_diffs, self.path
-        )  # fmt: skip
-        return type(self), arguments
-
     # --- Inside --------------------------------------------------------------------------------
-
-    def _find(self, name: str) -> Column:
-        for column in self.value_columns:
-            if column.name == name:
-                return column
-        hint = near(name, [column.name for column in self.columns])
-        raise SchemaError(
-            f"no such column among the {len(self.columns)} decoded{hint}",
-            path=self.path,
-            table=self.table.full_name,
-            column=name,
-        )
-
-    def _bit(self, bitmap: str, name: str) -> NDArray[np.bool_]:
-        index = self._find(name).index
-        if index < 0:
-            return np.zeros(len(self), bool)
-        bytes_: NDArray[np.uint8] = self.array["image"][bitmap][:, index // 8]
-        return (bytes_ >> (index % 8) & 1).astype(bool)
 
     def _values(self, column: Column, decimals: str, members: str) -> NDArray[Any]:
         field = self.array["row"][column.name]

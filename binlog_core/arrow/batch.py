@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow
     from numpy.typing import NDArray
 
-    from ..batch import ChangeBatch
+    from .._records import BatchRecords
     from .types import Rows
 
 NO_POLARS = "to_polars() needs polars: pip install polars"
@@ -46,7 +46,7 @@ class ArrowBatch:
 
     def __init__(
         self,
-        batch: ChangeBatch,
+        batch: BatchRecords,
         *,
         change_columns: bool | str | Sequence[str] = True,
         extras: Sequence[ChangeColumn] = (),
@@ -146,7 +146,7 @@ class ArrowBatch:
         return stream_capsule(struct_field(fields), iter((array,)))
 
 
-def made_by_default(batch: ChangeBatch) -> pyarrow.RecordBatch:
+def made_by_default(batch: BatchRecords) -> pyarrow.RecordBatch:
     """A batch for pyarrow without options; errors as in ``ChangeBatch.export``.
 
     The last form is kept with the plan: looking it up takes longer than a small batch.
@@ -158,7 +158,7 @@ def made_by_default(batch: ChangeBatch) -> pyarrow.RecordBatch:
     return form.imported(*_exported(batch, form.layout))
 
 
-def made_together(batch: ChangeBatch, records: NDArray[np.void]) -> pyarrow.RecordBatch | None:
+def made_together(batch: BatchRecords, records: NDArray[np.void]) -> pyarrow.RecordBatch | None:
     """Records of several batches of a group for pyarrow, in the form of one of them, without options.
 
     Returns
@@ -178,7 +178,7 @@ def made_together(batch: ChangeBatch, records: NDArray[np.void]) -> pyarrow.Reco
 
 
 def _exported(
-    batch: ChangeBatch,
+    batch: BatchRecords,
     layout: Layout,
     *,
     rows: NDArray[np.intp] | None = None,
@@ -235,7 +235,7 @@ def record_numbers(rows: Rows, count: int) -> NDArray[np.intp]:
     return given.astype(np.intp, copy=False)
 
 
-def change_column(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] | None) -> ChangeColumn:
+def change_column(batch: BatchRecords, name: str, rows: NDArray[np.integer[Any]] | None) -> ChangeColumn:
     """One of CHANGE_COLUMNS for the records of a batch that are exported; SchemaError for any other name."""
     image = batch.array["image"] if rows is None else batch.array["image"][rows]
     if name == "_change_type":
@@ -262,7 +262,7 @@ def change_column(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] 
     raise SchemaError(f"unknown change column {name!r}; known: {', '.join(CHANGE_COLUMNS)}")
 
 
-def json_documents(batch: ChangeBatch) -> dict[str, dict[int, bytes | None]]:
+def json_documents(batch: BatchRecords) -> dict[str, dict[int, bytes | None]]:
     """Texts of the JSON values that a batch has as lists of changes.
 
     Returns
@@ -299,7 +299,7 @@ def json_documents(batch: ChangeBatch) -> dict[str, dict[int, bytes | None]]:
     return found
 
 
-def _span(batch: ChangeBatch, data: memoryview, record: int, column: Column) -> bytes | None:
+def _span(batch: BatchRecords, data: memoryview, record: int, column: Column) -> bytes | None:
     entry = batch.array[record]
     byte, bit = column.index // 8, 1 << column.index % 8
     if (entry["image"]["null_bitmap"][byte] | entry["image"]["absent_bitmap"][byte]) & bit:
@@ -310,7 +310,7 @@ def _span(batch: ChangeBatch, data: memoryview, record: int, column: Column) -> 
     return bytes(data[offset : offset + length])
 
 
-def _commit_times(batch: ChangeBatch, numbers: NDArray[np.uint32]) -> NDArray[np.datetime64]:
+def _commit_times(batch: BatchRecords, numbers: NDArray[np.uint32]) -> NDArray[np.datetime64]:
     # Only the batch's own transactions: a group has many more than a small batch has rows.
     times = batch.transactions["commit_time"][numbers]
     unknown = times < 0

@@ -17,7 +17,7 @@ from .types import ArrowField, Geometry, ImageColumn, Vectors, WideDecimals, arr
 if TYPE_CHECKING:
     import pyarrow
 
-    from ..batch import ChangeBatch
+    from .._records import BatchRecords
 
 OP_LABELS = ("unknown", *CHANGE_TYPES)  # by image["op"]
 IMAGE_COLUMNS = {
@@ -92,7 +92,7 @@ _forms: dict[tuple[Any, ...], Form] = {}
 
 
 def form_of(
-    batch: ChangeBatch,
+    batch: BatchRecords,
     columns: tuple[Column, ...],
     changes: tuple[str, ...],
     vectors: Vectors,

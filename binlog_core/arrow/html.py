@@ -6,20 +6,19 @@ import html
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..batch import ChangeBatch
+    from .._records import BatchRecords
 
-_ROWS = 10
+ROWS = 10
 _TEXT = 80  # characters of a value
 
 
-def table_of(batch: ChangeBatch) -> str:
-    """The first records of a batch, with their columns and kind of change."""
+def table_of(batch: BatchRecords, shown: list[dict[str, Any]]) -> str:
+    """Its first records, as dicts of their values and kind of change, as an HTML table."""
     names = ["_change_type", *(column.name for column in batch.value_columns)]
-    shown = batch[:_ROWS].to_pylist(change_columns="_change_type")
     rows = [[_cell(record[name]) if name in record else "<td></td>" for name in names] for record in shown]
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
     body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
-    more = f"<p><small>{len(batch) - _ROWS:,} more</small></p>" if len(batch) > _ROWS else ""
+    more = f"<p><small>{len(batch) - ROWS:,} more</small></p>" if len(batch) > ROWS else ""
     caption = html.escape(repr(batch)[1:-1])
     return f"<table><caption>{caption}</caption><tr>{head}</tr>{body}</table>{more}"
 

@@ -31,6 +31,7 @@ THROUGH: dict[str, str] = {
     "_format/magic.py": "format/test_descriptors.py",  # constants
     "inspect/report_page/style.py": "inspect/test_report_page.py",  # colours
     "_options.py": "test_face.py",  # types only
+    "_records.py": "test_batch.py",  # what a ChangeBatch is made of
     "replay/flashback_script.py": "replay/test_scripts.py",
     "replay/later_changes.py": "replay/test_undo.py",
     "replay/replay_script.py": "replay/test_scripts.py",

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 from .._sources.places import is_server
+from .world import REAL, World
 
 COMPRESSIONS = ("none", "zstd")
 SSL_MODES = ("PREFERRED", "DISABLED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
@@ -61,6 +62,8 @@ class Address:
         Register as a semi-synchronous replica: the server's commits wait for ``log.acknowledge``.
     compression : str
         "none", or "zstd": the server compresses what it sends (MySQL 8.0.18 and later).
+    world : World
+        Makes connections and tells the time; not an option of an address.
     """
 
     hosts: tuple[tuple[str, int], ...]
@@ -80,6 +83,7 @@ class Address:
     cleartext: bool = False
     get_server_public_key: bool = False
     server_public_key: str | None = None
+    world: World = field(default=REAL, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.ssl_ca is not None and self.ssl_mode in ("PREFERRED", "REQUIRED"):
@@ -140,7 +144,7 @@ class Address:
         return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "password"}
+        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("password", "world")}
         return _unpickled, (kept,)
 
 
@@ -243,7 +247,9 @@ def _value(name: str, value: Any) -> Any:
         if isinstance(value, bool):
             return value
         raise ValueError(f"{name}: expected true or false")
-    known = ", ".join(f for f in Address.__slots__ if f not in ("hosts", "password"))
+    if name == "world" and isinstance(value, World):
+        return value
+    known = ", ".join(f for f in Address.__slots__ if f not in ("hosts", "password", "world"))
     raise ValueError(f"an option of the server is not known: expected one of {known}; ? in a password is %3F")
 
 

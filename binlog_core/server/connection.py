@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
@@ -38,12 +37,13 @@ _CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 class _Bounds:
     """The time and the bytes that the server may still take for the current answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now
         self.end: float | None = None
         self.left = 0
 
     def renew(self, seconds: float, size: int) -> None:
-        self.end, self.left = time.monotonic() + seconds, size
+        self.end, self.left = self.now() + seconds, size
 
     def count(self, size: int) -> None:
         """Count received bytes."""
@@ -63,7 +63,7 @@ def _bounded(kind: Any, bounds: _Bounds) -> Any:
     class Bounded(kind):  # type: ignore[misc]
         def recv_into(self, *arguments: Any, **keywords: Any) -> int:
             if bounds.end is not None:
-                left = bounds.end - time.monotonic()
+                left = bounds.end - bounds.now()
                 if left <= 0:
                     raise TimeoutError("no complete answer in time")
                 self.settimeout(left)
@@ -144,7 +144,7 @@ class Connection:
 
     def __init__(self, address: Address, hosts: Any = None) -> None:
         self.address = address
-        self._bounds = _Bounds()
+        self._bounds = _Bounds(address.world.now)
         failed: list[ServerError] = []
         for host in hosts or address.hosts:
             self.host: tuple[str, int] = host
@@ -231,25 +231,11 @@ class Connection:
             why = exc.reason if isinstance(exc, ssl.SSLError) else exc.strerror
             raise AuthenticationError(f"{option} cannot be read ({value}): {why}", path=self.name) from None
 
-    def _socket(self, host: tuple[str, int]) -> socket.socket:
+    def _socket(self, host: tuple[str, int]) -> Any:
         """A connected socket that limits time and size."""
-        kind = _bounded(socket.socket, self._bounds)
-        timeout = self.address.connect_timeout
-        if self.address.socket:
-            made = kind(socket.AF_UNIX, socket.SOCK_STREAM)
-            try:
-                made.settimeout(timeout)
-                made.connect(self.address.socket)
-            except BaseException:
-                made.close()
-                raise
-            return made  # type: ignore[no-any-return]
-        plain = socket.create_connection(host, timeout)
-        made = kind(plain.family, plain.type, plain.proto, fileno=plain.detach())
-        made.settimeout(timeout)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        return made  # type: ignore[no-any-return]
+        address = self.address
+        kind = _bounded(address.world.socket_class, self._bounds)
+        return address.world.connect(kind, host, address.socket, address.connect_timeout)
 
     # ------------------------------------------------------------ queries
 

@@ -9,7 +9,6 @@ import select
 import ssl
 import struct
 import threading
-import time
 from dataclasses import dataclass
 
 from .._core import _packets
@@ -124,6 +123,7 @@ class Dump:
         self._wait = wait
         self._limits = limits
         self._heartbeat = connection.address.heartbeat
+        self._world = connection.address.world
         self._packets = Packets(
             limits.event_bytes,
             semi_sync=connection.address.semi_sync,
@@ -139,11 +139,9 @@ class Dump:
         self._frames = connection.frames
         if self._frames is not None:
             self._frames.expect(1, may_restart=connection.address.semi_sync)
-        self._poll = select.poll()
-        self._poll.register(self._socket, select.POLLIN)
         self._tls = isinstance(self._socket, ssl.SSLSocket)
         self._line = threading.Lock()  # two threads cannot read and write TLS at the same time
-        self._heard = time.monotonic()
+        self._heard = self._world.now()
 
     # ------------------------------------------------------------ before
 
@@ -215,7 +213,7 @@ class Dump:
         if self._handed:
             self._handed = False
             self._forget()
-        until = None if timeout is None else time.monotonic() + timeout
+        until = None if timeout is None else self._world.now() + timeout
         while True:
             status, self._pending = self._pending, _packets.MORE
             if status == _packets.MORE:
@@ -387,16 +385,16 @@ class Dump:
             got = self._read_into(room)
             if got:
                 packets.fill += got
-                self._heard = time.monotonic()
+                self._heard = self._world.now()
                 return True
-            now = time.monotonic()
+            now = self._world.now()
             if now - self._heard > 2 * self._heartbeat:
                 raise LineLost(
                     f"silent for {now - self._heard:.0f} s, with a heartbeat every {self._heartbeat:g} s"
                 )
             if self.stop.is_set() or (until is not None and now >= until):
                 return False
-            self._poll.poll(1000 * min(_SLICE, _SLICE if until is None else until - now))
+            self._world.wait_for_bytes(self._socket, min(_SLICE, _SLICE if until is None else until - now))
 
     def _read_into(self, room: memoryview) -> int:
         """Bytes of packets that are there now; 0: none."""
@@ -404,7 +402,7 @@ class Dump:
         if frames is None:
             return self._take_into(room)
         if not (got := frames.take(room)) and (count := self._take_into(frames.room())):
-            self._heard = time.monotonic()
+            self._heard = self._world.now()
             frames.received(count)
             got = frames.take(room)
         return got

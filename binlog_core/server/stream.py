@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 import uuid as _uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -170,12 +169,13 @@ class ServerStream:
         Run or None
             None: nothing in time, or `ended`, or stopped.
         """
-        until = None if timeout is None else time.monotonic() + timeout
+        now = self.address.world.now
+        until = None if timeout is None else now() + timeout
         while not self.ended and not self._closed:
             if self._successor is not None and not self._succeed(*self._successor):
                 continue
             assert self._dump is not None
-            left = None if until is None else max(0.0, until - time.monotonic())
+            left = None if until is None else max(0.0, until - now())
             try:
                 run = self._dump.next_run(left)
             except LineLost as lost:
@@ -371,20 +371,20 @@ class ServerStream:
         """
         if self._closed or self.stopping.is_set():
             return
-        hosts = list(self.address.hosts)
+        world, hosts = self.address.world, list(self.address.hosts)
         if self._dump is not None:
             self._note_running()
             self._dump.close()
             hosts.sort(key=lambda host: host != self._dump_host)
         if self._lost_at is None:
-            self._lost_at = time.monotonic()
+            self._lost_at = world.now()
         end = self._lost_at + self.address.reconnect
         problem: ServerError = UnreachableError(why, path=self.address.name)
         while True:
-            left = end - time.monotonic()
+            left = end - world.now()
             if left <= 0:
                 raise problem
-            if self._pause and (self.stopping.wait(min(self._pause, left)) or self._closed):
+            if self._pause and (world.wait(self.stopping, min(self._pause, left)) or self._closed):
                 return
             self._pause = min(max(_FIRST_PAUSE, 2 * self._pause), _LONGEST_PAUSE)
             found = self._try(hosts)

@@ -1,0 +1,71 @@
+"""What reading a server needs of the world: connections, the clock, and waiting.
+
+`REAL` is the world as it is. The simulated world of ``soak/world`` hands in its own, where nothing sleeps and a
+seed decides what happens.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+import time
+from typing import Any
+
+
+class World:
+    """The machine's own network and clock."""
+
+    socket_class: Any = socket.socket
+
+    def connect(self, kind: Any, host: tuple[str, int], path: str | None, timeout: float) -> Any:
+        """A connected socket.
+
+        Parameters
+        ----------
+        kind : type
+            The class of the socket, derived from `socket_class`.
+        host : (str, int)
+            Host and port.
+        path : str or None
+            Of a Unix socket, instead of the host.
+        timeout : float
+            Seconds that connecting may take.
+
+        Raises
+        ------
+        OSError
+            Nothing accepts the connection.
+        """
+        if path is not None:
+            made = kind(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                made.settimeout(timeout)
+                made.connect(path)
+            except BaseException:
+                made.close()
+                raise
+            return made
+        plain = socket.create_connection(host, timeout)
+        made = kind(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        made.settimeout(timeout)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return made
+
+    def now(self) -> float:
+        """Seconds of a clock that only moves forward."""
+        return time.monotonic()
+
+    def wait(self, event: threading.Event, seconds: float | None) -> bool:
+        """Wait until an event is set; whether it is."""
+        return event.wait(seconds)
+
+    def wait_for_bytes(self, sock: Any, seconds: float) -> None:
+        """Wait until a socket has bytes to receive, or has ended."""
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        poll.poll(1000 * max(0.0, seconds))
+
+
+REAL = World()

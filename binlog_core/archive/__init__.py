@@ -121,15 +121,15 @@ def archive(
     if compress not in (None, "zstd"):
         raise ValueError(f"compress={compress!r}: expected 'zstd'")
     folder = fspath(destination)
-    files = Files()
     stop = stop or threading.Event()
-    on_status = _ThrottledStatus(files, [status] if isinstance(status, str | PathLike) else status, progress)
     address = Address.of(
         server,
         {**(options or {}), "semi_sync": semi_sync},
         password_file=password_file,
         defaults_file=defaults_file,
     )
+    files = address.world.files or Files()
+    on_status = _ThrottledStatus(files, [status] if isinstance(status, str | PathLike) else status, progress)
     server_id = address.server_id or random.SystemRandom().randrange(2**31, 2**32 - 1)
     hosts = list(address.hosts)
 
@@ -175,6 +175,7 @@ def archive(
         reconnect=address.reconnect,
         on_status=on_status,
         uploader=uploader,
+        world=address.world,
     )
     return archiver.run()
 

@@ -23,6 +23,7 @@ from .._sources.timeline import CONTINUED, FAILOVER, GAP, NAME, RESET, Segment, 
 from ..errors import ArchiveError, BinlogError, DivergedError, OtherHistory, PurgedError
 from ..gtids import AnyGtidSet, parse_gtid_set
 from ..report import BinlogWarning
+from ..server.world import REAL, World
 from .feed import Behind, Feed, Identity, LineLost, LogMissing, Run, Start
 from .files import Files, as_archive_error, locked, open_itself, put, remove_unfinished
 from .growing import GrowingLog, whole_events
@@ -69,6 +70,8 @@ class Archiver:
         Called with the status whenever something was put on disk, and about once a second.
     uploader : Uploader or None
         Uploads the archive to a store; the directory is then its spool.
+    world : World
+        Its clock.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class Archiver:
         reconnect: float = 300.0,
         on_status: Callable[[Status], None] = lambda status: None,
         uploader: Uploader | None = None,
+        world: World = REAL,
     ) -> None:
         self._connect = connect
         self._folder = folder
@@ -95,6 +99,7 @@ class Archiver:
         self._reconnect = reconnect
         self._on_status = on_status
         self._uploader = uploader
+        self._world = world
         self._on_disk: tuple[str, int] | None = None  # path of the growing log, and its bytes on disk
         self.status = Status(uploader.name if uploader is not None else folder, "")
         self.timeline = Timeline()
@@ -241,7 +246,7 @@ class Archiver:
             except LineLost as error:
                 if self._stop.is_set():
                     return
-                now = time.monotonic()
+                now = self._world.now()
                 met = self.status.state == "waiting" or self.status.received_bytes != received
                 if met or lost_at is None:
                     lost_at, pause = now, _FIRST_PAUSE
@@ -259,7 +264,7 @@ class Archiver:
                 self.status.reconnects += 1
                 self.status.state, self.status.error = "connecting", str(error)
                 self._tell()
-                self._stop.wait(pause)
+                self._world.wait(self._stop, pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _meet(self, feed: Feed) -> None:
@@ -414,7 +419,7 @@ class Archiver:
         elif log.compared == log.size:
             self.status.state = "waiting"
         self._owed |= run.acknowledge
-        now = time.monotonic()
+        now = self._world.now()
         if run.acknowledge or not run.data:
             self._settle()
             if self._owed:

@@ -17,6 +17,7 @@ class World:
     """The machine's own network and clock."""
 
     socket_class: Any = socket.socket
+    files: Any = None  # the calls by which an archive uses its disk; None: those of `binlog_core.archive.files`
 
     def connect(self, kind: Any, host: tuple[str, int], path: str | None, timeout: float) -> Any:
         """A connected socket.

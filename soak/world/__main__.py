@@ -1,0 +1,118 @@
+"""Run histories: new seeds for some seconds, or given ones."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+
+from .archives import keeper
+from .readers import reader
+
+KINDS: dict[str, Callable[[int], Any]] = {"reader": reader, "archive": keeper}
+_SHRUNK = ("faults", "resumes", "cuts", "steps")
+_AT_ONCE = 20  # histories that a process runs before it is asked again
+
+
+def failure(history: Any) -> BaseException | None:
+    """Why a history fails; None: it does not."""
+    try:
+        history.run()
+    except Exception as error:
+        return error
+    return None
+
+
+def shrunk(history: Any, error: BaseException) -> Any:
+    """The shortest history found that fails in the same way: without what does not matter."""
+    for name in _SHRUNK:
+        size = max(1, len(getattr(history, name, ())) // 2)
+        while size:
+            at = 0
+            while at < len(getattr(history, name, ())):
+                kept = getattr(history, name)
+                shorter = replace(history, **{name: kept[:at] + kept[at + size :]})
+                if _said(failure(shorter)) == _said(error):
+                    history = shorter
+                else:
+                    at += size
+            size //= 2
+    return history
+
+
+def _said(error: BaseException | None) -> str:
+    """An error without the numbers that another history may change."""
+    return re.sub(r"\d+", "", f"{type(error).__name__} {error}")[:60]
+
+
+def report(kind: str, seed: int) -> None:
+    """Print why a history fails, and the shortest that fails in the same way."""
+    history = KINDS[kind](seed)
+    if (error := failure(history)) is None:
+        print(f"{kind} {seed}: right")
+        return
+    print(f"{kind} {seed}: {type(error).__name__}: {error}")
+    least = shrunk(history, error)
+    shown = {name: value for name, value in vars(least).items() if name not in ("seed", "steps")}
+    print("  " + ", ".join(f"{name}={value}" for name, value in shown.items()))
+    for step in least.steps:
+        what = step.transaction
+        print(f"  {step.at:8.2f} s {step.what}" + (f" {what.number}, rows {what.events}" if what else ""))
+    if (last := failure(least)) is not None:
+        traceback.print_exception(last, limit=-4)
+
+
+def wrong(kind: str, first: int) -> list[int]:
+    """Seeds of some histories that fail."""
+    return [seed for seed in range(first, first + _AT_ONCE) if failure(KINDS[kind](seed)) is not None]
+
+
+def search(kind: str, first: int, seconds: float, most: int) -> tuple[int, list[int]]:
+    """How many histories were run on all processors, and the seeds of those that fail."""
+    began, done, found = time.monotonic(), 0, list[int]()
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        seeds: Iterator[int] = count(first, _AT_ONCE)
+        while time.monotonic() - began < seconds and len(found) < most:
+            firsts = [next(seeds) for _ in range(os.cpu_count() or 1)]
+            for failed in pool.map(wrong, [kind] * len(firsts), firsts):
+                done += _AT_ONCE
+                found += failed
+    spent = time.monotonic() - began
+    print(f"{kind}: {done} histories from seed {first}, {60 * done / spent:.0f} a minute: {len(found)} wrong")
+    return done, found
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="world", description=__doc__)
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}; by default all")
+    parser.add_argument("--seconds", type=float, default=60.0, help="in all")
+    parser.add_argument("--seed", type=int, help="only this history")
+    parser.add_argument("--first", type=int, default=int(time.time()) * 1000, help="the first seed")
+    parser.add_argument("--failures", type=int, default=1, help="end after so many")
+    arguments = parser.parse_args()
+    kinds = arguments.kinds or list(KINDS)
+    found = {kind: [arguments.seed] for kind in kinds}
+    if arguments.seed is None:
+        each = arguments.seconds / len(kinds)
+        found = {kind: search(kind, arguments.first, each, arguments.failures)[1] for kind in kinds}
+    failed = {kind: [seed for seed in seeds if failure(KINDS[kind](seed))] for kind, seeds in found.items()}
+    for kind, seeds in failed.items():
+        for seed in seeds[: arguments.failures]:
+            report(kind, seed)
+    return 1 if any(failed.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""What happens to the servers and the lines of a history; it is decided before the history begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import chain, repeat
+from random import Random
+
+from .line import Fault
+from .model import Transaction, transactions
+from .server import Kind, Server
+from .world import SimulatedWorld
+
+VERSIONS = ("5.6.51-log", "8.4.3", "9.7.0", "10.11.18-MariaDB-log", "11.8.6-MariaDB-log")
+REST = 180.0  # seconds after the last step in which everybody must catch up
+_DOWN = 2.5  # seconds until a server that was stopped is back
+
+
+class Wrong(Exception):
+    """What was read or kept is not what the servers committed."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that happens to the servers.
+
+    Parameters
+    ----------
+    at : float
+        Seconds after the world's beginning.
+    what : str
+        "commit", "rotate", "purge", "restart", "crash" or "failover".
+    transaction : Transaction or None
+        What is committed.
+    """
+
+    at: float
+    what: str
+    transaction: Transaction | None = None
+
+
+@dataclass(frozen=True)
+class History:
+    """All that happens, apart from how bytes are divided.
+
+    Parameters
+    ----------
+    seed : int
+    kind : Kind
+        Of all servers.
+    hosts : int
+        One, or two: the second has all transactions, in logs of its own.
+    opened : float
+        When the reader or the archiver starts.
+    steps : tuple of Step
+    faults : tuple of Fault
+        Of the first connections; later ones have none.
+    """
+
+    seed: int
+    kind: Kind
+    hosts: int
+    opened: float
+    steps: tuple[Step, ...]
+    faults: tuple[Fault, ...]
+
+
+def history_of(seed: int, chance: Random, *, purges: bool) -> History:
+    """What happens to the servers, by a seed."""
+    kind = Kind(chance.choice(VERSIONS), gtids=chance.random() < 0.6, checksum=chance.random() < 0.8)
+    if kind.mariadb:
+        kind = replace(kind, gtids=True)
+    hosts = 2 if kind.gtids and chance.random() < 0.4 else 1
+    kinds = ["rotate", "rotate", "rotate", "restart", "crash", "failover"] + ["purge"] * purges
+    steps, now = [], 0.0
+    for transaction in transactions(chance, chance.choice((3, 20, 60))):
+        now += chance.choice((0.0, 0.0, 0.01, 0.3, 1.0, 5.0))
+        steps.append(Step(now, "commit", transaction))
+        if chance.random() < 0.15:
+            steps.append(Step(now + chance.choice((0.0, 0.0, 0.2)), chance.choice(kinds)))
+    steps.sort(key=lambda step: step.at)
+    return History(
+        seed=seed,
+        kind=kind,
+        hosts=hosts,
+        opened=chance.choice((5.0, 20.0, 60.0)),
+        steps=tuple(steps),
+        faults=tuple(_fault(chance) for _ in range(chance.choice((0, 1, 3, 8)))),
+    )
+
+
+def _fault(chance: Random) -> Fault:
+    most = chance.choice((6_000, 6_000, 60_000))
+    kind = chance.random()
+    if kind < 0.2:
+        return Fault()
+    if kind < 0.4:
+        return Fault(stall=chance.randrange(most), seconds=chance.choice((0.5, 12.0, 45.0)))
+    return Fault(cut=chance.randrange(most), reset=chance.random() < 0.5)
+
+
+class Play:
+    """A history, as it happens.
+
+    Attributes
+    ----------
+    world : SimulatedWorld
+    writer : Server
+        The server that commits now.
+    committed : list of (Transaction, float)
+        Every transaction, and when it was committed.
+    end : float
+        When everybody must have caught up.
+    """
+
+    def __init__(self, history: History) -> None:
+        last = max((step.at for step in history.steps), default=0.0)
+        self.end = max(last, history.opened) + REST + sum(fault.seconds for fault in history.faults)
+        faults = chain(history.faults, repeat(Fault()))
+        self.world = SimulatedWorld(history.seed, faults, most=self.end + 600)
+        hosts = [
+            Server(self.world, name, history.kind, server_id=i + 1, first_log=1 + 6 * i)
+            for i, name in enumerate(("a", "b")[: history.hosts])
+        ]
+        self.world.hosts = {server.name: server for server in hosts}
+        self.writer, self._others = hosts[0], hosts[1:]
+        self.failed_over = self.purged = False
+        self.committed: list[tuple[Transaction, float]] = []
+        self._waiting: list[Transaction] = []  # while the server is down
+        for step in history.steps:
+            self.world.after(step.at, lambda step=step: self._happen(step))  # type: ignore[misc]
+
+    @property
+    def url(self) -> str:
+        """The address of the hosts."""
+        return "mysql://root@" + ",".join(self.world.hosts)
+
+    def _happen(self, step: Step) -> None:
+        server = self.writer
+        if step.transaction is not None:
+            self._waiting.append(step.transaction)
+        if not server.up:
+            return
+        if step.what == "rotate":
+            server.rotate()
+        elif step.what == "purge" and len(server.logs) > 1:
+            self.purged = True
+            server.purge(max(1, len(server.logs) // 2))
+        elif step.what in ("restart", "crash"):
+            server.stop(clean=step.what == "restart")
+            self.world.after(_DOWN, lambda: self._back(server))
+        elif step.what == "failover" and self._others:
+            server.stop(clean=False)
+            self.failed_over = True
+            self.writer, self._others = self._others[0], []
+        self._commit()
+
+    def _back(self, server: Server) -> None:
+        server.begin()
+        self._commit()
+
+    def _commit(self) -> None:
+        while self._waiting and self.writer.up:
+            transaction = self._waiting.pop(0)
+            for server in (self.writer, *self._others):
+                server.commit(transaction)
+            self.committed.append((transaction, self.world.now()))

@@ -1,0 +1,241 @@
+"""Histories of a reader: where it starts, what happens to it and its servers, and what it must have seen."""
+
+from __future__ import annotations
+
+import datetime as dt
+import warnings
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, fields
+from random import Random
+from typing import Any
+
+import binlog_core
+from binlog_core import GtidSet, MariadbGtidSet, Position
+from binlog_core.errors import BinlogError, DivergedError, PositionError, PurgedError, UnreachableError
+from binlog_core.gtids import parse_gtid_set
+
+from .history import History, Play, Wrong, history_of
+from .model import OPS
+from .server import EPOCH, UUIDS
+
+STARTS = ("none", "now", "place", "position", "gtids", "time")
+_GROUP_ROWS = (1, 3, 50, 65536)
+
+
+@dataclass(frozen=True)
+class Reader(History):
+    """A history of `binlog_core.open`.
+
+    Parameters
+    ----------
+    start : str
+        One of `STARTS`.
+    follow : bool
+    group_rows : int
+        Small groups end inside transactions.
+    resumes : tuple of int
+        After how many groups the reader is ended and opened again at its last position.
+    """
+
+    start: str
+    follow: bool
+    group_rows: int
+    resumes: tuple[int, ...]
+
+    def run(self) -> None:
+        """Let it happen.
+
+        Raises
+        ------
+        Wrong, Hang
+            The reader is wrong.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _Run(self).read()
+
+
+def reader(seed: int) -> Reader:
+    """The history of a seed."""
+    chance = Random(seed)
+    servers = history_of(seed, chance, purges=True)
+    return Reader(
+        **{one.name: getattr(servers, one.name) for one in fields(servers)},
+        start=chance.choice([one for one in STARTS if servers.kind.gtids or one != "gtids"]),
+        follow=chance.random() < 0.7,
+        group_rows=chance.choice(_GROUP_ROWS),
+        resumes=tuple(chance.choice((1, 2, 5)) for _ in range(chance.choice((0, 0, 1, 4)))),
+    )
+
+
+class _Run(Play):
+    """One history, as it happens."""
+
+    def __init__(self, history: Reader) -> None:
+        super().__init__(history)
+        self.history = history
+
+    def read(self) -> None:
+        """Read, and compare with what was committed.
+
+        Raises
+        ------
+        Wrong
+            They differ, or an error comes that nothing of this history justifies.
+        """
+        history, world = self.history, self.world
+        world.let(lambda: False, history.opened)
+        start = self._start()
+        if start is _NOTHING:
+            return
+        least, first, most = self._expected(start)
+        got: list[tuple[int, int]] = []
+        try:
+            self._follow(start, got)
+        except (BinlogError, OSError) as error:
+            if not self._deserves(error):
+                raise Wrong(f"{type(error).__name__}: {error}") from error
+            complete = False
+        else:
+            complete = True
+        self._compare(got, least, first, most, complete=complete)
+
+    def _follow(self, start: Any, got: list[tuple[int, int]]) -> None:
+        history, world = self.history, self.world
+        resumes = list(history.resumes)
+        while True:
+            log = binlog_core.open(
+                self.url,
+                start=start,
+                follow=history.follow,
+                limits=binlog_core.Limits(group_rows=history.group_rows),
+                server={"world": world, "heartbeat": 5.0, "reconnect": 300.0, "ssl_mode": "DISABLED"},
+            )
+            with closing(log):
+                if history.follow:
+                    world.after(max(0.0, self.end - world.now()), log.stop)
+                left = resumes.pop(0) if resumes else None
+                for group in log.groups():
+                    got += numbers(group)
+                    start = Position.parse(str(group.position))
+                    if left is not None:
+                        left -= 1
+                        if left <= 0:
+                            break
+                else:
+                    return
+
+    # ------------------------------------------------------------ the judge
+
+    def _start(self) -> Any:
+        """What the reader is given as start=."""
+        history, server = self.history, self.writer
+        chance = Random(history.seed + 1)
+        here = [one for one in server.written if server.has(one.file)]
+        if history.start == "none":
+            return None
+        if history.start == "now":
+            return "now"
+        if history.start == "time":
+            second = chance.choice(here).second if here else EPOCH
+            return dt.datetime.fromtimestamp(second + chance.choice((0, 0, 1)), dt.UTC)
+        if not here:
+            return _NOTHING
+        at = chance.choice(here)
+        self.start_after = at.transaction.number - 1
+        if history.start == "gtids":
+            if not self.start_after:
+                return MariadbGtidSet() if history.kind.mariadb else GtidSet()
+            return parse_gtid_set(self._set(self.start_after))
+        if history.start == "place":
+            return (at.file, at.start)
+        return Position(
+            at.file,
+            at.start,
+            parse_gtid_set(self._set(self.start_after)) if history.kind.gtids and self.start_after else None,
+            None if history.kind.mariadb else server.uuid,
+        )
+
+    def _set(self, last: int) -> str:
+        return f"0-1-{last}" if self.history.kind.mariadb else f"{UUIDS[0]}:1-{last}"
+
+    def _expected(self, start: Any) -> tuple[int, int, int | None]:
+        """The transactions that must come: at the least from and at the most from which, and to which."""
+        history, server = self.history, self.writer
+        done = len(self.committed)
+        last = None if history.follow else done
+        oldest = server.state(next(iter(server.logs))) + 1
+        if start is None:
+            return oldest, oldest, last
+        if start == "now":
+            return done + 1, self._unknown, last
+        if isinstance(start, dt.datetime):
+            second = int(start.timestamp())
+            later = [one.transaction.number for one in server.written if one.second >= second]
+            first = later[0] if later else done + 1
+            return max(first, oldest), max(first, oldest), last
+        return self.start_after + 1, self.start_after + 1, last
+
+    _unknown = 1 << 40
+    start_after = 0
+
+    def _compare(
+        self, got: Sequence[tuple[int, int]], least: int, first: int, last: int | None, *, complete: bool
+    ) -> None:
+        every = [
+            (change.number, OPS.index(change.op), transaction.number)
+            for transaction, _ in self.committed
+            for change in transaction.changes
+        ]
+        if first == self._unknown and got:
+            first = next((number for n, _, number in every if n == got[0][0]), least)
+            if first < least:
+                raise Wrong(f"start='now' gave changes of transaction {first}, committed before it")
+        wanted = [(n, op) for n, op, number in every if number >= min(first, self._unknown)]
+        if list(got) != wanted[: len(got)]:
+            at = next(i for i, one in enumerate(got) if i >= len(wanted) or wanted[i] != one)
+            due = wanted[at] if at < len(wanted) else "nothing"
+            raise Wrong(f"change {at} of {len(got)} is {got[at]}, not {due} ({len(wanted)} are wanted)")
+        if not complete:
+            return
+        needed = len(wanted) if last is None else sum(least <= t <= last for _, _, t in every)
+        if self.history.start == "now":
+            needed = 0 if last is not None else needed if got else self._after_opening(every)
+        if len(got) < needed:
+            raise Wrong(f"{len(got)} changes, {needed} are wanted")
+
+    def _after_opening(self, every: Sequence[tuple[int, int, int]]) -> int:
+        """Changes that were committed so late that a reader of "now" must have them."""
+        late = {t.number for t, when in self.committed if when > self.history.opened + 60}
+        return sum(number in late for _, _, number in every)
+
+    def _deserves(self, error: Exception) -> bool:
+        """Whether the history justifies an error."""
+        if isinstance(error, PurgedError | PositionError) and self.purged:
+            return True
+        if isinstance(error, UnreachableError) and not self.world.connections:
+            return True  # all hosts were down when it was opened, which looks like a wrong address
+        return isinstance(error, DivergedError) and self.failed_over and self._by_place()
+
+    def _by_place(self) -> bool:
+        """Whether a position has no GTIDs by which another server continues."""
+        return self.history.start in ("place", "time", "none", "position", "now")
+
+
+_NOTHING: Any = object()
+
+
+def numbers(group: Any) -> list[tuple[int, int]]:
+    """(number, op) of a group's changes, in log order."""
+    found = []
+    for batch in group.batches:
+        image = batch.array["image"]
+        values = batch.array["row"]["n" if "n" in batch.array["row"].dtype.names else "c0"]
+        for position, row, op, value in zip(
+            image["position"], image["row"], image["op"], values, strict=True
+        ):
+            if op != 2:  # the image before an update
+                found.append((int(position), int(row), int(value), {1: 0, 3: 1, 4: 2}[int(op)]))
+    found.sort()
+    return [(value, op) for _, _, value, op in found]

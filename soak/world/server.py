@@ -1,0 +1,231 @@
+"""A server of the world: its logs, who reads them, and what happens to it."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from support.writer import numbering as n
+from support.writer.log import Log
+
+from .model import TABLES, Transaction, row
+from .session import Session
+
+if TYPE_CHECKING:
+    from .line import Line
+    from .world import SimulatedWorld
+
+EPOCH = 1_750_000_000  # the world's beginning, in seconds since 1970
+UUIDS = ("3e11fa47-71ca-11e1-9e33-c80aa9429562", "a1b2c3d4-0000-11f0-8000-0242ac120002")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A vendor's release, and its settings."""
+
+    version: str
+    gtids: bool = True
+    checksum: bool = True
+
+    @property
+    def mariadb(self) -> bool:
+        """Whether it is MariaDB."""
+        return n.is_mariadb(self.version)
+
+
+@dataclass
+class Written:
+    """A transaction in a log: where it begins and ends."""
+
+    transaction: Transaction
+    file: str
+    start: int
+    end: int
+    second: int
+
+
+class Server:
+    """A host of the world.
+
+    Parameters
+    ----------
+    world : SimulatedWorld
+    name : str
+        Of the host; its logs' names begin with it.
+    kind : Kind
+    server_id : int
+        From 1.
+    first_log : int
+        The number of its first log.
+    """
+
+    def __init__(
+        self, world: SimulatedWorld, name: str, kind: Kind, *, server_id: int, first_log: int = 1
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.kind = kind
+        self.server_id = server_id
+        self.up = True
+        self.written: list[Written] = []
+        self.logs: dict[str, Log] = {}
+        self.sessions: list[Session] = []
+        self._states: dict[str, int] = {}  # the last transaction before each log
+        self._next_log = first_log
+        self._new_log()
+
+    # ------------------------------------------------------------ logs
+
+    @property
+    def uuid(self) -> str:
+        """Its own, on MySQL."""
+        return UUIDS[self.server_id - 1]
+
+    @property
+    def file(self) -> str:
+        """The log that it writes."""
+        return next(reversed(self.logs))
+
+    @property
+    def log(self) -> Log:
+        """The log that it writes."""
+        return self.logs[self.file]
+
+    @property
+    def last(self) -> int:
+        """The number of its last transaction."""
+        return self.written[-1].transaction.number if self.written else 0
+
+    def _new_log(self) -> None:
+        name = f"{self.name}-bin.{self._next_log:06d}"
+        self._next_log += 1
+        self._states[name] = self.last
+        log = Log(
+            self.kind.version,
+            checksum=self.kind.checksum,
+            server_id=self.server_id,
+            timestamp=self._second(),
+        )
+        if self.kind.mariadb:
+            log.gtid_list([(0, 1, self.last)] if self.last else [])
+        else:
+            log.event(n.PREVIOUS_GTIDS, mysql_set(self.last if self.kind.gtids else 0), flags=0x80)
+        self.logs[name] = log
+
+    def _second(self) -> int:
+        return EPOCH + int(self.world.now())
+
+    def state(self, file: str) -> int:
+        """The number of the last transaction before a log."""
+        return self._states[file]
+
+    def after(self, file: str) -> str | None:
+        """The log after one of its logs."""
+        names = list(self.logs)
+        at = names.index(file) + 1
+        return names[at] if at < len(names) else None
+
+    # ------------------------------------------------------------ what it does
+
+    def commit(self, transaction: Transaction) -> None:
+        """Execute and log a transaction; all origins are the first host."""
+        log = self.log
+        log.timestamp = self._second()
+        start = log.position
+        if self.kind.mariadb:
+            self._maria_gtid(log, transaction)
+        else:
+            log.gtid(
+                UUIDS[0],
+                transaction.number,
+                commit_time=int((EPOCH + self.world.now()) * 1e6),
+                anonymous=not self.kind.gtids,
+            )
+        if not transaction.changes:
+            log.query(f"CREATE TABLE made_{transaction.number} (a INT)", "shop")
+        else:
+            if not self.kind.mariadb:
+                log.begin("shop")
+            at = 0
+            for rows in transaction.events:
+                _rows_event(log, transaction, at, rows)
+                at += rows
+            log.commit(transaction.number)
+        self.written.append(Written(transaction, self.file, start, log.position, log.timestamp))
+        self._tell()
+
+    def _maria_gtid(self, log: Log, transaction: Transaction) -> None:
+        server_id, log.server_id = log.server_id, 1
+        log.maria_gtid(transaction.number, standalone=not transaction.changes)
+        log.server_id = server_id
+
+    def rotate(self) -> None:
+        """FLUSH BINARY LOGS."""
+        self.log.timestamp = self._second()
+        self.log.rotate(f"{self.name}-bin.{self._next_log:06d}")
+        self._new_log()
+        self._tell()
+
+    def purge(self, keep: int) -> None:
+        """Remove all logs but the last ones."""
+        for name in list(self.logs)[:-keep]:
+            if not any(session.reads(name) for session in self.sessions):
+                del self.logs[name]
+
+    def stop(self, *, clean: bool) -> None:
+        """End the server: a shut-down writes STOP, a crash does not."""
+        self.up = False
+        if clean:
+            self.log.stop()
+            self._tell()
+        for session in list(self.sessions):
+            session.line.end(reset=not clean)
+
+    def begin(self) -> None:
+        """Begin again, with another log."""
+        self.up = True
+        self._new_log()
+
+    def accept(self, line: Line) -> None:
+        """Serve a connection."""
+        session = Session(self, line)
+        self.sessions.append(session)
+        session.greet()
+
+    def _tell(self) -> None:
+        for session in list(self.sessions):
+            session.send_log()
+
+    # ------------------------------------------------------------ what it knows
+
+    @property
+    def executed(self) -> str:
+        """gtid_executed, or gtid_binlog_pos."""
+        if not self.last or not self.kind.gtids:
+            return ""
+        return f"0-1-{self.last}" if self.kind.mariadb else f"{UUIDS[0]}:1-{self.last}"
+
+    def has(self, file: str) -> bool:
+        """Whether it has a log of this name."""
+        return file in self.logs
+
+
+def _rows_event(log: Log, transaction: Transaction, at: int, rows: int) -> None:
+    changes = transaction.changes[at : at + rows]
+    table, op = TABLES[changes[0].table], changes[0].op
+    values = [row(change) for change in changes]
+    if op == "insert":
+        log.insert(table, values)
+    elif op == "delete":
+        log.delete(table, values)
+    else:
+        log.update(table, [(value, value) for value in values])
+
+
+def mysql_set(last: int) -> bytes:
+    """GTIDs 1 to last of the first host, as the server encodes a set."""
+    if not last:
+        return bytes(8)
+    return struct.pack("<Q", 1) + UUID(UUIDS[0]).bytes + struct.pack("<QQQ", 1, 1, last + 1)

@@ -30,9 +30,12 @@ class Archive(History):
     ----------
     cuts : tuple of int
         After how many calls to the disk the machine stops; then the archiver starts again.
+    semi_sync : bool
+        The archiver acknowledges what is on disk.
     """
 
     cuts: tuple[int, ...]
+    semi_sync: bool
 
     def run(self) -> None:
         """Let it happen.
@@ -54,6 +57,7 @@ def keeper(seed: int) -> Archive:
     return Archive(
         **{one.name: getattr(servers, one.name) for one in fields(servers)},
         cuts=tuple(chance.choice((3, 10, 40, 150)) for _ in range(chance.choice((0, 1, 2, 5)))),
+        semi_sync=chance.random() < 0.5,
     )
 
 
@@ -79,6 +83,7 @@ class _Run(Play):
                 break
             except PowerCut:
                 files.cut(str(self.folder))
+                self._check_acknowledged()
             except BinlogError as error:
                 if not self._deserves(error):
                     raise Wrong(f"{type(error).__name__}: {error}") from error
@@ -89,12 +94,27 @@ class _Run(Play):
         stop = threading.Event()
         self.world.files = files
         self.world.after(max(0.0, self.end - self.world.now()), stop.set)
-        archive(self.url, self.folder, stop=stop, options={"world": self.world, **_OPTIONS})
+        archive(
+            self.url,
+            self.folder,
+            stop=stop,
+            options={"world": self.world, **_OPTIONS},
+            semi_sync=self.history.semi_sync,
+        )
 
     def _deserves(self, error: Exception) -> bool:
         if isinstance(error, UnreachableError) and not self.world.connections:
             return True
         return isinstance(error, DivergedError) and self.history.hosts > 1 and not self.history.kind.gtids
+
+    def _check_acknowledged(self) -> None:
+        kept = {path.name: path.stat().st_size for path in self.folder.rglob("*-bin.*")}
+        for server in self.world.hosts.values():
+            for name, position in server.acknowledged.items():
+                if kept.get(name, 0) < position:
+                    raise Wrong(
+                        f"{name} is acknowledged up to {position}, {kept.get(name, 0)} bytes are kept"
+                    )
 
     def _compare(self) -> None:
         """Each log is the server's, or its beginning; read as one, each change comes once and in order."""

@@ -72,6 +72,7 @@ class Server:
         self.written: list[Written] = []
         self.logs: dict[str, Log] = {}
         self.sessions: list[Session] = []
+        self.acknowledged: dict[str, int] = {}  # how far a log is stored elsewhere
         self._states: dict[str, int] = {}  # the last transaction before each log
         self._next_log = first_log
         self._new_log()
@@ -193,6 +194,10 @@ class Server:
         session = Session(self, line)
         self.sessions.append(session)
         session.greet()
+
+    def acknowledge(self, file: str, position: int) -> None:
+        """Note that a semi-synchronous replica has stored a log up to a position."""
+        self.acknowledged[file] = max(position, self.acknowledged.get(file, 0))
 
     def _tell(self) -> None:
         for session in list(self.sessions):

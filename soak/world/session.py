@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .server import Server
 
 _ARTIFICIAL = 0x20
+_ACKNOWLEDGED = b"\xef"
 _NON_BLOCK = 1
 _HEARTBEAT = 27
 _SYNTAX_ERROR = b"\xff\x28\x04#42000You have an error in your SQL syntax"
@@ -37,6 +38,7 @@ class Session:
         self._wait = True
         self._skips = False
         self._beat_at: float | None = None
+        self._semi_sync = False
         line.serve(self)
 
     def greet(self) -> None:
@@ -66,7 +68,10 @@ class Session:
                 return
             number, payload = self._received[3], self._received[4 : 4 + size]
             self._received = self._received[4 + size :]
-            if not self._logged_in:
+            if payload[:1] == _ACKNOWLEDGED:
+                position = struct.unpack_from("<Q", payload, 1)[0]
+                self.server.acknowledge(payload[9:].decode(), position)
+            elif not self._logged_in:
                 self._logged_in = True
                 self.line.deliver(packet(number + 1, OK))
             else:
@@ -106,6 +111,7 @@ class Session:
         elif found := re.match(r"SELECT BINLOG_GTID_POS\('(.*)', (\d+)\)", sql):
             rows = [[self._position_gtids(found[1], int(found[2]))]]
         elif sql.startswith("SET "):
+            self._semi_sync |= "@rpl_semi_sync_slave=1" in sql
             if found := re.search(r"@master_heartbeat_period=(\d+)", sql):
                 self._period = int(found[1]) / 1e9
             if found := re.search(r"@slave_connect_state='([^']*)'", sql):
@@ -219,7 +225,10 @@ class Session:
         return not self._skips
 
     def _send(self, event: bytes) -> None:
-        self.line.deliver(packet(self._next(), b"\0" + event))
+        mark = b""
+        if self._semi_sync:  # the last event of a transaction waits for its acknowledgement
+            mark = _ACKNOWLEDGED + bytes([event[4] == n.XID])
+        self.line.deliver(packet(self._next(), b"\0" + mark + event))
 
     def _next(self) -> int:
         self._number = (self._number + 1) % 256

@@ -13,7 +13,7 @@ from support.archive import DroppingFiles, PowerCut
 
 import binlog_core
 from binlog_core.archive import archive
-from binlog_core.errors import BinlogError, DivergedError, UnreachableError
+from binlog_core.errors import ArchiveError, BinlogError, DivergedError, UnreachableError
 
 from .history import History, Play, Wrong, history_of
 from .readers import numbers
@@ -104,6 +104,8 @@ class _Run(Play):
 
     def _deserves(self, error: Exception) -> bool:
         if isinstance(error, UnreachableError) and not self.world.connections:
+            return True
+        if self.lost and isinstance(error, ArchiveError | DivergedError):
             return True
         return isinstance(error, DivergedError) and self.history.hosts > 1 and not self.history.kind.gtids
 

@@ -29,7 +29,7 @@ class Step:
     at : float
         Seconds after the world's beginning.
     what : str
-        "commit", "rotate", "purge", "restart", "crash" or "failover".
+        "commit", "rotate", "purge", "restart", "crash", "loss" (a crash with lost transactions), "failover".
     transaction : Transaction or None
         What is committed.
     """
@@ -71,7 +71,7 @@ def history_of(seed: int, chance: Random, *, purges: bool) -> History:
     if kind.mariadb:
         kind = replace(kind, gtids=True)
     hosts = 2 if kind.gtids and chance.random() < 0.4 else 1
-    kinds = ["rotate", "rotate", "rotate", "restart", "crash", "failover"] + ["purge"] * purges
+    kinds = ["rotate", "rotate", "rotate", "restart", "crash", "loss", "failover"] + ["purge"] * purges
     steps, now = [], 0.0
     for transaction in transactions(chance, chance.choice((3, 20, 60))):
         now += chance.choice((0.0, 0.0, 0.01, 0.3, 1.0, 5.0))
@@ -125,6 +125,7 @@ class Play:
         self.world.hosts = {server.name: server for server in hosts}
         self.writer, self._others = hosts[0], hosts[1:]
         self.failed_over = self.purged = False
+        self.lost: set[int] = set()  # numbers of changes that a crash has lost
         self.committed: list[tuple[Transaction, float]] = []
         self._waiting: list[Transaction] = []  # while the server is down
         for step in history.steps:
@@ -146,8 +147,12 @@ class Play:
         elif step.what == "purge" and len(server.logs) > 1:
             self.purged = True
             server.purge(max(1, len(server.logs) // 2))
-        elif step.what in ("restart", "crash"):
+        elif step.what in ("restart", "crash", "loss"):
             server.stop(clean=step.what == "restart")
+            if step.what == "loss" and len(self.world.hosts) == 1:
+                lost = server.lose(1 + self.world.chance.randrange(3))
+                self.lost.update(change.number for one in lost for change in one.changes)
+                del self.committed[len(self.committed) - len(lost) :]
             self.world.after(_DOWN, lambda: self._back(server))
         elif step.what == "failover" and self._others:
             server.stop(clean=False)
@@ -161,7 +166,8 @@ class Play:
 
     def _commit(self) -> None:
         while self._waiting and self.writer.up:
-            transaction = self._waiting.pop(0)
+            # A number that was lost is given again.
+            transaction = replace(self._waiting.pop(0), number=self.writer.last + 1)
             for server in (self.writer, *self._others):
                 server.commit(transaction)
             self.committed.append((transaction, self.world.now()))

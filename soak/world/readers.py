@@ -12,7 +12,14 @@ from typing import Any
 
 import binlog_core
 from binlog_core import GtidSet, MariadbGtidSet, Position
-from binlog_core.errors import BinlogError, DivergedError, PositionError, PurgedError, UnreachableError
+from binlog_core.errors import (
+    BinlogError,
+    DivergedError,
+    PositionError,
+    PurgedError,
+    ServerError,
+    UnreachableError,
+)
 from binlog_core.gtids import parse_gtid_set
 
 from .history import History, Play, Wrong, history_of
@@ -213,6 +220,8 @@ class _Run(Play):
     def _deserves(self, error: Exception) -> bool:
         """Whether the history justifies an error."""
         if isinstance(error, PurgedError | PositionError) and self.purged:
+            return True
+        if self.lost and isinstance(error, PositionError | DivergedError | ServerError):
             return True
         if isinstance(error, UnreachableError) and not self.world.connections:
             return True  # all hosts were down when it was opened, which looks like a wrong address

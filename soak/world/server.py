@@ -189,6 +189,14 @@ class Server:
         self.up = True
         self._new_log()
 
+    def lose(self, count: int) -> list[Transaction]:
+        """Lose the last transactions of the current log, as a crash does without sync_binlog."""
+        here = [one for one in self.written if one.file == self.file][-count:]
+        if here:
+            self.log.cut(here[0].start)
+            del self.written[-len(here) :]
+        return [one.transaction for one in here]
+
     def accept(self, line: Line) -> None:
         """Serve a connection."""
         session = Session(self, line)

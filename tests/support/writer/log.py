@@ -82,6 +82,10 @@ class Log:
     def getvalue(self) -> bytes:
         return bytes(self._out)
 
+    def cut(self, position: int) -> None:
+        """Remove everything from a position on."""
+        del self._out[position:]
+
     # ---------------------------------------------------------------- events
 
     def event(self, code: int, body: bytes, *, flags: int = 0, extra_header: bytes | None = None) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from ..errors import AuthenticationError, MissingExtraError, ProtocolError, ServerError, UnreachableError
 from .address import Address
-from .authentication import guarded
+from .authentication import guarded, unverified
 from .compressed import Frames, compressed
 from .refusals import clean_text, is_passing, refusal
 from .result_set import RECEIVED, Rows, result_rows
@@ -203,13 +203,14 @@ class Connection:
             return {"ssl_disabled": True}
         if address.ssl_mode == "PREFERRED" and not address.ssl_cert:
             return {}
-        with self._reading("ssl_ca", address.ssl_ca):
-            context = ssl.create_default_context(cafile=address.ssl_ca)
+        if not address.ssl_mode.startswith("VERIFY"):
+            context = unverified()
+        else:
+            with self._reading("ssl_ca", address.ssl_ca):
+                context = ssl.create_default_context(cafile=address.ssl_ca)
         # The servers' own certificates, made at their first start, lack extensions that strictness wants.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         context.check_hostname = address.ssl_mode == "VERIFY_IDENTITY"
-        if not address.ssl_mode.startswith("VERIFY"):
-            context.verify_mode = ssl.CERT_NONE
         if address.ssl_cert:
             with self._reading("ssl_cert and ssl_key", f"{address.ssl_cert}, {address.ssl_key}"):
                 context.load_cert_chain(address.ssl_cert, address.ssl_key)

@@ -144,7 +144,8 @@ class Address:
         return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("password", "world")}
+        left_out = ("password", "world")
+        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in left_out}
         return _unpickled, (kept,)
 
 

@@ -1,7 +1,7 @@
 """What reading a server needs of the world: connections, the clock, and waiting.
 
-`REAL` is the world as it is. The simulated world of ``soak/world`` hands in its own, where nothing sleeps and a
-seed decides what happens.
+`REAL` is the world as it is. The simulated world of ``soak/world`` hands in its own, where nothing sleeps and
+a seed decides what happens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class World:
     """The machine's own network and clock."""
 
     socket_class: Any = socket.socket
-    files: Any = None  # the calls by which an archive uses its disk; None: those of `binlog_core.archive.files`
+    files: Any = None  # how an archive uses its disk; None: as `binlog_core.archive.files` does
 
     def connect(self, kind: Any, host: tuple[str, int], path: str | None, timeout: float) -> Any:
         """A connected socket.

@@ -34,6 +34,11 @@ class Kind:
         """Whether it is MariaDB."""
         return n.is_mariadb(self.version)
 
+    @property
+    def without_positions(self) -> bool:
+        """Whether events inside a transaction do not say where they end; such servers index their GTIDs."""
+        return self.mariadb and n.version_of(self.version) >= (11, 4)
+
 
 @dataclass
 class Written:
@@ -74,8 +79,9 @@ class Server:
         self.sessions: list[Session] = []
         self.acknowledged: dict[str, int] = {}  # how far a log is stored elsewhere
         self._states: dict[str, int] = {}  # the last transaction before each log
+        self.heads: dict[str, int] = {}  # where the first transaction of a log can begin
         self._next_log = first_log
-        self._new_log()
+        self._new_log(begins=True)
 
     # ------------------------------------------------------------ logs
 
@@ -99,7 +105,7 @@ class Server:
         """The number of its last transaction."""
         return self.written[-1].transaction.number if self.written else 0
 
-    def _new_log(self) -> None:
+    def _new_log(self, *, begins: bool = False) -> None:
         name = f"{self.name}-bin.{self._next_log:06d}"
         self._next_log += 1
         self._states[name] = self.last
@@ -108,11 +114,16 @@ class Server:
             checksum=self.kind.checksum,
             server_id=self.server_id,
             timestamp=self._second(),
+            created=None if begins else 0,
         )
         if self.kind.mariadb:
             log.gtid_list([(0, 1, self.last)] if self.last else [])
+            log.checkpoint(next(reversed(self.logs), name))
+            log.checkpoint(name)
         else:
-            log.event(n.PREVIOUS_GTIDS, mysql_set(self.last if self.kind.gtids else 0), flags=0x80)
+            flags = 0x80 if n.version_of(self.kind.version) >= (5, 7) else 0
+            log.event(n.PREVIOUS_GTIDS, mysql_set(self.last if self.kind.gtids else 0), flags=flags)
+        self.heads[name] = log.position
         self.logs[name] = log
 
     def _second(self) -> int:
@@ -150,9 +161,13 @@ class Server:
             if not self.kind.mariadb:
                 log.begin("shop")
             at = 0
+            log.next_positions = not self.kind.without_positions
             for rows in transaction.events:
+                if self.kind.mariadb:
+                    log.annotate_rows(f"statement {at}")
                 _rows_event(log, transaction, at, rows)
                 at += rows
+            log.next_positions = True
             log.commit(transaction.number)
         self.written.append(Written(transaction, self.file, start, log.position, log.timestamp))
         self._tell()
@@ -187,7 +202,7 @@ class Server:
     def begin(self) -> None:
         """Begin again, with another log."""
         self.up = True
-        self._new_log()
+        self._new_log(begins=True)
 
     def lose(self, count: int) -> list[Transaction]:
         """Lose the last transactions of the current log, as a crash does without sync_binlog."""

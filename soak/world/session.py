@@ -36,7 +36,7 @@ class Session:
         self._file: str | None = None  # of the dump
         self._at = 0
         self._wait = True
-        self._skips = False
+        self._skips = self._reached = False
         self._beat_at: float | None = None
         self._semi_sync = False
         line.serve(self)
@@ -161,13 +161,26 @@ class Session:
             if not known or self._after > server.last:
                 self._refuse("the master has purged binary logs, or has other transactions")
                 return
-            file, at = known[-1], 4
+            file, at = known[-1], self._indexed(known[-1])
         file = file or names[0]
         if not server.has(file) or at > server.logs[file].position:
             self._refuse("Could not find first log file name in binary log index file")
             return
         self._open(file, max(4, at))
         self.send_log()
+
+    def _indexed(self, file: str) -> int:
+        """Where a server with an index of GTIDs begins to look for the first that is wanted."""
+        server = self.server
+        if not server.kind.without_positions:
+            return 4
+        places = [server.heads[file]]
+        places += [
+            one.start
+            for one in server.written
+            if one.file == file and one.transaction.number <= (self._after or 0)
+        ]
+        return server.world.chance.choice(places)
 
     def _refuse(self, why: str) -> None:
         self.line.deliver(packet(1, b"\xff\xd4\x04#HY000" + why.encode()))
@@ -216,13 +229,28 @@ class Session:
         """Whether an event is not one of a transaction that the client has."""
         assert self._after is not None
         kind = event[4]
-        if kind == n.GTID:
-            self._skips = struct.unpack_from("<q", event, 19 + 17)[0] <= self._after
-        elif kind == n.MARIADB_GTID:
-            self._skips = struct.unpack_from("<Q", event, 19)[0] <= self._after
+        if kind in (n.GTID, n.MARIADB_GTID):
+            number = struct.unpack_from("<q", event, 19 + 17 * (kind == n.GTID))[0]
+            before, self._skips = self._skips, number <= self._after
+            if not self._skips and (before or not self._reached):
+                self._end_of_skipping(len(event), was_skipping=before)
         elif kind in (n.ROTATE, n.STOP, n.FORMAT_DESCRIPTION, n.PREVIOUS_GTIDS, n.MARIADB_GTID_LIST):
             return True
         return not self._skips
+
+    def _end_of_skipping(self, length: int, *, was_skipping: bool) -> None:
+        """What servers send before the first transaction that the client does not have."""
+        kind, name = self.server.kind, self._file or ""
+        before, self._at = self._at, self._at - length
+        if kind.mariadb:
+            if not self._reached:
+                state = (
+                    struct.pack("<I", 1) + struct.pack("<IIQ", 0, 1, self._after) if self._after else bytes(4)
+                )
+                self._send(self._artificial(n.MARIADB_GTID_LIST, state, summed=kind.checksum))
+        elif was_skipping:
+            self._send(self._artificial(_HEARTBEAT, name.encode(), summed=kind.checksum, flags=0))
+        self._at, self._reached = before, True
 
     def _send(self, event: bytes) -> None:
         mark = b""
@@ -234,10 +262,10 @@ class Session:
         self._number = (self._number + 1) % 256
         return self._number
 
-    def _artificial(self, kind: int, body: bytes, *, summed: bool) -> bytes:
+    def _artificial(self, kind: int, body: bytes, *, summed: bool, flags: int = _ARTIFICIAL) -> bytes:
         length = 19 + len(body) + 4 * summed
         at = 0 if kind == n.ROTATE else self._at
-        event = struct.pack("<IBIIIH", 0, kind, self.server.server_id, length, at, _ARTIFICIAL) + body
+        event = struct.pack("<IBIIIH", 0, kind, self.server.server_id, length, at, flags) + body
         return event + crc32(event) if summed else event
 
     def _beat_later(self) -> None:
@@ -249,7 +277,9 @@ class Session:
 
     def _beat(self) -> None:
         if self._file is not None:
-            self._send(self._artificial(_HEARTBEAT, self._file.encode(), summed=self.server.kind.checksum))
+            self._send(
+                self._artificial(_HEARTBEAT, self._file.encode(), summed=self.server.kind.checksum, flags=0)
+            )
             self._beat_later()
 
 

@@ -36,6 +36,8 @@ class Log:
         Of every event header; both may be changed between events.
     in_use : bool
         The descriptor says that the file is open.
+    created : int, optional
+        The time in the descriptor: 0 in a log that does not begin with the server; by default `timestamp`.
     next_positions : bool
         False writes 0, as MariaDB 11.4 does inside transactions.
     """
@@ -52,6 +54,7 @@ class Log:
         server_id: int = 1,
         timestamp: int = 1_700_000_000,
         in_use: bool = False,
+        created: int | None = None,
         next_positions: bool = True,
         _headless: bool = False,
     ) -> None:
@@ -72,7 +75,7 @@ class Log:
         self._out = bytearray()
         if not _headless:
             self._out += MAGIC
-            self.start(in_use=in_use)
+            self.start(in_use=in_use, created=created)
 
     @property
     def position(self) -> int:
@@ -166,6 +169,10 @@ class Log:
 
     def annotate_rows(self, sql: str) -> int:
         return self.event(n.MARIADB_ANNOTATE_ROWS, sql.encode())
+
+    def checkpoint(self, name: str) -> int:
+        """MariaDB's BINLOG_CHECKPOINT: recovery needs no log before this one."""
+        return self.event(n.MARIADB_BINLOG_CHECKPOINT, struct.pack("<I", len(name)) + name.encode())
 
     def rows_query(self, sql: str) -> int:
         return self.event(n.ROWS_QUERY, bytes((min(len(sql), 255),)) + sql.encode(), flags=0x80)

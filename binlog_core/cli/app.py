@@ -1,40 +1,77 @@
-"""The typer application: the commands by name, and shared parts."""
+"""The typer application: the commands by name, each imported only when it runs."""
 
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from . import (
-    archive,
-    doctor,
-    events,
-    export,
-    history,
-    index,
-    info,
-    mirror,
-    report,
-    rows,
-    sql,
-    transactions,
-    undo,
-    verify,
-    versions,
-)
+# The first line of each command's help, so that the list of commands imports none of them.
+COMMANDS = {
+    "info": (
+        "Summarize logs: format, servers, time range, GTIDs, events, tables and the largest transactions."
+    ),
+    "events": "Print one line per event: position, time, server, bytes, type and content.",
+    "rows": (
+        "Print row changes as text, JSON lines, CSV, Arrow, Parquet or SQL, in log order and bounded memory."
+    ),
+    "sql": "Query logs with DuckDB: tables by their names, and the tables events and transactions.",
+    "history": "Show each change of a row, with its time, transaction, thread, statement and values.",
+    "index": "Write an index beside the logs, which every command then uses automatically.",
+    "transactions": (
+        "List transactions that change rows, with place, time, thread, bytes, tables and statement."
+    ),
+    "undo": (
+        "Reverse what some transactions did to some rows: as a script, or with --check on the server itself."
+    ),
+    "report": (
+        "Make an HTML page about logs: activity by table and operation, transactions, schema changes"
+        " and gaps."
+    ),
+    "verify": "Check every length, checksum, row and transaction of logs, and report damaged ranges.",
+    "export": "Write the row changes in binary logs as Parquet with Spark, one directory per table.",
+    "archive": "Keep byte-for-byte copies of a server's logs, continuing where the last run ended.",
+    "mirror": (
+        "Copy a server's tables into a lake and keep them up to date: mirror SERVER LAKE --tables 'shop.*'."
+    ),
+    "doctor": "Check whether a server's logs can be read, and say how to fix what would fail.",
+    "versions": (
+        "Print the versions of binlog_core, Python and the libraries, and how checksums are computed here."
+    ),
+}
+
+
+def command(name: str) -> Any:
+    """The click command of a name."""
+    found = getattr(import_module(f".{name}", __package__), name)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        alone.command(name)(found)
+        found = alone
+    made = typer.main.get_command(found)
+    made.name = name
+    return made
 
 
 class _Commands(TyperGroup):
     """The commands; a log in place of a command is passed to ``info``."""
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {name: TyperCommand(name, help=summary) for name, summary in COMMANDS.items()}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         # A name that is neither takes the usual path, which suggests similar ones.
-        if args and self.get_command(ctx, args[0]) is None and (os.path.exists(args[0]) or "://" in args[0]):
+        if args and args[0] not in COMMANDS and (os.path.exists(args[0]) or "://" in args[0]):
             args = ["info", *args]
-        return super().resolve_command(ctx, args)
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, command(name) if name is not None else None, rest
 
 
 app = typer.Typer(
@@ -50,7 +87,9 @@ app = typer.Typer(
 
 def _say_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"binlog-core {versions.own_version()}")
+        from .versions import own_version
+
+        typer.echo(f"binlog-core {own_version()}")
         raise typer.Exit
 
 
@@ -65,20 +104,3 @@ def root(
     ] = False,
 ) -> None:
     """MySQL and MariaDB binary logs as columns."""
-
-
-app.command("info")(info.info)
-app.command("events")(events.events)
-app.command("rows")(rows.rows)
-app.command("sql")(sql.sql)
-app.command("history")(history.history)
-app.command("index")(index.index)
-app.command("transactions")(transactions.transactions)
-app.command("undo")(undo.undo)
-app.command("report")(report.report)
-app.command("verify")(verify.verify)
-app.command("export")(export.export)
-app.command("archive")(archive.archive)
-app.add_typer(mirror.mirror, name="mirror")
-app.command("doctor")(doctor.doctor)
-app.command("versions")(versions.versions)

@@ -48,6 +48,7 @@ class _Group(TyperGroup):
 
 mirror = typer.Typer(
     cls=_Group,
+    add_completion=False,
     no_args_is_help=True,
     help="Copy a server's tables into a lake and keep them up to date: mirror SERVER LAKE --tables 'shop.*'.",
 )

@@ -1,4 +1,7 @@
-"""Formats that ``binlog-core rows`` writes; each writes groups as they come and keeps none."""
+"""Formats that ``binlog-core rows`` writes; each writes groups as they come and keeps none.
+
+What one format alone needs is imported when that format is asked for: it takes longer than the first rows.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,6 @@ from .._decode.merge import ChangeReader
 from .._tables.tables import records_at_a_time
 from ..errors import BinlogError, MissingExtraError, SchemaError
 from ..limits import DEFAULT_LIMITS, Limits
-from ..replay.flashback_script import FlashbackScript
-from ..replay.replay_script import ReplayScript
-from ..replay.scripts import Script
-from ..replay.statements import StatementMaker
-from .readable import change_lines
 from .text import csv_field, csv_line, csv_values, json_lines
 
 if TYPE_CHECKING:
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from .._decode.group import Group
     from .._format.format_description import FormatDescription
     from ..batch import ChangeBatch
+    from ..replay.scripts import Script
     from ..report import Report
 
 
@@ -110,14 +109,17 @@ class TextWriter(Writer):
     def __init__(
         self, file: BinaryIO, report: Report, *, skip_errors: bool, console: Console | None = None
     ) -> None:
+        from .readable import change_lines
+
         super().__init__(file)
         self._changes = ChangeReader(report, skip_errors=skip_errors)
+        self._lines = change_lines
         self._console = console
 
     def write(self, group: Group) -> None:
         for piece in pieces(group):
             for change in self._changes.changes([piece]):
-                for line in change_lines(change):
+                for line in self._lines(change):
                     if self._console is not None:
                         self._console.print(line)
                     else:
@@ -138,6 +140,10 @@ class SqlWriter(Writer):
         limits: Limits = DEFAULT_LIMITS,
         databases: Mapping[str, str] | None = None,
     ) -> None:
+        from ..replay.flashback_script import FlashbackScript
+        from ..replay.replay_script import ReplayScript
+        from ..replay.statements import StatementMaker
+
         super().__init__(file)
         maker, mariadb = StatementMaker(description, databases), description.is_mariadb
         self._script: Script

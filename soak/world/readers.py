@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import tempfile
 import warnings
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -41,14 +43,15 @@ class Reader(History):
     follow : bool
     group_rows : int
         Small groups end inside transactions.
-    resumes : tuple of int
-        After how many groups the reader is ended and opened again at its last position.
+    resumes : tuple of (int, str)
+        After how many groups the reader is ended and opened again at its last position: on the "server", or
+        on "files", copies of its logs, of which the rest is read first.
     """
 
     start: str
     follow: bool
     group_rows: int
-    resumes: tuple[int, ...]
+    resumes: tuple[tuple[int, str], ...]
 
     def run(self) -> None:
         """Let it happen.
@@ -72,7 +75,10 @@ def reader(seed: int) -> Reader:
         start=chance.choice([one for one in STARTS if servers.kind.gtids or one != "gtids"]),
         follow=chance.random() < 0.7,
         group_rows=chance.choice(_GROUP_ROWS),
-        resumes=tuple(chance.choice((1, 2, 5)) for _ in range(chance.choice((0, 0, 1, 4)))),
+        resumes=tuple(
+            (chance.choice((1, 2, 5)), chance.choice(("server", "server", "files")))
+            for _ in range(chance.choice((0, 0, 1, 4)))
+        ),
     )
 
 
@@ -109,29 +115,34 @@ class _Run(Play):
         self._compare(got, least, first, most, complete=complete)
 
     def _follow(self, start: Any, got: list[tuple[int, int]]) -> None:
-        history, world = self.history, self.world
-        resumes = list(history.resumes)
-        while True:
-            log = binlog_core.open(
-                self.url,
-                start=start,
-                follow=history.follow,
-                limits=binlog_core.Limits(group_rows=history.group_rows),
-                server={"world": world, "heartbeat": 5.0, "reconnect": 300.0, "ssl_mode": "DISABLED"},
-            )
-            with closing(log):
-                if history.follow:
-                    world.after(max(0.0, self.end - world.now()), log.stop)
-                left = resumes.pop(0) if resumes else None
-                for group in log.groups():
-                    got += numbers(group)
-                    start = Position.parse(str(group.position))
-                    if left is not None:
-                        left -= 1
-                        if left <= 0:
-                            break
-                else:
-                    return
+        resumes = [*self.history.resumes, (0, "server")]
+        for groups, place in resumes:
+            options = {"world": self.world, "heartbeat": 5.0, "reconnect": 300.0, "ssl_mode": "DISABLED"}
+            with closing(self._open(self.url, start, follow=self.history.follow, server=options)) as log:
+                if self.history.follow:
+                    self.world.after(max(0.0, self.end - self.world.now()), log.stop)
+                start = self._take(log, start, got, groups)
+            if not isinstance(start, Position) or self.world.now() >= self.end:
+                return
+            if place == "files" and self.writer.has(start.file):
+                with tempfile.TemporaryDirectory(prefix="world-") as folder:
+                    for name, one in self.writer.logs.items():
+                        Path(folder, name).write_bytes(one.getvalue())
+                    with closing(self._open(folder, start)) as log:
+                        start = self._take(log, start, got, 0)
+
+    def _open(self, target: str, start: Any, **options: Any) -> binlog_core.Log:
+        limits = binlog_core.Limits(group_rows=self.history.group_rows)
+        return binlog_core.open(target, start=start, limits=limits, **options)
+
+    def _take(self, log: binlog_core.Log, start: Any, got: list[tuple[int, int]], most: int) -> Any:
+        """Take so many groups, 0 for all; where to go on."""
+        for number, group in enumerate(log.groups(), 1):
+            got += numbers(group)
+            start = Position.parse(str(group.position))
+            if number == most:
+                break
+        return start
 
     # ------------------------------------------------------------ the judge
 

@@ -117,8 +117,10 @@ class Gathering:
         )
         self._executed.add(self._loop.take_gtids())
         if dropped := self.done_records:
-            self._check_not_lost(batches)
-            batches, self.done_records = without_first(batches, self.done_records, self._done_gtid)
+            gathered = batches
+            batches, self.done_records = without_first(batches, dropped, self._done_gtid)
+            if self.done_records:
+                self._check_not_lost(gathered)
         broken: DecompressionError | None = None
         for index in special:
             batch = batches[index]
@@ -190,7 +192,10 @@ class Gathering:
         return Checkpoint(progress.gtids(), self._done_gtid, self.done_records + records, True)
 
     def _check_not_lost(self, batches: list[ChangeBatch]) -> None:
-        """MariaDB servers give only the last GTID of a domain: another transaction may have its number."""
+        """Rows of a transaction are still to come again: no later one of its domain may come before them.
+
+        MariaDB servers give only the last GTID of a domain: another transaction may have its number.
+        """
         done = self._done_gtid
         if not isinstance(done, MariadbGtid):
             return

@@ -83,7 +83,12 @@ class FakeServer:
             log.event(PREVIOUS_GTIDS, _encoded(self.executed), flags=0x80)
 
     def transaction(
-        self, note: str = "x" * 20, *, gtid: tuple[str, int] | None = None, key: int | None = None
+        self,
+        note: str = "x" * 20,
+        *,
+        gtid: tuple[str, int] | None = None,
+        key: int | None = None,
+        rows: int = 1,
     ) -> int:
         log = self.logs[self.current]
         self.clock += 1
@@ -102,7 +107,8 @@ class FakeServer:
         else:
             log.gtid(self.uuid, 0, anonymous=True)
             log.begin("shop")
-        log.insert(TABLE, [{"id": key, "note": note}])
+        for i in range(rows):
+            log.insert(TABLE, [{"id": key, "note": note + "+" * i}])
         log.commit(key)
         return key
 

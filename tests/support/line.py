@@ -55,6 +55,8 @@ class Line:
                 client.close()
                 continue
             self._open |= {client, server}
+            for end in (client, server):  # pieces must not wait for an acknowledgement
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             least, most = self._bounds
             until = least + self._chance.randrange(most) if self.left > 0 else None
             self._bounds = 0, most

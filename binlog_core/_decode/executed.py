@@ -47,6 +47,10 @@ class Snapshot:
         GtidSet, MariadbGtidSet or None
             None: earlier GTIDs are not known, there are no transactions, or some have no GTID.
         """
+        return self.known() or None
+
+    def known(self) -> AnyGtidSet | None:
+        """The same, but an empty set where it is known that there are no transactions."""
         if self.base is None:
             return None
         parts = [np.frombuffer(part, GTID_RUN_DTYPE) for part in self.parts[: self.count]]
@@ -62,9 +66,9 @@ class Snapshot:
         )
         if isinstance(self.running, Gtid):  # the base cannot have it: a server numbers each transaction once
             found = found - self.running
-        return found or None
+        return found
 
-    def _domains(self, base: MariadbGtidSet, runs: list[_Run]) -> MariadbGtidSet | None:
+    def _domains(self, base: MariadbGtidSet, runs: list[_Run]) -> MariadbGtidSet:
         last = {domain: (server, number) for (domain, server), (_, number) in base.intervals()}
         for _, _, _, domain, server, first, number in runs:
             if self.running == MariadbGtid(domain, server, number):
@@ -72,8 +76,7 @@ class Snapshot:
                 if number < first:
                     continue  # the run is only this transaction: earlier ones stay
             last[domain] = (server, number)
-        found = MariadbGtidSet(((domain, place[0]), (place[1], place[1])) for domain, place in last.items())
-        return found or None
+        return MariadbGtidSet(((domain, place[0]), (place[1], place[1])) for domain, place in last.items())
 
 
 class Executed:
@@ -92,9 +95,11 @@ class Executed:
 
     def contain(self, before: AnyGtidSet) -> None:
         """Note that all earlier GTIDs are known: a log begins with them."""
-        known = self.snapshot().gtids()
+        known = self.snapshot().known()
         if isinstance(before, GtidSet) and isinstance(known, GtidSet):
             before = known | before
+        elif isinstance(before, MariadbGtidSet) and isinstance(known, MariadbGtidSet):
+            before = _later(before, known)  # reading may have begun after a GTID inside the log
         self._base, self._parts = before, []
 
     def forget(self) -> None:
@@ -110,6 +115,14 @@ class Executed:
         # The last part may end with a transaction that still runs: only there a snapshot can leave it out.
         folded = Snapshot(self._base, self._parts, len(self._parts) - 1, None).gtids()
         self._base, self._parts = folded, self._parts[-1:]
+
+
+def _later(one: MariadbGtidSet, other: MariadbGtidSet) -> MariadbGtidSet:
+    """Of each domain the GTID with the higher number."""
+    last: dict[int, tuple[int, int]] = {}
+    for (domain, server), (_, number) in (*one.intervals(), *other.intervals()):
+        last[domain] = max(last.get(domain, (0, 0)), (number, server))
+    return MariadbGtidSet(((domain, server), (number, number)) for domain, (number, server) in last.items())
 
 
 def last_of_domains(state: Iterable[MariadbGtid]) -> MariadbGtidSet:

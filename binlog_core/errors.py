@@ -200,7 +200,16 @@ class ServerError(BinlogError):
 
 
 class UnreachableError(ServerError):
-    """The server cannot be reached, or a lost connection was not restored within ``reconnect`` seconds."""
+    """The server cannot be reached, or a lost connection was not restored within ``reconnect`` seconds.
+
+    Attributes
+    ----------
+    lost : bool
+        Whether a connection to a server was lost just now: another may work. False: none could be made, or
+        none came back in time.
+    """
+
+    lost = True
 
 
 class ProtocolError(ServerError):

@@ -31,6 +31,7 @@ _NO_ANSWER = "check that it runs, its host and port, and that no firewall blocks
 _SET_LOG_BIN = (
     "set log_bin in its option file (on RDS turn on automated backups; on Aurora only the writer has logs)"
 )
+_RESET = (BrokenPipeError, ConnectionResetError, ConnectionAbortedError)  # while it is made: it was there
 _CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
 
@@ -53,8 +54,8 @@ class _Bounds:
                 raise _TooMuch
 
 
-class _TooMuch(OSError):
-    """The server sends more bytes than an answer has."""
+class _TooMuch(Exception):
+    """The server sends more bytes than an answer has; not an OSError, which PyMySQL takes for a lost line."""
 
 
 def _bounded(kind: Any, bounds: _Bounds) -> Any:
@@ -145,7 +146,7 @@ class Connection:
     def __init__(self, address: Address, hosts: Any = None) -> None:
         self.address = address
         self._bounds = _Bounds(address.world.now)
-        failed: list[ServerError] = []
+        failed: list[UnreachableError] = []
         for host in hosts or address.hosts:
             self.host: tuple[str, int] = host
             self.name = f"mysql://{address.socket}" if address.socket else f"mysql://{host[0]}:{host[1]}"
@@ -156,7 +157,9 @@ class Connection:
                 failed.append(error)
         if len(failed) == 1:
             raise failed[0]
-        raise UnreachableError("; ".join(str(error) for error in failed), path=address.name)
+        none = UnreachableError("; ".join(str(error) for error in failed), path=address.name)
+        none.lost = any(error.lost for error in failed)
+        raise none
 
     def _connect(self, host: tuple[str, int]) -> Any:
         try:
@@ -167,7 +170,7 @@ class Connection:
             raise MissingExtraError.of("PyMySQL 1.2.1 or later", "live", "a login that is safe")
         address = self.address
         self._bounds.renew(address.connect_timeout, _HANDSHAKE_BYTES)
-        connection = None
+        connection = reached = None
         try:
             kind = pymysql.connections.Connection
             if address.compression == "zstd":
@@ -190,12 +193,19 @@ class Connection:
             )
             if getattr(connection, "ctx", None) is not None:
                 connection.ctx.sslsocket_class = _bounded(ssl.SSLSocket, self._bounds)
-            connection.connect(self._socket(host))
+            reached = self._socket(host)
+            connection.connect(reached)
             return connection
         except Exception as exc:
             if connection is not None:
                 connection._force_close()
-            raise self._error(exc, "connecting") from None
+            error = self._error(exc, "connecting")
+            if isinstance(error, UnreachableError):
+                # What takes a connection and says nothing may be something else than a server.
+                greeted = hasattr(connection, "server_version")
+                made = reached is not None or isinstance(exc, _RESET)
+                error.lost = made and (greeted or not _timed_out(exc))
+            raise error from None
 
     def _tls(self) -> dict[str, Any]:
         address = self.address
@@ -396,7 +406,7 @@ class Connection:
         refused = code is not None and code >= 1000 and code not in _CLIENT_ERRORS and not is_passing(code)
         if doing != "connecting" and not refused:
             self.close()  # its next bytes may belong to this answer
-        cause = getattr(exc, "original_exception", exc)
+        cause = _cause(exc)
         if isinstance(cause, _CUT) or getattr(cause, "reason", None) == "UNEXPECTED_EOF_WHILE_READING":
             return UnreachableError("the connection was lost in the TLS handshake", path=self.name)
         if isinstance(cause, ssl.SSLError):
@@ -428,6 +438,15 @@ class Connection:
             code=code,
             path=self.name,
         )
+
+
+def _timed_out(exc: Exception) -> bool:
+    return any(isinstance(one, TimeoutError) for one in (exc, exc.__context__, _cause(exc)))
+
+
+def _cause(exc: Exception) -> Any:
+    """What PyMySQL made its error of, where it says so."""
+    return getattr(exc, "original_exception", exc)
 
 
 def _tls_cure(cause: ssl.SSLError) -> str:

@@ -214,6 +214,7 @@ class Dump:
             self._handed = False
             self._forget()
         until = None if timeout is None else self._world.now() + timeout
+        passed = False  # events that are not handed out: also during a flood of them the time counts
         while True:
             status, self._pending = self._pending, _packets.MORE
             if status == _packets.MORE:
@@ -222,17 +223,20 @@ class Dump:
                 self._pending = status  # the complete events before it come first
                 if (run := self._hand_out()) is not None:
                     return run
+                passed = True
                 self._forget()
             elif status == _packets.MORE:
-                if not self._receive(until):
+                if (passed and self._is_over(until)) or not self._receive(until):
                     return None
             elif status == _packets.SPECIAL:
                 run = self._special(bytes(self._buffer[: packets.written]))
                 packets.drop()
                 if run is not None:
                     return run
+                passed = True
             elif status == _packets.HOLE:
                 self._over_hole()
+                passed = True
             elif status == _packets.REFUSED:
                 self._refused(bytes(self._buffer[: packets.written]))
                 return None
@@ -289,6 +293,12 @@ class Dump:
     def between_transactions(self) -> bool | None:
         """Whether the last transaction has ended; None: nothing of one was seen here."""
         return None if self._packets.begun < 0 else not self._packets.begun
+
+    @property
+    def reached(self) -> tuple[str, int]:
+        """The log, and the position in it up to which it has come; of an incomplete event whole MiB count."""
+        packets = self._packets
+        return self.file, packets.position + (packets.written - packets.whole) // _BUFFER * _BUFFER
 
     def _over_hole(self) -> None:
         packets = self._packets
@@ -392,9 +402,12 @@ class Dump:
                 raise LineLost(
                     f"silent for {now - self._heard:.0f} s, with a heartbeat every {self._heartbeat:g} s"
                 )
-            if self.stop.is_set() or (until is not None and now >= until):
+            if self._is_over(until):
                 return False
             self._world.wait_for_bytes(self._socket, min(_SLICE, _SLICE if until is None else until - now))
+
+    def _is_over(self, until: float | None) -> bool:
+        return self.stop.is_set() or (until is not None and self._world.now() >= until)
 
     def _read_into(self, room: memoryview) -> int:
         """Bytes of packets that are there now; 0: none."""

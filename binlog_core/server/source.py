@@ -40,38 +40,34 @@ class ServerSource(Source):
         self._follow = follow
         self._pending = memoryview(b"")
         self._head = b""
-        first = stream.begun or self._first_run()
-        stream.begun = None
+        first, head = self._begin()
         super().__init__(first.file)
         self.begin = first.position
         self.server = stream.facts.uuid
         self.gtids = stream.gtids if first.position > FIRST_EVENT or stream.begun_at is not None else None
         self.done_records, self.done_gtid = stream.done_records, stream.done_gtid
         stream.done_records, stream.done_gtid = 0, None
-        self._read_head()
+        if head is None:
+            self._end(None)
+            return
+        self._head = MAGIC + bytes(head.events[:_LONGEST_DESCRIPTOR])
+        if head.kind == "events":
+            self._pending = head.events
+            self.awaited = head.acknowledge
+            self.begin = head.position
 
-    def _first_run(self) -> Run:
-        while (run := self.stream.next_run()) is not None:
-            if run.kind == "file":
-                return run
-        raise NotABinlogError("the server sends no log", path=self.stream.address.name)
-
-    def _read_head(self) -> None:
-        """Wait for the log's descriptor."""
-        while (run := self.stream.next_run()) is not None:
-            if run.kind == "descriptor":
-                self._head = MAGIC + bytes(run.events)
-                return
-            if run.kind == "events":
-                self._pending = run.events
-                self.awaited = run.acknowledge
-                self.begin = run.position
-                self._head = MAGIC + bytes(run.events[:_LONGEST_DESCRIPTOR])
-                return
-            if run.kind in ("file", "failover"):  # this log has nothing after the position
-                self._end(run)
-                return
-        self._end(None)
+    def _begin(self) -> tuple[Run, Run | None]:
+        """The run that names a log, and the one with its descriptor; None: reading was stopped before."""
+        stream = self.stream
+        first, stream.begun = stream.begun, None
+        while not stream.stopping.is_set() and (run := stream.next_run()) is not None:
+            if run.kind == "file":  # again: its server was lost, and another has taken over
+                first = run
+            elif first is not None and run.kind in ("descriptor", "events"):
+                return first, run
+        if first is None:
+            raise NotABinlogError("the server sends no log", path=stream.address.name)
+        return first, None
 
     # ------------------------------------------------------------ bytes
 
@@ -126,6 +122,8 @@ class ServerSource(Source):
                 return True
             if run.kind in ("file", "failover"):
                 self._end(run)
+            elif not wait:  # a heartbeat: nothing is there
+                return False
         return False
 
     def _end(self, run: Run | None) -> None:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 import struct
-from collections.abc import Callable
+import threading
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from .._base.times import epoch_seconds
-from .._format.event_header import FIRST_EVENT
-from ..errors import DivergedError, PrivilegeError, ServerError
+from .._format.event_header import FIRST_EVENT, timestamp_of
+from ..errors import DivergedError, PrivilegeError, ServerError, UnreachableError
 from ..gtids import AnyGtid, AnyGtidSet, GtidSet, MariadbGtidSet, parse_gtid_set
+from ..limits import DEFAULT_LIMITS
 from ..position import Position
 from .connection import Connection, Facts
-from .dump import Begin
+from .dump import Begin, Dump, LineLost
 from .refusals import COPY_AGAIN, clean_text
 
 _STATUS_RIGHT = "REPLICATION CLIENT"
 _SYNTAX_ERROR = 1064
-
-BeginOf = Callable[[Connection, str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Start:
     transaction: AnyGtid | None = None
 
 
-def start_of(connection: Connection, facts: Facts, start: Any, begin_of: BeginOf) -> Start:
+def start_of(connection: Connection, facts: Facts, start: Any) -> Start:
     """What ``start=`` means on this server.
 
     Parameters
@@ -56,8 +56,6 @@ def start_of(connection: Connection, facts: Facts, start: Any, begin_of: BeginOf
     facts : Facts
         What the server says about itself.
     start : None, "now", (str, int), datetime, Position, GtidSet or MariadbGtidSet
-    begin_of : callable
-        Asks the server when a log began, in seconds since 1970 UTC; for a datetime.
 
     Raises
     ------
@@ -77,11 +75,12 @@ def start_of(connection: Connection, facts: Facts, start: Any, begin_of: BeginOf
     if isinstance(start, tuple):
         return Start(Begin(start[0], int(start[1])), _gtids_at(connection, facts, start[0], int(start[1])))
     if isinstance(start, dt.datetime):
-        return Start(Begin(_log_of(connection, start, begin_of)))
+        return Start(Begin(_log_of(connection, facts, start)))
     assert start == "now"
     status = status_of(connection)
     if status is not None:
-        return Start(Begin(status.file, status.offset), status.gtids or _executed(facts))
+        before = _gtids_at(connection, facts, status.file, status.offset)
+        return Start(Begin(status.file, status.offset), before or status.gtids or _executed(facts))
     if facts.gtids:
         return by_gtids(connection, facts, _had(facts))
     raise PrivilegeError(
@@ -200,6 +199,8 @@ def _gtids_at(connection: Connection, facts: Facts, file: str, offset: int) -> A
     try:
         name = file.replace("\\", "\\\\").replace("'", "''")
         text = connection.query(f"SELECT BINLOG_GTID_POS('{name}', {offset})")[0][0]
+    except UnreachableError:
+        raise
     except ServerError:
         return None
     return None if text is None else MariadbGtidSet.parse(text)
@@ -257,20 +258,55 @@ def still_has(connection: Connection, facts: Facts) -> str:
     return ", ".join(parts)
 
 
-def _log_of(connection: Connection, moment: dt.datetime, begin_of: BeginOf) -> str:
-    """The last log that began before a moment; "" where the logs cannot be listed."""
+def _log_of(connection: Connection, facts: Facts, moment: dt.datetime) -> str:
+    """The last log that began before the second of a moment; "" where the logs cannot be listed.
+
+    The log before one that began in this second may end in it, too.
+    """
     logs = logs_of(connection)
     wanted = epoch_seconds(moment)
     if not logs:
         return ""
-    low, high = 0, len(logs) - 1  # if even the first began later, it is the first
+    low, high = 0, len(logs) - 1  # if even the first began then or later, it is the first
     while low < high:
         middle = (low + high + 1) // 2
-        if begin_of(connection, logs[middle][0]) <= wanted:
+        if _begin_of(connection, facts, logs[middle][0]) < wanted:
             low = middle
         else:
             high = middle - 1
     return logs[low][0]
+
+
+def _begin_of(connection: Connection, facts: Facts, file: str) -> int:
+    """When a log began, in seconds since 1970 UTC."""
+    patience = connection.address.connect_timeout
+    now = connection.address.world.now
+    end = now() + patience
+    with Connection(connection.address, [connection.host]) as another:
+        dump = Dump(
+            another,
+            facts,
+            Begin(file),
+            server_id=connection.address.server_id or random_id(),
+            uuid=str(uuid4()),
+            wait=False,
+            limits=DEFAULT_LIMITS,
+            stop=threading.Event(),
+        )
+        try:
+            while (left := end - now()) > 0 and (run := dump.next_run(left)) is not None:
+                if run.kind == "events":
+                    return timestamp_of(run.events)
+        except LineLost as lost:
+            raise UnreachableError(str(lost), path=connection.name) from None
+    raise UnreachableError(
+        f"the server does not send {clean_text(file)} in {patience:g} s", path=connection.name
+    )
+
+
+def random_id() -> int:
+    """A server id that no replica is likely to have."""
+    return random.SystemRandom().randrange(2**31, 2**32 - 1)
 
 
 def encoded(gtids: GtidSet, *, tags: bool) -> bytes:

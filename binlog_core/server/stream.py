@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import random
+import datetime as dt
 import threading
 import uuid as _uuid
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, Self
 
 from .._decode.executed import Executed, last_of_domains
-from .._format.event_header import FIRST_EVENT, LENGTH_AT, SERVER_ID_AT, TYPE_AT, timestamp_of
+from .._format.event_header import FIRST_EVENT, LENGTH_AT, SERVER_ID_AT, TYPE_AT, length_of, type_of
+from .._format.event_types import EventType
 from .._gtid_fields import gtid_of
 from .._sources.log_names import LogName
 from ..errors import (
@@ -19,6 +19,7 @@ from ..errors import (
     DivergedError,
     IdentityError,
     PositionError,
+    ProtocolError,
     PurgedError,
     ServerError,
     UnreachableError,
@@ -30,10 +31,21 @@ from .connection import Connection, Facts
 from .dump import Begin, Dump, LineLost
 from .refusals import COPY_AGAIN
 from .run import Run
-from .start import Start, by_gtids, encoded, lacking, start_of, status_of, still_has, unknown_sources
+from .start import (
+    Start,
+    by_gtids,
+    encoded,
+    lacking,
+    random_id,
+    start_of,
+    status_of,
+    still_has,
+    unknown_sources,
+)
 
 _FIRST_PAUSE = 0.1  # seconds before the second try to connect; each further one waits twice as long, up to
 _LONGEST_PAUSE = 15.0
+_HEAD = (EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST)
 _MOST_IDENTITIES = 5  # server ids that are tried, one after the other
 
 
@@ -70,7 +82,7 @@ class ServerStream:
     limits : Limits, optional
         Its `event_bytes` limit one event.
     on_reconnect : callable, optional
-        Called with a description of each connection that was lost and restored.
+        Called with a description of each connection that was lost and restored, after the first one.
     stopping : threading.Event, optional
         Ends the stream when set.
 
@@ -88,7 +100,8 @@ class ServerStream:
     Raises
     ------
     UnreachableError
-        No host answers; later: a lost connection did not come back within the address's `reconnect` seconds.
+        No host answers, a lost connection did not come back within the address's `reconnect` seconds, or
+        (without `follow`) nothing new came for as long.
     AuthenticationError, PrivilegeError, PurgedError, PositionError, DivergedError, IdentityError, ServerError
         The server refuses.
     ProtocolError
@@ -111,8 +124,6 @@ class ServerStream:
         stopping: threading.Event | None = None,
     ) -> None:
         self.address = address
-        self.file = file
-        self.position = position
         self.reconnects = 0
         self.ended = False
         self.on_reconnect = on_reconnect
@@ -124,32 +135,53 @@ class ServerStream:
         self._stop, self._stop_given = stop, stop is not None
         self._limits = limits
         self._uuid = str(_uuid.uuid4())
-        self._server_id = address.server_id or _random_id()
+        self._server_id = address.server_id or random_id()
         self._identities = 1
-        self._identity: bytes | None = None  # of the log at hand: its descriptor's time and server
-        self._files = 0
+        self._identity: bytes | None  # of the log at hand: its descriptor's time and server
+        self._reached: tuple[str, int] | None  # the furthest place
         self._closed = False
         self._lost_at: float | None = None  # nothing has come since
+        self._stalled_at: float | None = None  # without `follow`: nothing new has come since
         self._pause = 0.0  # seconds before the next try to connect
         self._dump: Dump | None = None
         self._running: Gtid | MariadbGtid | None = None  # may have begun without having ended
         self._known_descriptor = False
         self._successor: tuple[Connection, Facts] | None = None
         self._succeeding = False  # the reader has left the lost server's log
-        with _ClosingOnError(Connection(address)) as connection:
-            self.facts = connection.facts()
-            asked = start if start is not None else (file, position)
-            begin = start_of(connection, self.facts, asked, _begin_of)
-            if isinstance(start, GtidSet | MariadbGtidSet):
-                self.doubt = unknown_sources(self.facts, start)
-            if not follow and stop is None:
-                status = status_of(connection)
-                self._stop = (status.file, status.offset) if status is not None else None
-            self.done_records, self.done_gtid = begin.records, begin.transaction
-            self._check_has(self.facts, self._begun, connection.name)
-            self._executed = Executed(begin.gtids)
-            self._from_gtids = begin.gtids if begin.begin.gtids is not None else None
-            self._begin_dump(connection, begin.begin)
+        self._start = start if start is not None else (file, position)  # None: events were read
+        while not self._connect():
+            pass
+
+    def _connect(self) -> bool:
+        """The first connection; False: it was lost, and another may be tried now."""
+        try:
+            with _ClosingOnError(Connection(self.address)) as connection:
+                self._begin(connection, connection.facts())
+        except UnreachableError as error:
+            if not error.lost or not self._may_try_again(error):
+                raise
+            return False
+        return True
+
+    def _begin(self, connection: Connection, facts: Facts) -> None:
+        """Begin on a server where `start` says."""
+        begin = start_of(connection, facts, self._start)
+        if isinstance(self._start, GtidSet | MariadbGtidSet):
+            self.doubt = unknown_sources(facts, self._start)
+        if not self._follow and not self._stop_given:
+            status = status_of(connection)
+            self._stop = (status.file, status.offset) if status is not None else None
+        self.facts = facts
+        self.done_records, self.done_gtid = begin.records, begin.transaction
+        self._check_has(facts, self._begun, connection.name)
+        self._take_place(begin)
+        self._begin_dump(connection, begin.begin)
+
+    def _take_place(self, begin: Start) -> None:
+        self._files, self._identity, self._reached = 0, None, None
+        self.file, self.position = begin.begin.file, begin.begin.position
+        self._executed, self._running = Executed(begin.gtids), None
+        self._from_gtids = begin.gtids if begin.begin.gtids is not None else None
 
     def __iter__(self) -> Iterator[Run]:
         """Runs until the logs end, `stop` is reached or the stream is stopped."""
@@ -175,9 +207,8 @@ class ServerStream:
             if self._successor is not None and not self._succeed(*self._successor):
                 continue
             assert self._dump is not None
-            left = None if until is None else max(0.0, until - now())
             try:
-                run = self._dump.next_run(left)
+                run = self._dump.next_run(self._wait_for(until))
             except LineLost as lost:
                 self._lost(str(lost))
                 if self._stopping.is_set():
@@ -192,13 +223,47 @@ class ServerStream:
                 continue
             except PurgedError as error:
                 raise self._with_what_it_has(error) from None
-            if run is None:
+            self._check_progress(self._dump.reached)
+            if run is not None:
+                run = self._noted(run)
+            else:
                 self.ended = self._dump.ended
-                return None
-            run = self._noted(run)
             if run is not None:
                 return run
+            if self._stopping.is_set() or (until is not None and now() >= until):
+                return None
         return None
+
+    def _wait_for(self, until: float | None) -> float | None:
+        """Seconds that the dump may take: to a time, and without `follow` no more than without progress."""
+        now = self.address.world.now()
+        if not self._follow:
+            if self._stalled_at is None:
+                self._stalled_at = now
+            end = self._stalled_at + self._patience
+            until = end if until is None else min(until, end)
+        return None if until is None else max(0.0, until - now)
+
+    @property
+    def _patience(self) -> float:
+        """Seconds without progress: not less than a silent server has."""
+        return max(self.address.reconnect, 2 * self.address.heartbeat)
+
+    def _check_progress(self, place: tuple[str, int]) -> None:
+        """A reader that does not follow must come to an end, whatever keeps its connection busy."""
+        if self._follow:
+            return
+        known = self._reached
+        if known is None or _number(known[0])[0] != _number(place[0])[0] or _is_before(known, place):
+            self._reached, self._stalled_at = place, None
+        elif self._stalled_at is not None and self.address.world.now() >= self._stalled_at + self._patience:
+            error = UnreachableError(
+                f"nothing new has come for {self._patience:g} s, and the logs have not ended",
+                path=place[0] or self.address.name,
+                offset=place[1],
+            )
+            error.lost = False
+            raise error
 
     def _with_what_it_has(self, error: PurgedError) -> PurgedError:
         """The error about purged logs, with the logs that the server still has."""
@@ -240,12 +305,12 @@ class ServerStream:
 
     @property
     def gtids(self) -> AnyGtidSet | None:
-        """The GTIDs delivered so far, without the transaction that may still continue; None if not known.
+        """The GTIDs delivered so far, without the transaction that may still continue; None: not known.
 
         A reader that decodes the events knows more: after a run "failover" it sets what it has processed.
         """
         self._note_running()
-        return self._executed.snapshot(self._running).gtids()
+        return self._executed.snapshot(self._running).known()
 
     @gtids.setter
     def gtids(self, gtids: AnyGtidSet | None) -> None:
@@ -282,8 +347,13 @@ class ServerStream:
     def _noted(self, run: Run) -> Run | None:
         """The run to return, or None; `file` and `position` move on with it."""
         if run.kind == "file":
-            known = self._files and run.file == self.file and run.position == self.position
-            self.file, self.position = run.file, run.position
+            place, here = (run.file, run.position), (self.file, self.position)
+            if self._files and _is_before(place, here):
+                raise ProtocolError(
+                    f"the server goes back to {run.file} {run.position}", path=self.file, offset=self.position
+                )
+            known = self._files and place == here
+            self.file, self.position = place
             if self._files and not known and self._reaches_stop(run.file, run.position):
                 self.ended = True
                 return None
@@ -305,6 +375,8 @@ class ServerStream:
             self._lost_at, self._pause = None, 0.0
         if run.kind != "events":
             return run
+        if self._start is not None and not _is_head(run.events):
+            self._start = None
         self._note_gtids()
         if self._stop is not None and self._reaches_stop(run.file, run.end):
             self.ended = True
@@ -346,8 +418,7 @@ class ServerStream:
         """Whether a place is `stop`, or after it; this cannot be known for logs of another name."""
         if self._stop is None:
             return False
-        (base, number), (last_base, last_number) = _number(file), _number(self._stop[0])
-        return base == last_base and (number, position) >= (last_number, self._stop[1])
+        return (file, position) == self._stop or _is_before(self._stop, (file, position))
 
     # ------------------------------------------------------------ one connection after another
 
@@ -371,22 +442,15 @@ class ServerStream:
         """
         if self._closed or self.stopping.is_set():
             return
-        world, hosts = self.address.world, list(self.address.hosts)
+        hosts = list(self.address.hosts)
         if self._dump is not None:
             self._note_running()
             self._dump.close()
             hosts.sort(key=lambda host: host != self._dump_host)
-        if self._lost_at is None:
-            self._lost_at = world.now()
-        end = self._lost_at + self.address.reconnect
         problem: ServerError = UnreachableError(why, path=self.address.name)
         while True:
-            left = end - world.now()
-            if left <= 0:
-                raise problem
-            if self._pause and (world.wait(self.stopping, min(self._pause, left)) or self._closed):
+            if not self._may_try_again(problem):
                 return
-            self._pause = min(max(_FIRST_PAUSE, 2 * self._pause), _LONGEST_PAUSE)
             found = self._try(hosts)
             if found is None:
                 self.reconnects += 1
@@ -396,6 +460,21 @@ class ServerStream:
                 return
             problem = found
             problem.message = f"{why}, and {problem.message}"
+
+    def _may_try_again(self, problem: ServerError) -> bool:
+        """Pause before the next try to connect; False: stopped. Raises the problem when the time is up."""
+        world = self.address.world
+        if self._lost_at is None:
+            self._lost_at = world.now()
+        left = self._lost_at + self.address.reconnect - world.now()
+        if left <= 0:
+            if isinstance(problem, UnreachableError):
+                problem.lost = False
+            raise problem
+        if self._pause and (world.wait(self.stopping, min(self._pause, left)) or self._closed):
+            return False
+        self._pause = min(max(_FIRST_PAUSE, 2 * self._pause), _LONGEST_PAUSE)
+        return True
 
     @property
     def _dump_host(self) -> tuple[str, int]:
@@ -414,6 +493,9 @@ class ServerStream:
                         self.facts = facts
                         self._begin_dump(connection, self._again())
                         return None
+                    if self._begins_anywhere:
+                        self._begin(connection, facts)
+                        return None
                     self._check_successor(connection, facts)
                     self._successor = connection, facts
                     return None
@@ -424,6 +506,12 @@ class ServerStream:
                     raise
                 problem = error
         return problem
+
+    @property
+    def _begins_anywhere(self) -> bool:
+        """Whether nothing was read, and `start` means the same on every server."""
+        start = self._start
+        return start == ("", FIRST_EVENT) or isinstance(start, dt.datetime | GtidSet | MariadbGtidSet)
 
     def _is_same(self, facts: Facts) -> bool:
         """Whether this is the server that was read before, judged by its own facts."""
@@ -479,12 +567,9 @@ class ServerStream:
                 self._succeeding = True
                 self._lost("another server has taken over")
                 return False
-            begin: Start = by_gtids(connection, facts, self.gtids or GtidSet())
+            begin = by_gtids(connection, facts, self.gtids or GtidSet())
             self.facts = facts
-            self._from_gtids = begin.gtids
-            self._executed, self._running = Executed(begin.gtids), None
-            self._identity = None
-            self._files = 0
+            self._take_place(begin)
             self._stop = None
             self._succeeding = False
             self._begin_dump(connection, begin.begin)
@@ -502,7 +587,7 @@ class ServerStream:
         if self.address.server_id is not None or self._identities >= _MOST_IDENTITIES:
             raise error
         self._identities += 1
-        self._server_id, self._uuid = _random_id(), str(_uuid.uuid4())
+        self._server_id, self._uuid = random_id(), str(_uuid.uuid4())
         self._lost("the server id was taken")
 
 
@@ -524,20 +609,22 @@ class _ClosingOnError:
             self._connection.close()
 
 
-def _random_id() -> int:
-    return random.SystemRandom().randrange(2**31, 2**32 - 1)
+def _is_head(events: memoryview) -> bool:
+    """Whether events only say how a log begins."""
+    at = 0
+    while at < len(events):
+        if type_of(events, at) not in _HEAD:
+            return False
+        at += length_of(events, at)
+    return True
+
+
+def _is_before(place: tuple[str, int], other: tuple[str, int]) -> bool:
+    """Whether a place comes before another; this cannot be known for logs of another name."""
+    (base, number), (other_base, other_number) = _number(place[0]), _number(other[0])
+    return base == other_base and (number, place[1]) < (other_number, other[1])
 
 
 def _number(file: str) -> tuple[str, int]:
     name = LogName.of(file)
     return (name.base, name.number) if name is not None else (file, 0)
-
-
-def _begin_of(connection: Connection, file: str) -> int:
-    """When a log began, in seconds since 1970 UTC."""
-    address = replace(connection.address, hosts=(connection.host,))
-    with ServerStream(address, file, FIRST_EVENT, follow=False, stop=(file, 2**63)) as stream:
-        for run in stream:
-            if run.kind == "events":
-                return timestamp_of(run.events)
-    return 0

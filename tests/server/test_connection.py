@@ -78,7 +78,7 @@ _TALKS: dict[str, Callable[[socket.socket], None]] = {
 def test_it_is_an_error_of_our_own(name: str) -> None:
     begun = time.monotonic()
     with serving(_TALKS[name]) as url, pytest.raises(ServerError) as refused:
-        binlog_core.open(url, server={"connect_timeout": 2})
+        binlog_core.open(url, server={"connect_timeout": 2, "reconnect": 0})
     assert time.monotonic() - begun < 60  # not forever: the timeout bounds the whole exchange
     text = str(refused.value) + repr(refused.value)
     assert "geheim" not in text
@@ -92,7 +92,7 @@ def test_a_line_that_is_cut_in_the_tls_handshake_may_be_tried_again() -> None:
         client.recv(65536)
 
     with serving(talk) as url, pytest.raises(UnreachableError):
-        binlog_core.open(url, server={"connect_timeout": 5})
+        binlog_core.open(url, server={"connect_timeout": 5, "reconnect": 0})
 
 
 @pytest.mark.parametrize("option", ["ssl_ca", "ssl_cert"])
@@ -118,4 +118,4 @@ def test_packets_of_every_wrong_kind(seed: int) -> None:
             client.sendall(packet(chance.randrange(4), chance.randbytes(chance.randrange(60))))
 
     with serving(talk) as url, pytest.raises(ServerError):
-        binlog_core.open(url, server={"connect_timeout": 1, "ssl_mode": "DISABLED"})
+        binlog_core.open(url, server={"connect_timeout": 1, "reconnect": 0, "ssl_mode": "DISABLED"})

@@ -348,7 +348,7 @@ class ServerStream:
         """The run to return, or None; `file` and `position` move on with it."""
         if run.kind == "file":
             place, here = (run.file, run.position), (self.file, self.position)
-            if self._files and _is_before(place, here):
+            if self._files and self._from_gtids is None and _is_before(place, here):
                 raise ProtocolError(
                     f"the server goes back to {run.file} {run.position}", path=self.file, offset=self.position
                 )

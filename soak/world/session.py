@@ -161,7 +161,8 @@ class Session:
             if not known or self._after > server.last:
                 self._refuse("the master has purged binary logs, or has other transactions")
                 return
-            file, at = known[-1], self._indexed(known[-1])
+            if server.kind.mariadb or not file:  # MySQL begins in the log that the client names, if it does
+                file, at = known[-1], self._indexed(known[-1])
         file = file or names[0]
         if not server.has(file) or at > server.logs[file].position:
             self._refuse("Could not find first log file name in binary log index file")

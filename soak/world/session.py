@@ -208,6 +208,9 @@ class Session:
             log = self.server.logs[self._file]
             if self._at < log.position:
                 self._send_events(log.getvalue())
+                if self._skips and not self.server.kind.mariadb:
+                    # MySQL tells how far the transactions reach that it does not send.
+                    self._send(self._heartbeat())
             elif (after := self.server.after(self._file)) is not None:
                 self._open(after, 4)
             elif not self._wait:
@@ -241,7 +244,7 @@ class Session:
 
     def _end_of_skipping(self, length: int, *, was_skipping: bool) -> None:
         """What servers send before the first transaction that the client does not have."""
-        kind, name = self.server.kind, self._file or ""
+        kind = self.server.kind
         before, self._at = self._at, self._at - length
         if kind.mariadb:
             if not self._reached:
@@ -250,7 +253,7 @@ class Session:
                 )
                 self._send(self._artificial(n.MARIADB_GTID_LIST, state, summed=kind.checksum))
         elif was_skipping:
-            self._send(self._artificial(_HEARTBEAT, name.encode(), summed=kind.checksum, flags=0))
+            self._send(self._heartbeat())
         self._at, self._reached = before, True
 
     def _send(self, event: bytes) -> None:
@@ -269,6 +272,10 @@ class Session:
         event = struct.pack("<IBIIIH", 0, kind, self.server.server_id, length, at, flags) + body
         return event + crc32(event) if summed else event
 
+    def _heartbeat(self) -> bytes:
+        name = (self._file or "").encode()
+        return self._artificial(_HEARTBEAT, name, summed=self.server.kind.checksum, flags=0)
+
     def _beat_later(self) -> None:
         world = self.server.world
         if self._beat_at is not None and self._beat_at > world.now():
@@ -278,9 +285,7 @@ class Session:
 
     def _beat(self) -> None:
         if self._file is not None:
-            self._send(
-                self._artificial(_HEARTBEAT, self._file.encode(), summed=self.server.kind.checksum, flags=0)
-            )
+            self._send(self._heartbeat())
             self._beat_later()
 
 

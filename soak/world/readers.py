@@ -107,7 +107,7 @@ class _Run(Play):
         try:
             self._follow(start, got)
         except (BinlogError, OSError) as error:
-            if not self._deserves(error):
+            if not self._deserves(error, start):
                 raise Wrong(f"{type(error).__name__}: {error}") from error
             complete = False
         else:
@@ -159,7 +159,8 @@ class _Run(Play):
             return "now"
         if history.start == "time":
             second = chance.choice(here).second if here else EPOCH
-            return dt.datetime.fromtimestamp(second + chance.choice((0, 0, 1)), dt.UTC)
+            self.since = second + chance.choice((0, 0, 1))
+            return dt.datetime.fromtimestamp(self.since, dt.UTC)
         if not here:
             return _NOTHING
         at = chance.choice(here)
@@ -191,14 +192,17 @@ class _Run(Play):
         if start == "now":
             return done + 1, self._unknown, last
         if isinstance(start, dt.datetime):
-            second = int(start.timestamp())
-            later = [one.transaction.number for one in server.written if one.second >= second]
-            first = later[0] if later else done + 1
-            return max(first, oldest), max(first, oldest), last
+            return oldest, oldest, last
         return self.start_after + 1, self.start_after + 1, last
 
     _unknown = 1 << 40
     start_after = 0
+    since = EPOCH
+
+    @property
+    def _early(self) -> set[int]:
+        """Transactions of the seconds before start=."""
+        return {one.number for one, when in self.committed if EPOCH + int(when) < self.since}
 
     def _compare(
         self, got: Sequence[tuple[int, int]], least: int, first: int, last: int | None, *, complete: bool
@@ -212,14 +216,18 @@ class _Run(Play):
             first = next((number for n, _, number in every if n == got[0][0]), least)
             if first < least:
                 raise Wrong(f"start='now' gave changes of transaction {first}, committed before it")
-        wanted = [(n, op) for n, op, number in every if number >= min(first, self._unknown)]
+        wanted = [(n, op) for n, op, number in every if number >= first and number not in self._early]
         if list(got) != wanted[: len(got)]:
             at = next(i for i, one in enumerate(got) if i >= len(wanted) or wanted[i] != one)
             due = wanted[at] if at < len(wanted) else "nothing"
             raise Wrong(f"change {at} of {len(got)} is {got[at]}, not {due} ({len(wanted)} are wanted)")
         if not complete:
             return
-        needed = len(wanted) if last is None else sum(least <= t <= last for _, _, t in every)
+        needed = (
+            len(wanted)
+            if last is None
+            else sum(least <= t <= last and t not in self._early for _, _, t in every)
+        )
         if self.history.start == "now":
             needed = 0 if last is not None else needed if got else self._after_opening(every)
         if len(got) < needed:
@@ -230,12 +238,14 @@ class _Run(Play):
         late = {t.number for t, when in self.committed if when > self.history.opened + 60}
         return sum(number in late for _, _, number in every)
 
-    def _deserves(self, error: Exception) -> bool:
+    def _deserves(self, error: Exception, start: Any) -> bool:
         """Whether the history justifies an error."""
         if isinstance(error, PurgedError | PositionError) and self.purged:
             return True
         if self.lost and isinstance(error, PositionError | DivergedError | ServerError):
             return True
+        if isinstance(error, DivergedError) and isinstance(start, Position) and start.gtids is None:
+            return True  # nothing says that another host has the same history
         if isinstance(error, UnreachableError) and not self.world.connections:
             return True  # all hosts were down when it was opened, which looks like a wrong address
         return isinstance(error, DivergedError) and self.failed_over and self._by_place()

@@ -208,9 +208,8 @@ class Session:
             log = self.server.logs[self._file]
             if self._at < log.position:
                 self._send_events(log.getvalue())
-                if self._skips and not self.server.kind.mariadb:
-                    # MySQL tells how far the transactions reach that it does not send.
-                    self._send(self._heartbeat())
+                if self._skips:
+                    self._end_of_skipping(0, was_skipping=True)
             elif (after := self.server.after(self._file)) is not None:
                 self._open(after, 4)
             elif not self._wait:
@@ -243,7 +242,7 @@ class Session:
         return not self._skips
 
     def _end_of_skipping(self, length: int, *, was_skipping: bool) -> None:
-        """What servers send before the first transaction that the client does not have."""
+        """What servers send behind the transactions that the client has: how far they reach."""
         kind = self.server.kind
         before, self._at = self._at, self._at - length
         if kind.mariadb:

@@ -147,7 +147,7 @@ class Settings:
             elif isinstance(place, Position) and i == at:
                 changes[f"{kind}_position"] = place.offset
                 if kind == "start":
-                    changes["done_records"] = place.records
+                    changes |= {"done_records": place.records, "done_gtids": place.gtids}
             elif place is not None and i == at:
                 changes[f"{kind}_position"] = place[1] if isinstance(place, tuple) else place
         share = (following or files[i]).share

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.golden import DATA
 
+import binlog_core
 from binlog_core import Position
 from binlog_core.gtids import GtidSet, MariadbGtidSet
 
@@ -66,3 +68,17 @@ def test_what_is_not_a_position(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=f"not a position: .*{why}") as caught:
         Position.parse(text)
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "log", ["mysql97/gtid", "mysql97/gtid_xa", "mysql97/gtid_trx_compression", "maria118/maria_gtid"]
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_resumed_reader_has_the_positions_of_an_uninterrupted_one(log: str, threads: int) -> None:
+    """With the GTIDs, which the rest of the file alone does not tell."""
+    path, limits = DATA / f"{log}.binlog", binlog_core.Limits(group_rows=1)
+    every = [str(group.position) for group in binlog_core.open(path, limits=limits).groups()]
+    for i, place in enumerate(every):
+        start = Position.parse(place)
+        rest = binlog_core.open(path, limits=limits, start=start, threads=threads).groups()
+        assert [str(group.position) for group in rest] == every[i + 1 :]

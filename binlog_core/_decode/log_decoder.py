@@ -115,8 +115,8 @@ class LogDecoder:
         self._own_anchors = 0 if selection.stop_position is None else selection.stop_anchor
         self._anchors = self._own_anchors
         self._executed = executed or Executed()
-        if source.gtids is not None:
-            self._executed.contain(source.gtids)
+        if (before := source.gtids or selection.done_gtids) is not None:
+            self._executed.contain(before)
         self._gathering = Gathering(
             source,
             loop,

@@ -51,6 +51,7 @@ class Selection:
     start_position: int | None = None
     stop_position: int | None = None
     done_records: int = 0  # row images from start_position on that are not wanted again
+    done_gtids: AnyGtidSet | None = None  # the transactions before start_position, if they are known
     stop_anchor: int = 0  # stop at the first of these at or after stop_position, not at any event
     in_parts: bool = False  # of a log that is read in parts: its events have to end where they say
     start_timestamp: int | None = None

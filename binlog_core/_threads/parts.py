@@ -152,7 +152,8 @@ class PartReader:
         self._on_pause = on_pause
         self._report, self._executed, self._met = NotedReport(settings.strict), NotedExecuted(), NamesMet()
         done = selection.done_records if first else 0
-        selection = replace(selection, met=self._met, done_records=done)
+        before = selection.done_gtids if first else None
+        selection = replace(selection, met=self._met, done_records=done, done_gtids=before)
         self._decoder = settings.decoder(
             source, selection, self._report, settings.definitions(), None, self._executed, known
         )

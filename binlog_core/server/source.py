@@ -60,7 +60,7 @@ class ServerSource(Source):
         """The run that names a log, and the one with its descriptor; None: reading was stopped before."""
         stream = self.stream
         first, stream.begun = stream.begun, None
-        while not stream.stopping.is_set() and (run := stream.next_run()) is not None:
+        while (run := stream.next_run()) is not None:
             if run.kind == "file":  # again: its server was lost, and another has taken over
                 first = run
             elif first is not None and run.kind in ("descriptor", "events"):

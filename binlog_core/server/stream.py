@@ -203,7 +203,7 @@ class ServerStream:
         """
         now = self.address.world.now
         until = None if timeout is None else now() + timeout
-        while not self.ended and not self._closed:
+        while not (self.ended or self._closed or self._stopping.is_set()):
             if self._successor is not None and not self._succeed(*self._successor):
                 continue
             assert self._dump is not None
@@ -211,15 +211,11 @@ class ServerStream:
                 run = self._dump.next_run(self._wait_for(until))
             except LineLost as lost:
                 self._lost(str(lost))
-                if self._stopping.is_set():
-                    return None
                 if self._successor is not None:
                     return Run("failover", self.file, self.position, memoryview(b""), False)
                 continue
             except IdentityError as error:
                 self._other_identity(error)
-                if self._stopping.is_set():
-                    return None
                 continue
             except PurgedError as error:
                 raise self._with_what_it_has(error) from None
@@ -230,7 +226,7 @@ class ServerStream:
                 self.ended = self._dump.ended
             if run is not None:
                 return run
-            if self._stopping.is_set() or (until is not None and now() >= until):
+            if until is not None and now() >= until:
                 return None
         return None
 

@@ -27,6 +27,7 @@ from wire.header cimport V4_MINIMUM_HEADER_LEN, flags_of, length_of, next_positi
 cdef enum:
     PACKET_HEADER_LEN = 4
     LONGEST_PIECE = 0xFFFFFF
+    FIRST_EVENT = 4                 # position of a log's descriptor
     ARTIFICIAL = 0x20               # flag of an event that is not in the log
     SEMI_SYNC_MAGIC = 0xEF
 
@@ -266,6 +267,8 @@ cdef class Packets:
         if (flags_of(event) & ARTIFICIAL or kind == HEARTBEAT_EVENT or kind == HEARTBEAT_EVENT_V2
                 or (log_pos == 0 and (kind == FORMAT_DESCRIPTION_EVENT or kind == ROTATE_EVENT))):
             return STRIP_SPECIAL
+        if kind == FORMAT_DESCRIPTION_EVENT and self.position != FIRST_EVENT:
+            return STRIP_SPECIAL        # to a reader with GTIDs MySQL sends it as it is in the log, wherever it begins
         if log_pos != 0 and log_pos != <uint32_t> (self.position + length):
             # It begins after the end of the event before it; the low half of the position says how far.
             self.gap = self.position + <uint32_t> (log_pos - <uint32_t> (self.position + length))

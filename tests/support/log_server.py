@@ -132,9 +132,11 @@ class LogServer(HostileServer):
                 if at == 4:
                     head = bytearray(event)
                     head[17] &= ~IN_USE
-                    if position > 4:  # it is not at this place, and the log did not begin now
+                    # It is not at this place, and the log did not begin now; MySQL says so only without GTIDs.
+                    changed = position > 4 and not isinstance(known, GtidSet)
+                    if changed:
                         head[13:17] = head[71:75] = bytes(4)
-                    yield bytes(head) if position == 4 else self._sealed(bytes(head))
+                    yield self._sealed(bytes(head)) if changed else bytes(head)
                     continue
                 gtid = gtid_of(event)
                 if gtid is not None or event[4] in (ROTATE, STOP, ANONYMOUS_GTID):

@@ -145,6 +145,7 @@ def archive(
                 feeds.append(LiveFeed(address, host, server_id, stop))
                 return feeds[-1]
             except LineLost as error:
+                error.lost |= lost is not None and lost.lost
                 lost = error
                 hosts.append(hosts.pop(0))
         assert lost is not None

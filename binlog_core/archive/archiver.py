@@ -247,18 +247,18 @@ class Archiver:
                 if self._stop.is_set():
                     return
                 now = self._world.now()
-                met = self.status.state == "waiting" or self.status.received_bytes != received
+                waits = self.status.state == "waiting" and not self._until_now
+                met = waits or self.status.received_bytes != received
                 if met or lost_at is None:
                     lost_at, pause = now, _FIRST_PAUSE
                 patience = self._reconnect
                 if isinstance(error, Behind):
-                    if (
-                        not self.status.received_bytes
-                    ):  # it may as well be another's: look at each host, and say so
+                    if not self.status.received_bytes:  # it may be another's: look at each host
                         patience = min(patience, _LOOKING)
                     if now - lost_at >= patience:
                         raise DivergedError(error.message, path=error.path) from None
-                if self._identity is None or now - lost_at >= patience:
+                if now - lost_at >= patience or not (self._identity or error.lost):
+                    error.lost = False
                     raise
                 self._settle()
                 self.status.reconnects += 1

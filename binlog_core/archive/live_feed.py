@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import uuid as _uuid
 import warnings
 from collections.abc import Iterator
@@ -94,7 +95,8 @@ class LiveFeed:
                 if (doubt := unknown_sources(self._facts, start)) is not None:
                     warnings.warn(f"{doubt} ({self._address.name})", BinlogWarning, stacklevel=2)
             dump = self._begin(begin, wait=False)
-            while (run := dump.next_run(self._address.connect_timeout)) is not None:
+            end = time.monotonic() + self._address.connect_timeout
+            while (left := end - time.monotonic()) > 0 and (run := dump.next_run(left)) is not None:
                 if run.kind == "file":
                     self._end_dump()
                     return run.file, run.position
@@ -132,20 +134,23 @@ class LiveFeed:
             dump = self._begin(Begin(file, position), wait=not until_now)
             patience = _GRACE
             description = None
+            stalled_at = time.monotonic()
             while not self._stop.is_set():
                 run = dump.next_run(patience)
+                if run is not None and run.kind == "events":
+                    patience, stalled_at = _GRACE, time.monotonic()
+                    yield Run(run.file, run.position, run.events, description, run.acknowledge)
+                    description = None
+                    continue
+                if until_now and not dump.ended and time.monotonic() >= stalled_at + dump.patience:
+                    raise dump.stalled()
                 if run is None or run.kind == "heartbeat":
                     yield Run(dump.file, 0, _NOTHING)
                     if dump.ended:
                         return
                     patience = _TICK
-                elif run.kind == "descriptor":
-                    if run.position > 4:
-                        description = memoryview(bytes(run.events))
-                elif run.kind == "events":
-                    patience = _GRACE
-                    yield Run(run.file, run.position, run.events, description, run.acknowledge)
-                    description = None
+                elif run.kind == "descriptor" and run.position > 4:
+                    description = memoryview(bytes(run.events))
 
     def acknowledge(self, file: str, position: int) -> None:
         """Acknowledge that everything before the position is on disk."""
@@ -171,6 +176,8 @@ def _lost() -> Iterator[None]:
     except DumpLost as error:
         raise LineLost(str(error)) from error
     except UnreachableError as error:
-        raise LineLost(error.message, path=error.path) from error
+        lost = LineLost(error.message, path=error.path)
+        lost.lost = error.lost
+        raise lost from error
     except (PurgedError, PositionError) as error:
         raise LogMissing(error.message, path=error.path, offset=error.offset) from error

@@ -22,7 +22,7 @@ from .._format.event_header import (
     type_of,
 )
 from .._format.event_types import EventType
-from ..errors import DecodeError, PositionError, ProtocolError, ServerError
+from ..errors import DecodeError, PositionError, ProtocolError, ServerError, UnreachableError
 from ..gtids import GtidSet, MariadbGtid
 from ..limits import Limits
 from .compressed import framed
@@ -299,6 +299,21 @@ class Dump:
         """The log, and the position in it up to which it has come; of an incomplete event whole MiB count."""
         packets = self._packets
         return self.file, packets.position + (packets.written - packets.whole) // _BUFFER * _BUFFER
+
+    @property
+    def patience(self) -> float:
+        """Seconds without progress after which a dump that does not wait is given up."""
+        return max(self._connection.address.reconnect, 2 * self._heartbeat)
+
+    def stalled(self) -> UnreachableError:
+        """The error for a dump that does not wait, and neither ends nor comes on."""
+        error = UnreachableError(
+            f"nothing new has come for {self.patience:g} s, and the logs have not ended",
+            path=self.file or self.name,
+            offset=self._packets.position,
+        )
+        error.lost = False
+        return error
 
     def _over_hole(self) -> None:
         packets = self._packets

@@ -208,7 +208,7 @@ class ServerStream:
                 continue
             assert self._dump is not None
             try:
-                run = self._dump.next_run(self._wait_for(until))
+                run = self._dump.next_run(self._wait_for(self._dump, until))
             except LineLost as lost:
                 self._lost(str(lost))
                 if self._successor is not None:
@@ -219,47 +219,33 @@ class ServerStream:
                 continue
             except PurgedError as error:
                 raise self._with_what_it_has(error) from None
-            self._check_progress(self._dump.reached)
-            if run is not None:
-                run = self._noted(run)
-            else:
+            if not self._follow:
+                self._check_progress(self._dump)
+            if run is None:
                 self.ended = self._dump.ended
-            if run is not None:
+            elif (run := self._noted(run)) is not None:
                 return run
             if until is not None and now() >= until:
                 return None
         return None
 
-    def _wait_for(self, until: float | None) -> float | None:
+    def _wait_for(self, dump: Dump, until: float | None) -> float | None:
         """Seconds that the dump may take: to a time, and without `follow` no more than without progress."""
         now = self.address.world.now()
         if not self._follow:
             if self._stalled_at is None:
                 self._stalled_at = now
-            end = self._stalled_at + self._patience
+            end = self._stalled_at + dump.patience
             until = end if until is None else min(until, end)
         return None if until is None else max(0.0, until - now)
 
-    @property
-    def _patience(self) -> float:
-        """Seconds without progress: not less than a silent server has."""
-        return max(self.address.reconnect, 2 * self.address.heartbeat)
-
-    def _check_progress(self, place: tuple[str, int]) -> None:
+    def _check_progress(self, dump: Dump) -> None:
         """A reader that does not follow must come to an end, whatever keeps its connection busy."""
-        if self._follow:
-            return
-        known = self._reached
+        known, place = self._reached, dump.reached
         if known is None or _number(known[0])[0] != _number(place[0])[0] or _is_before(known, place):
             self._reached, self._stalled_at = place, None
-        elif self._stalled_at is not None and self.address.world.now() >= self._stalled_at + self._patience:
-            error = UnreachableError(
-                f"nothing new has come for {self._patience:g} s, and the logs have not ended",
-                path=place[0] or self.address.name,
-                offset=place[1],
-            )
-            error.lost = False
-            raise error
+        elif self._stalled_at is not None and self.address.world.now() >= self._stalled_at + dump.patience:
+            raise dump.stalled()
 
     def _with_what_it_has(self, error: PurgedError) -> PurgedError:
         """The error about purged logs, with the logs that the server still has."""

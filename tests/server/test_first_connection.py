@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from support.archive import OTHER, FakeServer
+from support.archive import OTHER, FakeServer, assert_same
 from support.line import Line
 from support.log_server import log_server
 
 import binlog_core
 from binlog_core import GtidSet, MariadbGtidSet
-from binlog_core.errors import DivergedError
+from binlog_core.archive import archive
+from binlog_core.errors import DivergedError, UnreachableError
 from binlog_core.gtids import MariadbGtid
 
 ROWS = (1, 1, 4, 1, 3, 1, 1, 5, 1, 2, 1)  # of each transaction
@@ -181,3 +184,41 @@ def test_another_host_may_take_over_before_the_first_event(made: Servers, seed: 
                         assert found(both, start) == made.rows[before:], (name, cut)
                     except DivergedError:  # without GTIDs only before the first event
                         assert not made.first.with_gtids and cut > LOGIN, (name, cut)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_an_archiver_that_starts_on_a_bad_line_comes_up(made: Servers, seed: int, tmp_path: Path) -> None:
+    fake = made.first
+    with log_server(fake) as url:
+        for cut in sampled(seed, 12):
+            with Line(url, seed=seed, cuts=1, least=cut, most=1) as line:
+                options = {"ssl_mode": "DISABLED", "reconnect": 4}
+                archive(line.url, tmp_path / str(cut), until="now", options=options)
+                assert_same(fake, tmp_path / str(cut))
+
+
+def test_what_looks_like_a_wrong_address_fails_at_once(tmp_path: Path) -> None:
+    """With the default `reconnect`, in which it would be tried again for minutes."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        silent = f"mysql://root@127.0.0.1:{port}/?connect_timeout=0.5"
+        for work in (binlog_core.open, lambda url: archive(url, tmp_path)):
+            with pytest.raises(UnreachableError) as told:
+                work(silent)
+            assert not told.value.lost
+    refused = f"mysql://root@127.0.0.1:{port}"
+    for work in (binlog_core.open, lambda url: archive(url, tmp_path)):
+        with pytest.raises(UnreachableError) as told:
+            work(refused)
+        assert not told.value.lost
+
+
+def test_a_first_connection_that_does_not_come_back_is_an_error(made: Servers, tmp_path: Path) -> None:
+    with log_server(made.first) as url, Line(url, seed=1, cuts=10**9, least=300, most=1) as line:
+        options = {"ssl_mode": "DISABLED", "reconnect": 0.5}
+        for work in (
+            lambda: binlog_core.open(line.url, server=options),
+            lambda: archive(line.url, tmp_path, options=options),
+        ):
+            with pytest.raises(UnreachableError):
+                work()

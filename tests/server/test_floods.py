@@ -9,7 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain, repeat
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from support.log_server import ARTIFICIAL, LogServer, events_of
 from support.talk import packet, serving
 
 import binlog_core
+from binlog_core.archive import archive
 from binlog_core.errors import ProtocolError, UnreachableError
 from binlog_core.server import connection
 from binlog_core.server.address import Address
@@ -72,10 +75,20 @@ def changes() -> Iterator[bytes]:
             yield one[:13] + struct.pack("<I", at) + one[17:]
 
 
-FLOODS: dict[str, Callable[[], Iterator[bytes]]] = {
-    "passed over": passed_over,
-    "heartbeats": heartbeats,
-    "descriptors": descriptors,
+@dataclass
+class Flood:
+    """Begins anew on each connection."""
+
+    make: Callable[[], Iterator[bytes]]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self.make()
+
+
+FLOODS = {
+    "passed over": Flood(passed_over),
+    "heartbeats": Flood(heartbeats),
+    "descriptors": Flood(descriptors),
 }
 
 
@@ -100,7 +113,7 @@ def ends(work: Callable[[], Any]) -> None:
 @pytest.mark.parametrize("name", FLOODS)
 def test_the_time_counts_and_a_stop_ends_it(name: str) -> None:
     with (
-        hostile(answers=ANSWERS, log=FLOODS[name]()) as (_, url),
+        hostile(answers=ANSWERS, log=FLOODS[name]) as (_, url),
         ServerStream(Address.of(url, QUICK)) as stream,
     ):
 
@@ -118,7 +131,7 @@ def test_the_time_counts_and_a_stop_ends_it(name: str) -> None:
 def test_the_time_counts_on_the_way_to_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("binlog_core.server.dump._MOST_POSITION", 4)
     with (
-        hostile(answers=ANSWERS, log=changes()) as (_, url),
+        hostile(answers=ANSWERS, log=Flood(changes)) as (_, url),
         ServerStream(Address.of(url, QUICK), FILE, 2**60) as stream,
     ):
 
@@ -138,9 +151,9 @@ def test_a_log_that_is_followed_can_be_stopped(how: str) -> None:
         options["tables"] = "nothing.*"
     elif how == "time":
         options["start"] = dt.datetime(2090, 1, 1, tzinfo=dt.UTC)
-    flood = FLOODS.get(how, changes)
+    flood = FLOODS.get(how, Flood(changes))
     with (
-        hostile(answers=ANSWERS, log=flood()) as (_, url),
+        hostile(answers=ANSWERS, log=flood) as (_, url),
         binlog_core.open(url, follow=True, server=QUICK, **options) as log,
     ):
 
@@ -153,7 +166,7 @@ def test_a_log_that_is_followed_can_be_stopped(how: str) -> None:
 
 @pytest.mark.parametrize("name", FLOODS)
 def test_a_bounded_read_ends_where_nothing_new_comes(name: str) -> None:
-    with hostile(answers=ANSWERS, log=FLOODS[name]()) as (_, url):
+    with hostile(answers=ANSWERS, log=FLOODS[name]) as (_, url):
 
         def read() -> None:
             with (
@@ -184,9 +197,12 @@ def test_a_byte_at_a_time_is_not_progress() -> None:
     server = Trickling(answers=ANSWERS, log=[*head(), event(QUERY, bytes(10_000), end=0)])
 
     def read() -> None:
-        with serving(server) as url, ServerStream(Address.of(url, QUICK), follow=False) as stream:
-            with pytest.raises(UnreachableError, match="nothing new has come"):
-                list(stream)
+        with (
+            serving(server) as url,
+            ServerStream(Address.of(url, QUICK), follow=False) as stream,
+            pytest.raises(UnreachableError, match="nothing new has come"),
+        ):
+            list(stream)
 
     ends(read)
 
@@ -248,3 +264,26 @@ def test_an_answer_without_end_is_not_a_lost_connection(monkeypatch: pytest.Monk
 def test_the_same_server_without_a_flood() -> None:
     with hostile(answers=ANSWERS, log=head()) as (_, url), binlog_core.open(url, server=QUICK) as log:
         assert list(log.rows()) == []
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_an_archive_until_now_ends_where_nothing_new_comes(name: str, tmp_path: Path) -> None:
+    with hostile(answers=ANSWERS, log=FLOODS[name]) as (_, url):
+
+        def read() -> None:
+            with pytest.raises(UnreachableError, match="nothing new has come"):
+                archive(url, tmp_path, until="now", options=QUICK)
+
+        ends(read)
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_an_archiver_that_follows_can_be_stopped(name: str, tmp_path: Path) -> None:
+    with hostile(answers=ANSWERS, log=FLOODS[name]) as (_, url):
+
+        def read() -> None:
+            stop = threading.Event()
+            threading.Timer(1, stop.set).start()
+            archive(url, tmp_path, stop=stop, options=QUICK)
+
+        ends(read)

@@ -132,7 +132,7 @@ class LogServer(HostileServer):
                 if at == 4:
                     head = bytearray(event)
                     head[17] &= ~IN_USE
-                    # It is not at this place, and the log did not begin now; MySQL says so only without GTIDs.
+                    # It is not at this place, and no log began now; MySQL says so only without GTIDs.
                     changed = position > 4 and not isinstance(known, GtidSet)
                     if changed:
                         head[13:17] = head[71:75] = bytes(4)

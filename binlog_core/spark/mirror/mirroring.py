@@ -166,9 +166,10 @@ class Mirroring:
             try:
                 self.until_now()
                 lost_at = None
-            except UnreachableError:
+            except UnreachableError as error:
                 lost_at = time.monotonic() if lost_at is None else lost_at
-                if not self.server or time.monotonic() - lost_at >= self.address.reconnect:
+                waits = self.server or error.lost  # otherwise the address may be wrong
+                if not waits or time.monotonic() - lost_at >= self.address.reconnect:
                     raise
             self._stop.wait(_PAUSE)
 

@@ -140,6 +140,8 @@ class Gathering:
             self._resume_records += sum(map(len, batches))
         else:
             self._resume_position = int(self._loop.resume_position)
+            if not self._loop.in_transaction:
+                self._resume_position = max(self._resume_position, self._source.withheld_to)
             self._resume_records = self._loop.open_records
             if dropped:
                 batches = [batch for batch in batches if len(batch)]

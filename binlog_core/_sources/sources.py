@@ -75,6 +75,9 @@ class Source(ABC):
         The transactions before `begin`, if they are known.
     server : str or None
         UUID of the MySQL server that sends the log.
+    withheld_to : int
+        Between transactions, everything before this position is known: a server that is read by GTIDs does
+        not send what the reader has.
     """
 
     splittable: bool = False
@@ -89,6 +92,7 @@ class Source(ABC):
     decrypted: bool = False
     gtids: AnyGtidSet | None = None
     server: str | None = None
+    withheld_to: int = 0
 
     def __init__(self, path: str) -> None:
         self.path = shown_url(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 import uuid as _uuid
 import warnings
 from collections.abc import Iterator
@@ -95,8 +94,8 @@ class LiveFeed:
                 if (doubt := unknown_sources(self._facts, start)) is not None:
                     warnings.warn(f"{doubt} ({self._address.name})", BinlogWarning, stacklevel=2)
             dump = self._begin(begin, wait=False)
-            end = time.monotonic() + self._address.connect_timeout
-            while (left := end - time.monotonic()) > 0 and (run := dump.next_run(left)) is not None:
+            end = self._address.world.now() + self._address.connect_timeout
+            while (left := end - self._address.world.now()) > 0 and (run := dump.next_run(left)) is not None:
                 if run.kind == "file":
                     self._end_dump()
                     return run.file, run.position
@@ -134,15 +133,15 @@ class LiveFeed:
             dump = self._begin(Begin(file, position), wait=not until_now)
             patience = _GRACE
             description = None
-            stalled_at = time.monotonic()
+            stalled_at = self._address.world.now()
             while not self._stop.is_set():
                 run = dump.next_run(patience)
                 if run is not None and run.kind == "events":
-                    patience, stalled_at = _GRACE, time.monotonic()
+                    patience, stalled_at = _GRACE, self._address.world.now()
                     yield Run(run.file, run.position, run.events, description, run.acknowledge)
                     description = None
                     continue
-                if until_now and not dump.ended and time.monotonic() >= stalled_at + dump.patience:
+                if until_now and not dump.ended and self._address.world.now() >= stalled_at + dump.patience:
                     raise dump.stalled()
                 if run is None or run.kind == "heartbeat":
                     yield Run(dump.file, 0, _NOTHING)

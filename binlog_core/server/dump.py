@@ -19,9 +19,11 @@ from .._format.event_header import (
     HEADER_LENGTH_V3,
     ends_with_checksum,
     length_of,
+    next_position_of,
     type_of,
 )
 from .._format.event_types import EventType
+from .._sources.log_names import LogName
 from ..errors import DecodeError, PositionError, ProtocolError, ServerError, UnreachableError
 from ..gtids import GtidSet, MariadbGtid
 from ..limits import Limits
@@ -134,6 +136,7 @@ class Dump:
         self._pending = _packets.MORE
         self._behind: tuple[str, int] | None = None  # what comes before it is dropped
         self._described = False  # whether the descriptor, which is not dropped, was handed out
+        self._named = False  # whether the server has named the log where it begins
         self._prepare(server_id, uuid)
         self._socket = connection.take_socket()
         self._frames = connection.frames
@@ -333,8 +336,10 @@ class Dump:
         if kind == EventType.ROTATE:
             position, name = _rotation(event)
             if self._behind is not None and self.file == self._behind[0] != name:
-                raise self._no_event()  # the log was shorter
-            self.file = name
+                if self._named or not is_before(self._behind, (name, position)):
+                    raise self._no_event()  # the log was shorter
+                self._behind = None  # by the GTIDs, nothing of that log is wanted
+            self.file, self._named = name, True
             packets.go_to(position)
             if self._behind is not None:
                 if name != self._behind[0] or position > self._behind[1]:
@@ -343,9 +348,17 @@ class Dump:
             return Run("file", name, position, memoryview(b""), False)
         if kind == EventType.FORMAT_DESCRIPTION:
             return Run("descriptor", self.file, packets.position, memoryview(event), False)
-        if kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
+        if kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2, EventType.MARIADB_GTID_LIST):
+            self._pass_over(event)
             return Run("heartbeat", self.file, packets.position, memoryview(event), False)
         return None
+
+    def _pass_over(self, event: bytes) -> None:
+        """Go to where an event says that the withheld transactions end, those that we reported to have."""
+        packets = self._packets
+        further = (next_position_of(event) - packets.position) % 2**32
+        if self._begin.gtids is not None and self._behind is None and packets.position and further < 2**31:
+            packets.go_to(packets.position + further)
 
     def _refused(self, packet: bytes) -> None:
         if packet[0] == 0xFE and len(packet) < 9:
@@ -504,3 +517,15 @@ def _rotation(event: bytes) -> tuple[int, str]:
     if not name or len(name) > 512:
         raise ProtocolError("the server does not name the log that it sends")
     return int.from_bytes(event[HEADER_LENGTH_V3:_ROTATE_NAME_AT], "little"), name.decode("utf-8", "replace")
+
+
+def is_before(place: tuple[str, int], other: tuple[str, int]) -> bool:
+    """Whether a place comes before another; this cannot be known for logs of another name."""
+    (base, number), (other_base, other_number) = log_number(place[0]), log_number(other[0])
+    return base == other_base and (number, place[1]) < (other_number, other[1])
+
+
+def log_number(file: str) -> tuple[str, int]:
+    """Base and number of a log's name."""
+    name = LogName.of(file)
+    return (name.base, name.number) if name is not None else (file, 0)

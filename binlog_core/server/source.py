@@ -122,8 +122,10 @@ class ServerSource(Source):
                 return True
             if run.kind in ("file", "failover"):
                 self._end(run)
-            elif not wait:  # a heartbeat: nothing is there
-                return False
+            else:  # a heartbeat: nothing is there
+                self.withheld_to = self.stream.position
+                if not wait:
+                    return False
         return False
 
     def _end(self, run: Run | None) -> None:

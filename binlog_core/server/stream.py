@@ -12,7 +12,6 @@ from .._decode.executed import Executed, last_of_domains
 from .._format.event_header import FIRST_EVENT, LENGTH_AT, SERVER_ID_AT, TYPE_AT, length_of, type_of
 from .._format.event_types import EventType
 from .._gtid_fields import gtid_of
-from .._sources.log_names import LogName
 from ..errors import (
     AuthenticationError,
     BinlogError,
@@ -28,7 +27,7 @@ from ..gtids import AnyGtid, AnyGtidSet, Gtid, GtidSet, MariadbGtid, MariadbGtid
 from ..limits import DEFAULT_LIMITS, Limits
 from .address import Address
 from .connection import Connection, Facts
-from .dump import Begin, Dump, LineLost
+from .dump import Begin, Dump, LineLost, is_before, log_number
 from .refusals import COPY_AGAIN
 from .run import Run
 from .start import (
@@ -158,7 +157,8 @@ class ServerStream:
             with _ClosingOnError(Connection(self.address)) as connection:
                 self._begin(connection, connection.facts())
         except UnreachableError as error:
-            if not error.lost or not self._may_try_again(error):
+            # After one connection the address is known to be right.
+            if not (error.lost or self._lost_at is not None) or not self._may_try_again(error):
                 raise
             return False
         return True
@@ -242,7 +242,7 @@ class ServerStream:
     def _check_progress(self, dump: Dump) -> None:
         """A reader that does not follow must come to an end, whatever keeps its connection busy."""
         known, place = self._reached, dump.reached
-        if known is None or _number(known[0])[0] != _number(place[0])[0] or _is_before(known, place):
+        if known is None or log_number(known[0])[0] != log_number(place[0])[0] or is_before(known, place):
             self._reached, self._stalled_at = place, None
         elif self._stalled_at is not None and self.address.world.now() >= self._stalled_at + dump.patience:
             raise dump.stalled()
@@ -330,7 +330,7 @@ class ServerStream:
         """The run to return, or None; `file` and `position` move on with it."""
         if run.kind == "file":
             place, here = (run.file, run.position), (self.file, self.position)
-            if self._files and self._from_gtids is None and _is_before(place, here):
+            if self._files and self._from_gtids is None and is_before(place, here):
                 raise ProtocolError(
                     f"the server goes back to {run.file} {run.position}", path=self.file, offset=self.position
                 )
@@ -355,6 +355,8 @@ class ServerStream:
                 return None
         if run.kind in ("events", "heartbeat"):
             self._lost_at, self._pause = None, 0.0
+        if run.kind == "heartbeat" and run.file == self.file:
+            self.position = max(self.position, run.position)  # what is before it and was not sent is known
         if run.kind != "events":
             return run
         if self._start is not None and not _is_head(run.events):
@@ -400,7 +402,7 @@ class ServerStream:
         """Whether a place is `stop`, or after it; this cannot be known for logs of another name."""
         if self._stop is None:
             return False
-        return (file, position) == self._stop or _is_before(self._stop, (file, position))
+        return (file, position) == self._stop or is_before(self._stop, (file, position))
 
     # ------------------------------------------------------------ one connection after another
 
@@ -599,14 +601,3 @@ def _is_head(events: memoryview) -> bool:
             return False
         at += length_of(events, at)
     return True
-
-
-def _is_before(place: tuple[str, int], other: tuple[str, int]) -> bool:
-    """Whether a place comes before another; this cannot be known for logs of another name."""
-    (base, number), (other_base, other_number) = _number(place[0]), _number(other[0])
-    return base == other_base and (number, place[1]) < (other_number, other[1])
-
-
-def _number(file: str) -> tuple[str, int]:
-    name = LogName.of(file)
-    return (name.base, name.number) if name is not None else (file, 0)

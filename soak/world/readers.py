@@ -107,7 +107,7 @@ class _Run(Play):
         try:
             self._follow(start, got)
         except (BinlogError, OSError) as error:
-            if not self._deserves(error, start):
+            if not self._deserves(error):
                 raise Wrong(f"{type(error).__name__}: {error}") from error
             complete = False
         else:
@@ -134,6 +134,7 @@ class _Run(Play):
                         start = self._take(log, start, got, 0)
 
     def _open(self, target: str, start: Any, **options: Any) -> binlog_core.Log:
+        self._started, self._connections = start, self.world.connections
         limits = binlog_core.Limits(group_rows=self.history.group_rows)
         return binlog_core.open(target, start=start, limits=limits, **options)
 
@@ -198,6 +199,8 @@ class _Run(Play):
     _unknown = 1 << 40
     start_after = 0
     since = EPOCH
+    _started: Any = None
+    _connections = 0
 
     @property
     def _early(self) -> set[int]:
@@ -238,21 +241,25 @@ class _Run(Play):
         late = {t.number for t, when in self.committed if when > self.history.opened + 60}
         return sum(number in late for _, _, number in every)
 
-    def _deserves(self, error: Exception, start: Any) -> bool:
+    def _deserves(self, error: Exception) -> bool:
         """Whether the history justifies an error."""
-        if isinstance(error, PurgedError | PositionError) and self.purged:
+        start, mine = self._started, self.world.connections - self._connections
+        if isinstance(error, UnreachableError):
+            # Nothing answered when it was opened, or nothing came: that looks like a wrong address.
+            return not mine or (mine == 1 and "timed out" in str(error))
+        if self.lost:
+            return (
+                isinstance(error, PositionError | DivergedError | PurgedError) or type(error) is ServerError
+            )
+        if self.purged and isinstance(error, PurgedError | PositionError):
             return True
-        if self.lost and isinstance(error, PositionError | DivergedError | ServerError):
-            return True
-        if isinstance(error, DivergedError) and isinstance(start, Position) and start.gtids is None:
-            return True  # nothing says that another host has the same history
-        if isinstance(error, UnreachableError) and not self.world.connections:
-            return True  # all hosts were down when it was opened, which looks like a wrong address
-        return isinstance(error, DivergedError) and self.failed_over and self._by_place()
-
-    def _by_place(self) -> bool:
-        """Whether a position has no GTIDs by which another server continues."""
-        return self.history.start in ("place", "time", "none", "position", "now")
+        # A place without GTIDs is one of one host.
+        placed = isinstance(start, tuple) or (isinstance(start, Position) and start.gtids is None)
+        return (
+            placed
+            and self.history.hosts > 1
+            and isinstance(error, DivergedError | PurgedError | PositionError)
+        )
 
 
 _NOTHING: Any = object()

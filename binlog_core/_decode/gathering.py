@@ -142,7 +142,7 @@ class Gathering:
             self._resume_position = int(self._loop.resume_position)
             if not self._loop.in_transaction:
                 self._resume_position = max(self._resume_position, self._source.withheld_to)
-            self._resume_records = self._loop.open_records
+            self._resume_records = self._loop.open_records + self.done_records
             if dropped:
                 batches = [batch for batch in batches if len(batch)]
         batches = self._plans.matching(batches)

@@ -73,13 +73,13 @@ def start_of(connection: Connection, facts: Facts, start: Any) -> Start:
     if isinstance(start, GtidSet | MariadbGtidSet):
         return by_gtids(connection, facts, start)
     if isinstance(start, tuple):
-        return Start(Begin(start[0], int(start[1])), _gtids_at(connection, facts, start[0], int(start[1])))
+        return Start(Begin(start[0], int(start[1])), gtids_at(connection, facts, start[0], int(start[1])))
     if isinstance(start, dt.datetime):
         return Start(Begin(_log_of(connection, facts, start)))
     assert start == "now"
     status = status_of(connection)
     if status is not None:
-        before = _gtids_at(connection, facts, status.file, status.offset)
+        before = gtids_at(connection, facts, status.file, status.offset)
         return Start(Begin(status.file, status.offset), before or status.gtids or _executed(facts))
     if facts.gtids:
         return by_gtids(connection, facts, _had(facts))
@@ -143,7 +143,7 @@ def _at_position(connection: Connection, facts: Facts, position: Position) -> St
                 f"the position is from a MySQL server, and this is MariaDB: {COPY_AGAIN}",
                 path=connection.name,
             )
-        if position.gtids is None or _gtids_at(connection, facts, file, position.offset) == position.gtids:
+        if position.gtids is None or gtids_at(connection, facts, file, position.offset) == position.gtids:
             return here
     elif isinstance(position.gtids, MariadbGtidSet):
         raise DivergedError(
@@ -192,7 +192,7 @@ def _executed(facts: Facts) -> AnyGtidSet | None:
     return MariadbGtidSet.parse(facts.executed) if facts.mariadb else GtidSet.parse(facts.executed)
 
 
-def _gtids_at(connection: Connection, facts: Facts, file: str, offset: int) -> AnyGtidSet | None:
+def gtids_at(connection: Connection, facts: Facts, file: str, offset: int) -> AnyGtidSet | None:
     """The GTIDs before a place, if the server can be asked, as MariaDB can."""
     if not facts.mariadb or not file:
         return None

@@ -34,6 +34,7 @@ from .start import (
     Start,
     by_gtids,
     encoded,
+    gtids_at,
     lacking,
     random_id,
     start_of,
@@ -475,6 +476,7 @@ class ServerStream:
                     facts = connection.facts()
                     if self._is_same(facts) and not self._succeeding:
                         self.facts = facts
+                        self._check_not_cut(connection)
                         self._begin_dump(connection, self._again())
                         return None
                     if self._begins_anywhere:
@@ -502,6 +504,19 @@ class ServerStream:
         if facts.mariadb or self.facts.mariadb:
             return facts.mariadb == self.facts.mariadb and facts.server_id == self.facts.server_id
         return facts.uuid == self.facts.uuid
+
+    def _check_not_cut(self, connection: Connection) -> None:
+        """Check that MariaDB's log still has what was read of it: a reader by GTIDs does not notice."""
+        if not isinstance(self._from_gtids, MariadbGtidSet):
+            return
+        begun, here = (gtids_at(connection, self.facts, self.file, at) for at in (FIRST_EVENT, self.position))
+        if begun is not None and here is None:
+            raise DivergedError(
+                "the server's log ends before the place up to which it was read: transactions were lost;"
+                f" {COPY_AGAIN}",
+                path=self.file,
+                offset=self.position,
+            )
 
     def _again(self) -> Begin:
         """The place at which the same server continues."""

@@ -105,7 +105,7 @@ class _Run(Play):
     def _deserves(self, error: Exception) -> bool:
         if isinstance(error, UnreachableError) and not self.world.connections:
             return True
-        if self.lost and isinstance(error, ArchiveError | DivergedError):
+        if self.cut and isinstance(error, ArchiveError | DivergedError):
             return True
         return isinstance(error, DivergedError) and self.history.hosts > 1 and not self.history.kind.gtids
 

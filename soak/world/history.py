@@ -125,7 +125,8 @@ class Play:
         self.world.hosts = {server.name: server for server in hosts}
         self.writer, self._others = hosts[0], hosts[1:]
         self.failed_over = self.purged = False
-        self.lost: set[int] = set()  # numbers of changes that a crash has lost
+        self.cut = False  # whether a crash has lost transactions
+        self.lost: set[int] = set()  # numbers of changes that it has lost
         self.committed: list[tuple[Transaction, float]] = []
         self._waiting: list[Transaction] = []  # while the server is down
         for step in history.steps:
@@ -151,6 +152,7 @@ class Play:
             server.stop(clean=step.what == "restart")
             if step.what == "loss" and len(self.world.hosts) == 1:
                 lost = server.lose(1 + self.world.chance.randrange(3))
+                self.cut |= bool(lost)
                 self.lost.update(change.number for one in lost for change in one.changes)
                 del self.committed[len(self.committed) - len(lost) :]
             self.world.after(_DOWN, lambda: self._back(server))

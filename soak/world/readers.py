@@ -247,7 +247,7 @@ class _Run(Play):
         if isinstance(error, UnreachableError):
             # Nothing answered when it was opened, or nothing came: that looks like a wrong address.
             return not mine or (mine == 1 and "timed out" in str(error))
-        if self.lost:
+        if self.cut:
             return (
                 isinstance(error, PositionError | DivergedError | PurgedError) or type(error) is ServerError
             )

@@ -142,7 +142,7 @@ class Session:
 
     def _position_gtids(self, file: str, at: int) -> str | None:
         server = self.server
-        if not server.has(file):
+        if not server.has(file) or at > server.logs[file].position:
             return None
         last = server.state(file)
         for one in server.written:
@@ -164,8 +164,11 @@ class Session:
             if server.kind.mariadb or not file:  # MySQL begins in the log that the client names, if it does
                 file, at = known[-1], self._indexed(known[-1])
         file = file or names[0]
-        if not server.has(file) or at > server.logs[file].position:
+        if not server.has(file):
             self._refuse("Could not find first log file name in binary log index file")
+            return
+        if at > server.logs[file].position:
+            self._refuse("Client requested master to start replication from position > file size")
             return
         self._open(file, max(4, at))
         self.send_log()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from support.golden import DATA
-from support.writer import Log, Table
 
 import binlog_core
 from binlog_core import Position
@@ -84,29 +82,3 @@ def test_a_resumed_reader_has_the_positions_of_an_uninterrupted_one(log: str, th
         start = Position.parse(place)
         rest = binlog_core.open(path, limits=limits, start=start, threads=threads).groups()
         assert [str(group.position) for group in rest] == every[i + 1 :]
-
-
-def test_positions_of_a_reader_that_was_resumed_inside_a_transaction(tmp_path: Path) -> None:
-    """Also before it has come to where it was: groups may be smaller than what is passed over."""
-    log, table = Log("8.0.36"), Table("shop", "t", [("id", "INT")])
-    log.gtid(UUID, 1)
-    log.begin()
-    for number in range(6):
-        log.insert(table, [{"id": number}])
-    log.commit()
-    path = tmp_path / "bin.000001"
-    path.write_bytes(log.getvalue())
-
-    def read(start: Position | None) -> list[tuple[Position, int]]:
-        """The positions of a pass, and the number of rows before each."""
-        groups = binlog_core.open(path, limits=binlog_core.Limits(group_rows=2), start=start).groups()
-        return [(group.position, sum(map(len, group.batches))) for group in groups]
-
-    done = 0
-    for start, rows in read(None):
-        done += rows
-        so_far = done
-        for place, more in read(start):
-            so_far += more
-            assert sum(rows for _, rows in read(place)) == 6 - so_far
-    assert done == 6

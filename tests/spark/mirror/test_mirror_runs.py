@@ -34,9 +34,12 @@ def test_the_changes_of_a_killed_round_are_removed(tmp_path: Path) -> None:
     assert not left.exists()
 
 
-@pytest.mark.parametrize(("reached", "reconnect", "passes"), [(True, 300, 4), (True, 0, 2), (False, 300, 2)])
+@pytest.mark.parametrize(
+    ("reached", "lost", "reconnect", "passes"),
+    [(True, False, 300, 4), (True, True, 0, 2), (False, False, 300, 2), (False, True, 300, 4)],
+)
 def test_a_server_that_is_lost_is_waited_for(
-    reached: bool, reconnect: float, passes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reached: bool, lost: bool, reconnect: float, passes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first pass succeeds, or had not reached a server; then the server is away for two passes."""
     stop, seen = threading.Event(), []
@@ -47,7 +50,9 @@ def test_a_server_that_is_lost_is_waited_for(
         if len(seen) == 1:
             work.server = "uuid" if reached else ""
         elif len(seen) < 4:
-            raise UnreachableError("the server does not answer")
+            error = UnreachableError("the server does not answer")
+            error.lost = lost  # False: the address may be wrong
+            raise error
         else:
             stop.set()
 

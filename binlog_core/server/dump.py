@@ -23,14 +23,13 @@ from .._format.event_header import (
     type_of,
 )
 from .._format.event_types import EventType
-from .._sources.log_names import LogName
 from ..errors import DecodeError, PositionError, ProtocolError, ServerError, UnreachableError
 from ..gtids import GtidSet, MariadbGtid
 from ..limits import Limits
 from .compressed import framed
 from .connection import Connection, Facts
 from .refusals import NO_EVENT, is_passing, refusal
-from .run import Run
+from .run import Run, is_before
 
 COM_REGISTER_SLAVE = 0x15
 COM_BINLOG_DUMP = 0x12
@@ -135,8 +134,8 @@ class Dump:
         self._handed = False  # whether the caller has the events in the buffer, until the next call
         self._pending = _packets.MORE
         self._behind: tuple[str, int] | None = None  # what comes before it is dropped
+        self._inside = False  # inside its log
         self._described = False  # whether the descriptor, which is not dropped, was handed out
-        self._named = False  # whether the server has named the log where it begins
         self._prepare(server_id, uuid)
         self._socket = connection.take_socket()
         self._frames = connection.frames
@@ -335,14 +334,15 @@ class Dump:
         kind = type_of(event)
         if kind == EventType.ROTATE:
             position, name = _rotation(event)
-            if self._behind is not None and self.file == self._behind[0] != name:
-                if self._named or not is_before(self._behind, (name, position)):
-                    raise self._no_event()  # the log was shorter
-                self._behind = None  # by the GTIDs, nothing of that log is wanted
-            self.file, self._named = name, True
+            if self._behind is not None and self._inside and name != self._behind[0]:
+                raise self._no_event()  # the log was shorter
+            if self._behind is not None and is_before(self._behind, (name, 0)):
+                self._behind = None  # by the GTIDs nothing of that log is left
+            self.file = name
             packets.go_to(position)
             if self._behind is not None:
-                if name != self._behind[0] or position > self._behind[1]:
+                self._inside = name == self._behind[0]
+                if not self._inside or position > self._behind[1]:
                     return None
                 position = self._behind[1]
             return Run("file", name, position, memoryview(b""), False)
@@ -363,7 +363,7 @@ class Dump:
     def _refused(self, packet: bytes) -> None:
         if packet[0] == 0xFE and len(packet) < 9:
             if not self._wait:
-                if self._behind is not None and self.file == self._behind[0]:
+                if self._behind is not None and self._begin.gtids is None:
                     raise self._no_event()
                 self.ended = True
                 return
@@ -517,15 +517,3 @@ def _rotation(event: bytes) -> tuple[int, str]:
     if not name or len(name) > 512:
         raise ProtocolError("the server does not name the log that it sends")
     return int.from_bytes(event[HEADER_LENGTH_V3:_ROTATE_NAME_AT], "little"), name.decode("utf-8", "replace")
-
-
-def is_before(place: tuple[str, int], other: tuple[str, int]) -> bool:
-    """Whether a place comes before another; this cannot be known for logs of another name."""
-    (base, number), (other_base, other_number) = log_number(place[0]), log_number(other[0])
-    return base == other_base and (number, place[1]) < (other_number, other[1])
-
-
-def log_number(file: str) -> tuple[str, int]:
-    """Base and number of a log's name."""
-    name = LogName.of(file)
-    return (name.base, name.number) if name is not None else (file, 0)

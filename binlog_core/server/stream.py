@@ -27,9 +27,9 @@ from ..gtids import AnyGtid, AnyGtidSet, Gtid, GtidSet, MariadbGtid, MariadbGtid
 from ..limits import DEFAULT_LIMITS, Limits
 from .address import Address
 from .connection import Connection, Facts
-from .dump import Begin, Dump, LineLost, is_before, log_number
+from .dump import Begin, Dump, LineLost
 from .refusals import COPY_AGAIN
-from .run import Run
+from .run import Run, is_before, numbered
 from .start import (
     Start,
     by_gtids,
@@ -243,7 +243,7 @@ class ServerStream:
     def _check_progress(self, dump: Dump) -> None:
         """A reader that does not follow must come to an end, whatever keeps its connection busy."""
         known, place = self._reached, dump.reached
-        if known is None or log_number(known[0])[0] != log_number(place[0])[0] or is_before(known, place):
+        if known is None or numbered(known[0])[0] != numbered(place[0])[0] or is_before(known, place):
             self._reached, self._stalled_at = place, None
         elif self._stalled_at is not None and self.address.world.now() >= self._stalled_at + dump.patience:
             raise dump.stalled()

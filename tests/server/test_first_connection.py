@@ -158,6 +158,17 @@ def test_a_reader_goes_on_where_it_was_to_begin(made: Servers, seed: int) -> Non
                     assert found(line.url, start) == made.rows[before:], (name, cut)
 
 
+def test_a_dump_may_be_lost_after_each_of_its_events(made: Servers) -> None:
+    """Also at the end of a log, before the next one is named."""
+    cuts: list[int] = []
+    with log_server(made.first, cuts=cuts) as url:
+        for name, (start, before) in starts(made, url):
+            for cut in range(0, 90, 1 if name == "gtids" else 7):
+                cuts[:] = [cut]
+                if name != "time":  # asks for the logs' first events, too
+                    assert found(url, start) == made.rows[before:], (name, cut)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_now_is_the_time_of_the_first_answer(made: Servers, seed: int) -> None:
     """What is written while the line is lost comes, too."""

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 from binlog_core.gtids import GtidSet, MariadbGtidSet, uuid_text
@@ -34,10 +34,13 @@ class LogServer(HostileServer):
         Whose logs and GTIDs it has.
     now : (str, int) or None
         Where it says that it writes; None: at the end of its logs.
+    cuts : list of int
+        Each of the next dumps is cut after so many events, one after the other; later ones are not.
     """
 
     fake: FakeServer = field(default_factory=FakeServer)
     now: tuple[str, int] | None = None
+    cuts: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.state: str | None = None  # @slave_connect_state
@@ -111,8 +114,11 @@ class LogServer(HostileServer):
             known = GtidSet.from_bytes(command[23 + length :])
             file = file or self._oldest_needed(known)
         numbers = count(1)
-        for event in self._sent(file or next(iter(self.fake.logs)), position, known):
+        most = self.cuts.pop(0) if self.cuts else None
+        for event in islice(self._sent(file or next(iter(self.fake.logs)), position, known), most):
             stream.sendall(packet(next(numbers) % 256, b"\0" + event))
+        if most is not None:
+            raise EOFError
         if flags & NON_BLOCK:
             stream.sendall(packet(next(numbers) % 256, END))
         else:
@@ -188,12 +194,12 @@ def _last_of_domains(gtids: Any) -> str:
 
 
 @contextmanager
-def log_server(fake: FakeServer, *, now: tuple[str, int] | None = None) -> Iterator[str]:
+def log_server(fake: FakeServer, **options: Any) -> Iterator[str]:
     """The address of a server with these logs."""
 
     def serve(client: socket.socket) -> None:
         with client, suppress(EOFError, OSError):
-            LogServer(fake=fake, now=now)(client)
+            LogServer(fake=fake, **options)(client)
 
     def talk(client: socket.socket) -> None:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -93,6 +93,10 @@ class Executed:
             if len(self._parts) > _MOST_PARTS:
                 self._fold()
 
+    def begin(self, before: AnyGtidSet) -> None:
+        """Note the GTIDs before the place where reading begins; a failed server may have sent a later one."""
+        self._base, self._parts = before, []
+
     def contain(self, before: AnyGtidSet) -> None:
         """Note that all earlier GTIDs are known: a log begins with them."""
         known = self.snapshot().known()

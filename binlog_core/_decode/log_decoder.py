@@ -116,7 +116,7 @@ class LogDecoder:
         self._anchors = self._own_anchors
         self._executed = executed or Executed()
         if (before := source.gtids or selection.done_gtids) is not None:
-            self._executed.contain(before)
+            self._executed.begin(before)
         self._gathering = Gathering(
             source,
             loop,

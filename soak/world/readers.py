@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -102,7 +102,7 @@ class _Run(Play):
         start = self._start()
         if start is _NOTHING:
             return
-        least, first, most = self._expected(start)
+        self._expect(start)
         got: list[tuple[int, int]] = []
         try:
             self._follow(start, got)
@@ -114,7 +114,7 @@ class _Run(Play):
             complete = True
         if not complete or not history.follow:  # read before the crash that lost them
             got = [one for one in got if one[0] not in self.lost]
-        self._compare(got, least, first, most, complete=complete)
+        self._compare(got, complete=complete)
 
     def _follow(self, start: Any, got: list[tuple[int, int]]) -> None:
         resumes = [*self.history.resumes, (0, "server")]
@@ -182,21 +182,25 @@ class _Run(Play):
     def _set(self, last: int) -> str:
         return f"0-1-{last}" if self.history.kind.mariadb else f"{UUIDS[0]}:1-{last}"
 
-    def _expected(self, start: Any) -> tuple[int, int, int | None]:
-        """The transactions that must come: at the least from and at the most from which, and to which."""
-        history, server = self.history, self.writer
-        done = len(self.committed)
-        last = None if history.follow else done
-        oldest = server.state(next(iter(server.logs))) + 1
-        if start is None:
-            return oldest, oldest, last
-        if start == "now":
-            return done + 1, self._unknown, last
-        if isinstance(start, dt.datetime):
-            return oldest, oldest, last
-        return self.start_after + 1, self.start_after + 1, last
+    def _expect(self, start: Any) -> None:
+        """Note, before the reader is opened, where it may begin and up to where it must come."""
+        self._done = len(self.committed)
+        if start is None or isinstance(start, dt.datetime):
+            hosts = self.world.hosts.values()
+            self._firsts = {one.state(next(iter(one.logs))) + 1 for one in hosts}
+        elif start != "now":
+            self._firsts = {self.start_after + 1}
 
-    _unknown = 1 << 40
+    def _may_begin_with(self) -> Collection[int]:
+        """The transactions with which the reader may begin."""
+        if self.history.start != "now":
+            return self._firsts
+        late = (one.number for one, when in self.committed if when > self.history.opened + 60)
+        end = next(late, None) if self.history.follow else None
+        return range(self._done + 1, (len(self.committed) + 1 if end is None else end) + 1)
+
+    _firsts: Collection[int] = ()
+    _done = 0
     start_after = 0
     since = EPOCH
     _started: Any = None
@@ -207,39 +211,31 @@ class _Run(Play):
         """Transactions of the seconds before start=."""
         return {one.number for one, when in self.committed if EPOCH + int(when) < self.since}
 
-    def _compare(
-        self, got: Sequence[tuple[int, int]], least: int, first: int, last: int | None, *, complete: bool
-    ) -> None:
+    def _compare(self, got: Sequence[tuple[int, int]], *, complete: bool) -> None:
+        """Check that the reader got each change once and in order, from where it may begin."""
+        early = self._early
         every = [
             (change.number, OPS.index(change.op), transaction.number)
             for transaction, _ in self.committed
             for change in transaction.changes
+            if transaction.number not in early
         ]
-        if first == self._unknown and got:
-            first = next((number for n, _, number in every if n == got[0][0]), least)
-            if first < least:
-                raise Wrong(f"start='now' gave changes of transaction {first}, committed before it")
-        wanted = [(n, op) for n, op, number in every if number >= first and number not in self._early]
-        if list(got) != wanted[: len(got)]:
-            at = next(i for i, one in enumerate(got) if i >= len(wanted) or wanted[i] != one)
-            due = wanted[at] if at < len(wanted) else "nothing"
-            raise Wrong(f"change {at} of {len(got)} is {got[at]}, not {due} ({len(wanted)} are wanted)")
-        if not complete:
-            return
-        needed = (
-            len(wanted)
-            if last is None
-            else sum(least <= t <= last and t not in self._early for _, _, t in every)
-        )
-        if self.history.start == "now":
-            needed = 0 if last is not None else needed if got else self._after_opening(every)
-        if len(got) < needed:
-            raise Wrong(f"{len(got)} changes, {needed} are wanted")
-
-    def _after_opening(self, every: Sequence[tuple[int, int, int]]) -> int:
-        """Changes that were committed so late that a reader of "now" must have them."""
-        late = {t.number for t, when in self.committed if when > self.history.opened + 60}
-        return sum(number in late for _, _, number in every)
+        wrong = None
+        for first in self._may_begin_with():
+            wanted = [one for one in every if one[2] >= first]
+            needed = sum(self.history.follow or number <= self._done for *_, number in wanted) * complete
+            at = next(
+                (i for i, one in enumerate(got) if i >= len(wanted) or wanted[i][:2] != one),
+                None if len(got) >= needed else len(got),
+            )
+            if at is None:
+                return
+            due, its = wanted[at : at + 1], list(got[at : at + 1])
+            wrong = Wrong(
+                f"change {at} of {len(got)} is {its}, not {due} ({needed} of {len(wanted)} are needed)"
+            )
+        if wrong is not None:
+            raise wrong
 
     def _deserves(self, error: Exception) -> bool:
         """Whether the history justifies an error."""

@@ -154,12 +154,14 @@ class ServerStream:
 
     def _connect(self) -> bool:
         """The first connection; False: it was lost, and another may be tried now."""
+        met = self._lost_at is not None
         try:
             with _ClosingOnError(Connection(self.address)) as connection:
-                self._begin(connection, connection.facts())
+                facts = connection.facts()
+                met = True  # the address is right, whatever comes
+                self._begin(connection, facts)
         except UnreachableError as error:
-            # After one connection the address is known to be right.
-            if not (error.lost or self._lost_at is not None) or not self._may_try_again(error):
+            if not (error.lost or met) or not self._may_try_again(error):
                 raise
             return False
         return True

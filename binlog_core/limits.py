@@ -24,7 +24,8 @@ class Limits:
         The same limit in bytes of rows events; with few tables it is less, 1 MiB for each. An event is never
         divided.
     group_memory : int
-        The same limit in bytes of records, which take more memory than rows with many NULLs.
+        The same limit in bytes of records, which take more memory than rows with many NULLs, and of
+        their entries in ``ChangeBatch.invalid`` and ``json_diffs``.
     payload_bytes : int
         The most bytes that one compressed transaction may decompress to; it is read as a stream.
     decompressed_bytes : int
@@ -34,7 +35,7 @@ class Limits:
         again when they are needed; one transaction may have 16 times as many, up to 65536. A wide table
         counts as several: one more for every 32 columns, and for every 4096 bytes of names and members.
     record_bytes : int
-        The most bytes of records from one rows event.
+        The most bytes of records from one rows event, with their entries.
     spool_bytes : int
         The most bytes of a temporary file. There is one when `binlog_core.inspect.verify.verify` unpacks a
         compressed or encrypted log, when standard input is read more than once, and for statements that

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import struct
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import zlib
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.hostile import SANITIZED
@@ -18,6 +20,8 @@ from support.writer.wire import lenenc
 
 import binlog_core
 from binlog_core import DecodeError, Limits
+from binlog_core._core import _rows
+from binlog_core.batch import INVALID_DATE_DTYPE, ChangeBatch
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -40,8 +44,9 @@ before = peak()
 said = "done"
 try:
     with binlog_core.open(path, limits=limits, **options) as log:
-        for _ in getattr(log, way)():
-            pass
+        for item in getattr(log, "batches" if way == "arrow" else way)():
+            if way == "arrow":
+                item.to_arrow()
 except binlog_core.BinlogError as error:
     said = f"{type(error).__name__}: {error}"
 except MemoryError:
@@ -173,6 +178,79 @@ def test_rows_within_the_limit_are_all_there() -> None:
     data = wide_and_absent(64, 1000)
     with binlog_core.open(data, limits=Limits(record_bytes=10 * MEGABYTE)) as log:
         assert sum(len(batch) for batch in log.batches()) == 1000
+
+
+ZERO_DATES = Table("shop", "zeros", [("id", "INT", {"null": False}), *((f"d{i}", "DATE") for i in range(6))])
+
+
+@functools.cache
+def zero_dates(*counts: int, kind: str) -> bytes:
+    """Events of so many rows with six zero dates; or with one and NULLs: such rows are decoded singly."""
+    log = Log("8.0.36", checksum=False)
+    dates = {f"d{i}": None if kind == "with NULLs" and i else "0000-00-00" for i in range(6)}
+    for count in counts:
+        rows = [{"id": i, **dates} for i in range(count)]
+        log.begin()
+        if kind == "updates":
+            log.update(ZERO_DATES, [(row, row) for row in rows])
+        else:
+            log.insert(ZERO_DATES, rows)
+        log.commit()
+    log.rotate()
+    return log.getvalue()
+
+
+def sizes_of(batches: list[ChangeBatch]) -> list[int]:
+    """Bytes of each batch's records, and of the entries beside them."""
+    return [batch.array.nbytes + batch.invalid.nbytes for batch in batches]
+
+
+@pytest.mark.parametrize("kind", ["alike", "with NULLs", "updates"])
+@pytest.mark.parametrize("options", [{}, {"where": "id >= 0"}, {"where": "d0 is not null"}], ids=str)
+@pytest.mark.parametrize("columns_from", [1, 1 << 30], ids=["columns", "records"])
+def test_invalid_dates_count_as_their_events_records(
+    kind: str, options: dict[str, Any], columns_from: int, tmp_path: Path
+) -> None:
+    """A zero date is three bytes in the log, eight in its record, and an entry of `invalid_dates`."""
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(zero_dates(10, 2000, kind=kind))
+
+    def read(most: int) -> list[ChangeBatch]:
+        batches = []
+        with binlog_core.open(path, limits=Limits(group_rows=10, record_bytes=most)) as log:
+            for batch in log.batches(**options):
+                batch.to_arrow()
+                batches.append(batch)
+        return batches
+
+    before = _rows.columns_from(columns_from)
+    try:
+        whole = sizes_of(read(1 << 30))[-1]
+        entries = 2000 * (1 if kind == "with NULLs" else 12 if kind == "updates" else 6)
+        assert whole > entries * INVALID_DATE_DTYPE.itemsize
+        assert sizes_of(read(whole))[-1] == whole
+        for less in (entries * INVALID_DATE_DTYPE.itemsize // 2, whole // 2):
+            with pytest.raises(DecodeError, match=r"Limits\.record_bytes"):
+                read(whole - less)
+    finally:
+        _rows.columns_from(before)
+
+
+def test_invalid_dates_close_their_group_by_memory() -> None:
+    data = zero_dates(*[10] * 400, kind="alike")
+    with binlog_core.open(data, limits=Limits(group_memory=20_000)) as log:
+        sizes = sizes_of([batch for group in log.groups() for batch in group.batches])
+    event = sum(sizes) // 400
+    assert all(20_000 <= size < 20_000 + event for size in sizes[:-1])
+
+
+@pytest.mark.parametrize("way", ["groups", "arrow"])
+def test_an_event_of_invalid_dates_takes_no_more_than_asked(tmp_path: Path, way: str) -> None:
+    """One and a half million zero dates, a log of five megabytes."""
+    data = zero_dates(10, 250_000, kind="alike")
+    memory, said = cost(tmp_path, data, way, limits={"record_bytes": 16 * MEGABYTE})
+    assert said.startswith("DecodeError") and "Limits.record_bytes" in said
+    assert memory < 56  # each of the lists may be held twice while it grows
 
 
 def test_wide_rows_close_their_group_by_memory() -> None:

@@ -242,6 +242,7 @@ cdef inline bint take_column(const columnar_t* plan, sink_t* sink, int k, rows_t
     cdef const uint8_t** at = sink.places + LANE * <size_t> target.segment
     cdef uint32_t offset = target.offset
     cdef size_t dates = rows.batch.invalid_dates.length
+    cdef uint64_t limit = rows.batch.limit
     cdef bint direct = is_direct(c)
     cdef uint8_t* out = c.slots + tile.first * c.width if direct else sink.values
     tile.has_nulls = False
@@ -252,6 +253,7 @@ cdef inline bint take_column(const columnar_t* plan, sink_t* sink, int k, rows_t
         return False
     if unlikely(rows.batch.invalid_dates.length != dates):
         rows.batch.invalid_dates.length = dates
+        rows.batch.limit = limit
         note_dates(step, at, offset, out, sink, rows)
         if direct:
             drop_times(c, tile)
@@ -360,14 +362,16 @@ cdef inline const uint8_t* take_row(columnar_t* plan, const image_set_t* images,
 
 
 cdef inline int64_t take_images(columnar_t* plan, const image_set_t* images, sink_t* sink, const uint8_t* pos,
-                                const uint8_t* end, rows_t* rows) noexcept nogil:
-    # Takes an event's row images; returns how many there are. -1: one is not valid, or cannot become columns
+                                const uint8_t* end, uint32_t record_len, rows_t* rows) noexcept nogil:
+    # Takes an event's row images; returns how many there are. -1: one is not valid or cannot become columns, or they
+    # would be more than the batch's limit allows as records of record_len bytes, in which form all may be asked for
     cdef int64_t count = 0
     cdef int many
     cdef const uint8_t* ahead = pos
     cdef bint null
     while pos != end:
-        if sink.pending >= ROWS and not take_tile(plan, sink, rows):
+        if sink.pending >= ROWS and (
+                <uint64_t> count * record_len > rows.batch.limit or not take_tile(plan, sink, rows)):
             return -1
         if end - pos < <ptrdiff_t> plan.null_len:
             return -1
@@ -396,7 +400,7 @@ cdef inline int64_t take_images(columnar_t* plan, const image_set_t* images, sin
     if plan.fallible and not sink.by_row and (
             not take_tile(plan, sink, rows) if sink.pending >= FEW else not are_valid(plan, sink, <int> count, rows)):
         return -1
-    return count
+    return count if <uint64_t> count * record_len <= rows.batch.limit else -1
 
 
 # ---------------------------------------------------------------- the plan

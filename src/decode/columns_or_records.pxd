@@ -1,7 +1,7 @@
 # Decodes the rows of an event into the columns of its batch or, where that is impossible, turns the whole batch into
 # records.
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport realloc
 from libc.string cimport memcpy
 
@@ -9,7 +9,7 @@ from arrow.copy_spans cimport BINLOG_STEP
 from arrow.sink cimport free_sink, made_t
 from arrow.spread cimport spread
 from arrow.tile cimport LAYOUT_COMMIT_TIME, column_t
-from batch.gathered cimport batch_t
+from batch.gathered cimport batch_t, begin_event
 from batch.records cimport OP_UPDATE_PREIMAGE, copy_image, image_t, span_t, transaction_t
 from batch.runs cimport run_t
 from decode.columnar cimport rows_for_columns, take_images, take_tile
@@ -25,7 +25,7 @@ from wire.rows cimport is_rows_v0
 
 cdef inline int strip_run(loop_t* loop, plan_t* plan, batch_t* batch, const run_t* run,
                           const uint8_t* buffer) noexcept nogil:
-    # Decodes the rows of a run into records
+    # Decodes the rows of a run into records. Its memory was counted when it was read first
     cdef const uint8_t* bitmaps = buffer + run.offset
     cdef image_set_t* images = &plan.images[0]
     cdef image_set_t* after = images + 1 if run.image.op == OP_UPDATE_PREIMAGE else NULL
@@ -42,6 +42,7 @@ cdef inline int strip_run(loop_t* loop, plan_t* plan, batch_t* batch, const run_
     rows.batch = batch
     rows.failed_column = plan.column_count
     rows.ends = NULL
+    begin_event(batch, UINT64_MAX)
     return strip_event(loop, plan, images, after, &run.image, WRITE_ROWS_EVENT, &rows)
 
 
@@ -151,9 +152,8 @@ cdef inline int take_event_rows(loop_t* loop, plan_t* plan, batch_t* batch, imag
             and event.kind != PARTIAL_UPDATE_ROWS_EVENT
             and <size_t> (window.cur.end - body.end) + window.room >= BINLOG_STEP):
         rows = rows_for_columns(batch, window.data, <uint64_t> (window.cur.end - window.data))
-        count = take_images(plan.columnar, images, batch.sink, body.pos, body.end, &rows)
-    if count >= 0 and not (after != NULL and count & 1) and (
-            <uint64_t> count * plan.record_len <= loop.group.max_event_memory):
+        count = take_images(plan.columnar, images, batch.sink, body.pos, body.end, plan.record_len, &rows)
+    if count >= 0 and not (after != NULL and count & 1):
         if count == 0:
             return DECODE_OK
         if reserve(&batch.runs, sizeof(run_t)) == DECODE_OK:

@@ -25,7 +25,6 @@ cdef Memory records_of(Records records):
     cdef batch_t batch
     cdef Py_buffer wire
     cdef int status
-    decoder.loop.group.max_event_memory = UINT64_MAX // 2
     memset(&batch, 0, sizeof(batch))
     batch.records.pool = decoder.loop.group.pool
     PyObject_GetBuffer(records.wire, &wire, PyBUF_SIMPLE)

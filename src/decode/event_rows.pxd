@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint16_t, uint32_t, uint64_t, uint8_t
 
-from batch.gathered cimport batch_t
+from batch.gathered cimport add_side_entry, batch_t
 from batch.records cimport OP_UPDATE_POSTIMAGE, copy_image, image_t, invalid_date_t, json_diff_t
 from decode.fixed_rows cimport FEW_ROWS, decode_fixed_rows
 from decode.loop cimport loop_t
@@ -53,7 +53,7 @@ cdef inline int note_json_diffs(const plan_t* plan, const image_set_t* after, co
             continue
         entry.record = batch.count
         entry.column = <uint16_t> column
-        status = append(&batch.json_diffs, &entry, sizeof(entry))
+        status = add_side_entry(batch, &batch.json_diffs, &entry, sizeof(entry))
         if status != DECODE_OK:
             return status
     return DECODE_OK
@@ -82,13 +82,13 @@ cdef inline int note_ends(rows_t* rows, const uint8_t* pos, uint32_t count) noex
 
 cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, image_set_t* after,
                             const image_t* given, uint8_t kind, rows_t* rows) noexcept nogil:
-    # Decodes all rows of an event. after: for an update's second image, else NULL; given: the first row's image
+    # Decodes all rows of an event, up to the batch's limit. after: for an update's second image, else NULL; given: the
+    # first row's image
     cdef bint v0 = is_rows_v0(kind)
     cdef batch_t* batch = rows.batch
     cdef memory_t* records = &batch.records
     cdef size_t record_len = plan.record_len
     cdef size_t row_len = record_len if after == NULL else 2 * record_len       # bytes of the records of a row
-    cdef size_t before_event = records.length
     cdef uint32_t count = batch.count
     cdef image_t image
     cdef uint32_t row = given.row
@@ -104,7 +104,7 @@ cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, ima
     while True:
         if one_by_one == 0:
             row_start = rows.pos
-            many = decode_fixed_rows(plan, images, after, given, row, before_event + loop.group.max_event_memory, rows)
+            many = decode_fixed_rows(plan, images, after, given, row, rows)
             if many < FEW_ROWS:
                 one_by_one = many + 1
                 if rows.failed_column != plan.column_count:
@@ -125,8 +125,8 @@ cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, ima
         if row_start == rows.end and (images.count or (after != NULL and after.count) or batch.count != count):
             # Rows without columns take no bytes, so their number is not known; one is made.
             break
-        if unlikely(records.length - before_event > loop.group.max_event_memory):
-            # A byte of wire can stand for a wide record of NULLs or absent columns.
+        if unlikely(records.length > batch.limit):
+            # A byte of wire can stand for a wide record of NULLs or absent columns, three for an invalid date.
             status = DECODE_TOO_LARGE
             break
         if reserve(records, row_len + ROOM) != DECODE_OK:

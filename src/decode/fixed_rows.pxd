@@ -1,7 +1,7 @@
 # Rows whose images all have the same length on the wire, and no NULL. They are decoded not row by row, but one column
 # of many rows at a time, at fixed strides, so that nothing the rows share is looked up once per row.
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from batch.gathered cimport batch_t
@@ -175,13 +175,13 @@ cdef inline uint32_t rows_without_nulls(const image_set_t* images, const image_s
 
 
 cdef inline uint32_t decode_fixed_rows(const plan_t* plan, const image_set_t* images, const image_set_t* after,
-                                       const image_t* image, uint32_t row, size_t most_memory,
-                                       rows_t* rows) noexcept nogil:
+                                       const image_t* image, uint32_t row, rows_t* rows) noexcept nogil:
     # Decodes the next rows together, and returns how many. A result below FEW_ROWS means that none were decoded, and
-    # that this many have no NULL. after: for an update's second image, else NULL; most_memory: of the batch's records.
+    # that this many have no NULL. after: for an update's second image, else NULL
     cdef batch_t* batch = rows.batch
     cdef uint32_t images_per_row = 1 if after == NULL else 2
     cdef size_t dates = batch.invalid_dates.length
+    cdef uint64_t limit = batch.limit
     cdef size_t before_len = images.null_len + <size_t> images.fixed_len
     cdef size_t most
     cdef strides_t at
@@ -193,7 +193,7 @@ cdef inline uint32_t decode_fixed_rows(const plan_t* plan, const image_set_t* im
     most = <size_t> (rows.end - rows.pos) // at.wire_len
     if most > FIXED_ROWS:
         most = FIXED_ROWS
-    if plan.bitmap_len > FIXED_BITMAPS or batch.records.length + most * at.record_len > most_memory:
+    if plan.bitmap_len > FIXED_BITMAPS or batch.records.length + most * at.record_len > batch.limit:
         return 0
     at.count = rows_without_nulls(images, after, at.pos, at.wire_len, <uint32_t> most)
     if at.count < FEW_ROWS:
@@ -207,6 +207,7 @@ cdef inline uint32_t decode_fixed_rows(const plan_t* plan, const image_set_t* im
     good = strip_images(images, &at, rows) and (after == NULL or strip_images(after, &behind, rows))
     if unlikely(batch.invalid_dates.length != dates):
         batch.invalid_dates.length = dates
+        batch.limit = limit
         good = good and note_all_dates(images, &at, after, &behind, rows)
     if unlikely(not good):
         batch.invalid_dates.length = dates

@@ -117,11 +117,11 @@ cdef struct group_t:                # what is gathered before Python takes it
     uint64_t wire                   # bytes of rows events
     uint64_t wire_unused            # the part of these whose rows did not match
     uint64_t wire_before            # bytes of the last group, if it had one batch; else 0
-    uint64_t memory                 # bytes of records
+    uint64_t memory                 # bytes of records and their side entries
     uint64_t max_records
     uint64_t max_wire
     uint64_t max_memory
-    uint64_t max_event_memory       # of records from one event
+    uint64_t max_event_memory       # the same, from one event
 
 
 cdef struct current_t:              # the transaction that events now belong to

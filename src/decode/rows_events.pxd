@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memchr, memcpy, memset
 
-from batch.gathered cimport batch_t
+from batch.gathered cimport batch_t, begin_event
 from batch.records cimport OP_DELETE, OP_INSERT, OP_UPDATE_PREIMAGE, image_t, span_t, transaction_t
 from decode.columns_or_records cimport leave_buffer, take_event_rows
 from decode.condition cimport run_condition
@@ -159,6 +159,7 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
     cdef rows_t rows
     cdef uint32_t count
     cdef uint32_t read
+    cdef uint64_t limit
     cdef int status
     cdef int fault = FAULT_VALUE
     if batch != NULL and unlikely(window.copies and not batch.copies) and leave_buffer(loop, batch) != DECODE_OK:
@@ -195,10 +196,15 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
     count = batch.count
     rows.ends = NULL
     status = DECODE_MALFORMED
+    begin_event(batch, loop.group.max_event_memory)
+    limit = batch.limit
     if batch.sink != NULL:
         status = take_event_rows(loop, plan, batch, images, after if update else NULL, &image, event, &body)
         if status == DECODE_NO_MEMORY:
             return fail(loop, event.position, FAULT_NO_MEMORY, definition)
+        if status != DECODE_OK:
+            begin_event(batch, loop.group.max_event_memory)
+            limit = batch.limit
     if status != DECODE_OK:
         status = (strip_event(loop, plan, images, after if update else NULL, &image, event.kind, &rows)
                   if plan.condition == NULL
@@ -208,7 +214,7 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
         batch.records.length -= (batch.count - count) * <size_t> plan.record_len
         batch.count = count
     loop.group.records += batch.count - count
-    loop.group.memory += (batch.count - count) * <uint64_t> plan.record_len
+    loop.group.memory += (batch.count - count) * <uint64_t> plan.record_len + (limit - batch.limit)
     if plan.condition != NULL and loop.row_in_event != image.row:
         read = (loop.row_in_event - image.row) * (2 if update else 1)
         loop.group.wire_unused += <uint64_t> (body.end - event.start) * (read - (batch.count - count)) // read
@@ -240,7 +246,6 @@ cdef inline int strip_matching(loop_t* loop, plan_t* plan, image_set_t* images, 
     cdef rows_t look = rows[0]
     cdef looked_at_t at
     cdef uint8_t[TILE] kept
-    cdef size_t before_event = rows.batch.records.length
     cdef uint32_t first_row = image.row
     cdef uint32_t end_row
     cdef uint32_t wanted = 0                    # rows from here to `row` match and are still to be decoded
@@ -254,6 +259,7 @@ cdef inline int strip_matching(loop_t* loop, plan_t* plan, image_set_t* images, 
         return DECODE_NO_MEMORY
     seen.count = 0
     seen.records.length = seen.invalid_dates.length = seen.json_diffs.length = loop.row_ends.length = 0
+    begin_event(seen, loop.group.max_event_memory)
     look.batch = seen
     look.ends = &loop.row_ends
     status = strip_event(loop, scan, before, behind, &image, kind, &look)
@@ -284,14 +290,14 @@ cdef inline int strip_matching(loop_t* loop, plan_t* plan, image_set_t* images, 
                 if not kept[i]:
                     if wanted < row and found == DECODE_OK:
                         image.row = first_row + wanted
-                        found = strip_some(loop, plan, images, after, image, kind, rows, wanted, row, before_event)
+                        found = strip_some(loop, plan, images, after, image, kind, rows, wanted, row)
                     wanted = row + 1
                 row += 1
                 i += per_row
         at.first += at.count
     if wanted < row and found == DECODE_OK:
         image.row = first_row + wanted
-        found = strip_some(loop, plan, images, after, image, kind, rows, wanted, row, before_event)
+        found = strip_some(loop, plan, images, after, image, kind, rows, wanted, row)
     loop.row_in_event = end_row
     if seen.records.capacity > SCANNED_KEPT:
         release(&seen.records)
@@ -299,8 +305,7 @@ cdef inline int strip_matching(loop_t* loop, plan_t* plan, image_set_t* images, 
 
 
 cdef inline int strip_some(loop_t* loop, plan_t* plan, image_set_t* images, image_set_t* after, image_t image,
-                           uint8_t kind, rows_t* rows, uint32_t first, uint32_t end,
-                           size_t before_event) noexcept nogil:
+                           uint8_t kind, rows_t* rows, uint32_t first, uint32_t end) noexcept nogil:
     # Decodes some neighbouring rows of an event, whose ends are known
     cdef const uint8_t** ends = <const uint8_t**> loop.row_ends.data
     cdef rows_t some = rows[0]
@@ -310,7 +315,7 @@ cdef inline int strip_some(loop_t* loop, plan_t* plan, image_set_t* images, imag
     some.end = ends[end - 1]
     status = strip_event(loop, plan, images, after, &image, kind, &some)
     rows.failed_column = some.failed_column
-    if status == DECODE_OK and rows.batch.records.length - before_event > loop.group.max_event_memory:
+    if status == DECODE_OK and rows.batch.records.length > rows.batch.limit:
         return DECODE_TOO_LARGE
     return status
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import zlib
 from itertools import pairwise
 
@@ -239,3 +240,55 @@ def test_logs_without_checksums() -> None:
     data = bytearray(log_of_short_and_long_events([10] * 3, checksum=False))
     whole, error = read(data)
     assert len(whole) == 3 and error is None
+
+
+# -- Rotations among short events: a run ends before them
+
+
+def pattern_of(pattern: str) -> bytes:
+    """Events without positions, so that they can be repeated: commits (x), rotations (r)."""
+    log = Log(next_positions=False)
+    head = len(log.getvalue())
+    for kind in pattern:
+        if kind == "x":
+            log.commit()
+        else:
+            log.rotate()
+    return log.getvalue()[head:]
+
+
+@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+@pytest.mark.parametrize(
+    "pattern", ["xr", "rx", "xxxr", "xxxxxr", "x" * 32 + "r", "x" * 33 + "r", "x" * 40 + "rr"]
+)
+def test_damage_around_rotations_names_its_event(pattern: str) -> None:
+    data = Log().getvalue() + pattern_of(pattern * 4)
+    assert read(data) == ([], None)
+    starts = starts_of(data)
+    for start, end in pairwise(starts[1:]):
+        for place in (start + 2, start + 5, end - 6, end - 1):
+            damaged = bytearray(data)
+            damaged[place] ^= 1 << place % 8
+            _, error = read(damaged)
+            assert isinstance(error, binlog_core.ChecksumError), place
+            assert error.offset == start
+            with binlog_core.open(bytes(damaged), on_error="skip") as log:
+                assert len(log.headers()) == len(starts) - 2
+
+
+@pytest.mark.parametrize("pattern", ["xr", "r", "xxxxr", "x" * 10 + "r"])
+@pytest.mark.parametrize("way", ["headers", "rows"])
+def test_rotations_do_not_make_checksums_slow(pattern: str, way: str) -> None:
+    """Events take up to twice as long if one by one; a run that is read for each of them made it thirty times."""
+
+    def seconds(data: bytes) -> float:
+        begin = time.process_time()
+        with binlog_core.open(data) as log:
+            list(getattr(log, way)())
+        return time.process_time() - begin
+
+    head, count = Log().getvalue(), 100_000
+    among = head + pattern_of(pattern) * (count // len(pattern))
+    alone = head + pattern_of("x") * count
+    ratio = min(seconds(among) for _ in range(5)) / min(seconds(alone) for _ in range(5))
+    assert ratio < 5

@@ -9,7 +9,7 @@
 # Fields are written in the order of the record, so what spills over is overwritten.
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memcpy, memset
 
 from batch.gathered cimport batch_t
 from batch.records cimport image_t, invalid_date_t
@@ -146,19 +146,18 @@ cdef inline int decode_row_image(const plan_t* plan, const image_set_t* images, 
     return decode_sparse(images, record, rows)
 
 
-cdef inline void forget_invalid_date(batch_t* batch, uint16_t column) noexcept nogil:
-    # Removes the newest record's entry for a column, if it has one
-    cdef size_t at = batch.invalid_dates.length
-    cdef invalid_date_t* entry
-    while at >= sizeof(invalid_date_t):
-        at -= sizeof(invalid_date_t)
-        entry = <invalid_date_t*> (batch.invalid_dates.data + at)
-        if entry.record != batch.count:
-            return
-        if entry.column == column:
-            memmove(entry, entry + 1, batch.invalid_dates.length - at - sizeof(invalid_date_t))
-            batch.invalid_dates.length -= sizeof(invalid_date_t)
-            return
+cdef inline void forget_null_dates(batch_t* batch, size_t first, const uint8_t* null_bitmap) noexcept nogil:
+    # Removes the entries from byte `first` on, all of the newest record, that are of NULL columns
+    cdef const uint8_t* end = batch.invalid_dates.data + batch.invalid_dates.length
+    cdef const invalid_date_t* entry = <const invalid_date_t*> (batch.invalid_dates.data + first)
+    cdef invalid_date_t* kept = <invalid_date_t*> entry
+    while <const uint8_t*> entry < end:
+        if not bit_at(null_bitmap, entry.column):
+            kept[0] = entry[0]
+            kept += 1
+        entry += 1
+    batch.limit += <uint64_t> (end - <const uint8_t*> kept)
+    batch.invalid_dates.length = <size_t> (<const uint8_t*> kept - batch.invalid_dates.data)
 
 
 cdef inline int decode_row_image_v0(const plan_t* plan, const image_set_t* images, uint8_t* record,
@@ -169,6 +168,7 @@ cdef inline int decode_row_image_v0(const plan_t* plan, const image_set_t* image
     cdef const uint8_t* nulls = rows.pos
     cdef const wire_op_t* op
     cdef uint8_t* bitmaps = record + plan.image_len - 2 * plan.bitmap_len     # null, absent
+    cdef size_t dates = rows.batch.invalid_dates.length
     cdef uint32_t bits = 1
     cdef uint32_t i
     cdef int status
@@ -199,6 +199,7 @@ cdef inline int decode_row_image_v0(const plan_t* plan, const image_set_t* image
         if bit_at(nulls, bits) and not bit_at(bitmaps + plan.bitmap_len, i):
             bitmaps[i >> 3] |= <uint8_t> (1 << (i & 7))
             memset(record + op.out, 0, op.out_width)
-            forget_invalid_date(rows.batch, <uint16_t> i)
         bits += 1
+    if rows.batch.invalid_dates.length != dates:
+        forget_null_dates(rows.batch, dates, bitmaps)
     return DECODE_OK

@@ -5,9 +5,12 @@ The bytes of the rows are those of a 5.1.17-beta server: table (a INT NULL, b CH
 
 from __future__ import annotations
 
+import random
 import struct
 
 import pytest
+from support.growth import assert_linear
+from support.writer.wire import lenenc
 
 import binlog_core
 
@@ -34,11 +37,11 @@ def log_of(*events: tuple[int, bytes]) -> bytes:
 
 
 def table_map(types: bytes) -> bytes:
-    return struct.pack("<IHH", 17, 0, 0) + b"\x04test\0\x02t1\0" + bytes([len(types)]) + types
+    return struct.pack("<IHH", 17, 0, 0) + b"\x04test\0\x02t1\0" + lenenc(len(types)) + types
 
 
 def rows(width: int, *images: bytes) -> bytes:
-    return struct.pack("<IHH", 17, 0, 1) + bytes([width, 0xFF]) + b"".join(images)
+    return struct.pack("<IHH", 17, 0, 1) + lenenc(width) + b"\xff" * ((width + 7) // 8) + b"".join(images)
 
 
 CHAR_LOG = log_of(
@@ -81,6 +84,36 @@ def test_a_null_date_is_not_counted_as_invalid() -> None:
         (batch,) = log.batches()
     assert len(batch.invalid_dates) == 0
     assert batch.is_null("c0").tolist() == [True]
+
+
+def test_null_dates_between_invalid_and_valid_ones() -> None:
+    """Only the NULLs' dates are forgotten, in every row, whatever their number and place."""
+    chance = random.Random(9)
+    images, expected = [], []
+    for row in range(40):
+        kinds = [chance.choice(("null", "zero", "good")) for _ in range(11)]
+        nulls = sum(1 << 1 + i for i, kind in enumerate(kinds) if kind == "null") | 1
+        dates = [b"\x21\xa0\x0f" if kind == "good" or (kind == "null" and row % 2) else bytes(3) for kind in kinds]
+        images.append(nulls.to_bytes(2, "little") + b"".join(dates))
+        expected += [(row, i, "0000-00-00") for i, kind in enumerate(kinds) if kind == "zero"]
+    data = log_of((TABLE_MAP, table_map(b"\x0a" * 11)), (WRITE_ROWS_V0, rows(11, *images)))
+    with binlog_core.open(data, rows_v0=True) as log:
+        (batch,) = log.batches()
+    assert batch.invalid_dates.tolist() == expected
+    assert batch.is_null("c3").sum() == sum(image[0] >> 4 & 1 for image in images) > 0
+
+
+def test_null_dates_cost_the_same_in_a_wide_table() -> None:
+    def make(columns: int) -> bytes:
+        null = b"\xff" * ((columns + 8) // 8) + bytes(3 * columns)
+        return log_of((TABLE_MAP, table_map(b"\x0a" * columns)), (WRITE_ROWS_V0, rows(columns, *[null] * 300)))
+
+    def run(data: bytes) -> None:
+        with binlog_core.open(data, rows_v0=True) as log:
+            (batch,) = log.batches()
+        assert len(batch) == 300 and len(batch.invalid) == 0
+
+    assert_linear(run, make, 250)
 
 
 def test_bit_columns_are_refused() -> None:

@@ -6,8 +6,8 @@ from libc.stdlib cimport malloc
 from libc.string cimport memcmp, memcpy, memset
 
 from decode.plan cimport (
-    ROOM, STRIP_MAX, WIRE_COPY, WIRE_COPY8, WIRE_DECIMAL64, WIRE_SKIP, WIRE_SKIP_VALUE, WIRE_SPAN, WIRE_SPAN1,
-    image_set_t, plan_t, step_t, wire_op_t,
+    ROOM, STRIP_MAX, WIRE_COPY, WIRE_COPY8, WIRE_DECIMAL64, WIRE_NOTHING, WIRE_SKIP, WIRE_SKIP_VALUE, WIRE_SPAN,
+    WIRE_SPAN1, image_set_t, plan_t, step_t, wire_op_t,
 )
 from decode.strips cimport decimal_layout_of, strip_joined, strip_of
 from types.decimal cimport decimal64_of
@@ -66,6 +66,7 @@ cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, ima
     cdef const wire_op_t* op
     cdef step_t* last
     cdef uint8_t* absent
+    cdef bint any_nothing = False
     if out.sparse == NULL:
         out.sparse = <step_t*> malloc(2 * <size_t> n * sizeof(step_t) + 4 * <size_t> plan.bitmap_len + 2 * ROOM)
         if out.sparse == NULL:
@@ -89,6 +90,9 @@ cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, ima
         op = &plan.ops[i]
         out.count += 1
         out.fixed_len += op.width
+        if op.code == WIRE_NOTHING:                         # NULL, whatever the row's bitmap says
+            out.bitmaps[i >> 3] |= <uint8_t> (1 << (i & 7))
+            any_nothing = True
         if WIRE_SPAN1 <= op.code <= WIRE_SPAN or op.code == WIRE_SKIP_VALUE:
             out.fixed = False
         if out.sparse_count and repeats(&out.sparse[out.sparse_count - 1], op):
@@ -107,7 +111,7 @@ cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, ima
         else:
             out.dense[out.dense_count] = step_of(op)
             out.dense_count += 1
-    out.whole = out.count == n
+    out.whole = out.count == n and not any_nothing          # the row's bitmap is added to that of the set
     out.fixed = out.fixed and out.whole and n != 0
     out.null_len = (out.count + 7) // 8
     out.null_mask = ((<uint64_t> 1 << ((out.count - 1) & 63)) << 1) - 1 if out.count else 0

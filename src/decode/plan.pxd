@@ -106,7 +106,7 @@ cdef struct image_set_t:
     uint32_t count                # columns present
     uint32_t null_len             # bytes of the NULL bitmap
     uint64_t null_mask            # the bits in use of its last one to eight bytes
-    bint whole                    # all columns are present
+    bint whole                    # all columns are present, and none is of MYSQL_TYPE_NULL
     bint fixed                    # … and none has variable length
     uint32_t fixed_len            # wire bytes of all present columns, without values of variable length
     step_t* sparse                # all present columns, up to STRIP_MAX in a step
@@ -114,7 +114,7 @@ cdef struct image_set_t:
     uint32_t sparse_count
     uint32_t dense_count
     uint8_t* present              # the columns-present bitmap as on the wire
-    uint8_t* bitmaps              # null_bitmap and absent_bitmap of a record without NULLs
+    uint8_t* bitmaps              # null_bitmap and absent_bitmap of a record before its row's NULLs are added
     uint8_t* no_nulls             # a NULL bitmap without NULLs
 
 

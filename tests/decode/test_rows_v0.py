@@ -93,7 +93,9 @@ def test_null_dates_between_invalid_and_valid_ones() -> None:
     for row in range(40):
         kinds = [chance.choice(("null", "zero", "good")) for _ in range(11)]
         nulls = sum(1 << 1 + i for i, kind in enumerate(kinds) if kind == "null") | 1
-        dates = [b"\x21\xa0\x0f" if kind == "good" or (kind == "null" and row % 2) else bytes(3) for kind in kinds]
+        dates = [
+            b"\x21\xa0\x0f" if kind == "good" or (kind == "null" and row % 2) else bytes(3) for kind in kinds
+        ]
         images.append(nulls.to_bytes(2, "little") + b"".join(dates))
         expected += [(row, i, "0000-00-00") for i, kind in enumerate(kinds) if kind == "zero"]
     data = log_of((TABLE_MAP, table_map(b"\x0a" * 11)), (WRITE_ROWS_V0, rows(11, *images)))
@@ -106,7 +108,9 @@ def test_null_dates_between_invalid_and_valid_ones() -> None:
 def test_null_dates_cost_the_same_in_a_wide_table() -> None:
     def make(columns: int) -> bytes:
         null = b"\xff" * ((columns + 8) // 8) + bytes(3 * columns)
-        return log_of((TABLE_MAP, table_map(b"\x0a" * columns)), (WRITE_ROWS_V0, rows(columns, *[null] * 300)))
+        return log_of(
+            (TABLE_MAP, table_map(b"\x0a" * columns)), (WRITE_ROWS_V0, rows(columns, *[null] * 300))
+        )
 
     def run(data: bytes) -> None:
         with binlog_core.open(data, rows_v0=True) as log:

@@ -18,7 +18,7 @@ from decode.loop cimport (
 )
 from decode.plan cimport ROOM, image_set_t, plan_t, rows_t
 from decode.row_image cimport put_image
-from decode.table_cache cimport NO_TABLE, definition_of_id, definition_t, slot_of_id, table_cache_t
+from decode.table_cache cimport NO_TABLE, definition_t, mapped_definition, slot_of_id, table_cache_t
 from decode.transaction_events cimport begin
 from memory.memory cimport append, release, reserve
 from wire.codes cimport (
@@ -120,7 +120,7 @@ cdef inline int decode_rows_event(loop_t* loop, event_t event, uint32_t op) noex
     cdef Cursor body = event.body
     if not take_rows_post_header(&body, post_header_len, &id, &extra_info_len):
         return fail(loop, event.position, FAULT_ROWS, NO_TABLE)
-    definition = definition_of_id(&loop.tables, id)
+    definition = mapped_definition(&loop.tables, id)
     if definition == NO_TABLE:
         if id == DUMMY_TABLE_ID:
             return RUN_MORE

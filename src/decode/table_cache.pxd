@@ -1,6 +1,9 @@
 # What a table id means. Ids change whenever a table is reopened, although its definition does not. So definitions are
 # kept by the content of their TABLE_MAP events: an event that repeats what its id meant before costs one comparison.
 #
+# A TABLE_MAP event holds until the next GTID, BEGIN or XA START, as on a replica. So it makes no difference where a
+# reader begins, and each part of a log can be read by itself.
+#
 # Many logs hold thousands of tables of a few shapes, one per tenant or partition. So the content has two
 # parts: the head with the names, which is the definition's own, and the shape after it, which is shared.
 
@@ -50,6 +53,7 @@ cdef struct lookup_t:
 cdef struct table_id_t:
     uint64_t id
     uint32_t definition             # its index; NO_TABLE: this slot is free
+    uint32_t transaction            # of the latest TABLE_MAP event with this id
 
 
 cdef struct table_cache_t:
@@ -68,6 +72,7 @@ cdef struct table_cache_t:
     uint32_t id_count
     uint32_t id_mask
     uint32_t last_slot              # of ids: usually the same table comes again
+    uint32_t transaction            # counts GTID, BEGIN and XA START
 
 
 cdef extern from *:
@@ -195,6 +200,14 @@ cdef inline uint32_t definition_of_id(table_cache_t* cache, uint64_t id) noexcep
     return NO_TABLE
 
 
+cdef inline uint32_t mapped_definition(table_cache_t* cache, uint64_t id) noexcept nogil:
+    # The same, if the current transaction has a TABLE_MAP event with this id
+    cdef uint32_t definition = definition_of_id(cache, id)
+    if definition != NO_TABLE and cache.ids[cache.last_slot].transaction != cache.transaction:
+        return NO_TABLE
+    return definition
+
+
 cdef inline int grow_ids(table_cache_t* cache) noexcept nogil:
     cdef uint32_t size = (cache.id_mask + 1) * 2 if cache.ids != NULL else 64
     cdef table_id_t* old = cache.ids
@@ -232,6 +245,7 @@ cdef inline int set_table_id(table_cache_t* cache, uint64_t id, uint32_t definit
         cache.id_count += 1
     cache.ids[slot].id = id
     cache.ids[slot].definition = definition
+    cache.ids[slot].transaction = cache.transaction
     cache.last_slot = slot
     return DECODE_OK
 

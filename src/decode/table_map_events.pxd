@@ -69,6 +69,7 @@ cdef inline int map_table(loop_t* loop, event_t event) noexcept nogil:
         prefetch(&loop.group.batches[loop.tables.definitions[found].batch])
     if found != NO_TABLE and says(&loop.tables, &loop.tables.definitions[found], body.pos,
                                   <uint32_t> remaining(&body)):
+        loop.tables.ids[loop.tables.last_slot].transaction = loop.tables.transaction
         return RUN_MORE
     content_of(&loop.tables, &body, post_header_len - table_id_len_of(post_header_len), &content)
     shape = find_shape(&loop.tables, &content)

@@ -93,6 +93,7 @@ cdef inline int note_gtid(loop_t* loop, event_t event) noexcept nogil:
     cdef uint8_t flags
     cdef gtid_t gtid
     begin(loop, event, False)
+    loop.tables.transaction += 1
     loop.trx.skipped = False
     if not decode_gtid_event(event.kind, server_id_of(event.start), &event.body, &gtid, &flags):
         return fail(loop, event.position, FAULT_TAGGED_GTID if event.kind == GTID_TAGGED_EVENT else FAULT_GTID,
@@ -119,6 +120,7 @@ cdef inline int note_query(loop_t* loop, event_t event) noexcept nogil:
     kind = query_kind(&text)
     if kind == QUERY_BEGIN or kind == QUERY_XA_START:
         begin(loop, event, True)
+        loop.tables.transaction += 1
         loop.trx.record.thread_id = thread_id
     elif kind == QUERY_COMMIT or kind == QUERY_XA_COMMIT:
         end_transaction(loop, OUTCOME_COMMITTED)

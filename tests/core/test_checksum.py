@@ -279,7 +279,7 @@ def test_damage_around_rotations_names_its_event(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", ["xr", "r", "xxxxr", "x" * 10 + "r"])
 @pytest.mark.parametrize("way", ["headers", "rows"])
 def test_rotations_do_not_make_checksums_slow(pattern: str, way: str) -> None:
-    """Events take up to twice as long if one by one; a run that is read for each of them made it thirty times."""
+    """One by one they take up to twice as long; a run that was read for each made it thirty times."""
 
     def seconds(data: bytes) -> float:
         begin = time.process_time()

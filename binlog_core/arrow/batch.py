@@ -210,7 +210,7 @@ def _exported(
 
 
 def record_numbers(rows: Rows, count: int) -> NDArray[np.intp]:
-    """Numbers of the records that `rows` selects among `count`.
+    """Numbers of the records that `rows` selects among `count`, as an array of its own.
 
     Raises
     ------
@@ -219,7 +219,7 @@ def record_numbers(rows: Rows, count: int) -> NDArray[np.intp]:
     IndexError
         A mask has the wrong length, or there is no record with a number.
     """
-    given = np.asarray(rows)
+    given = np.array(rows)  # a copy, so that what is checked here is what is used later
     if given.ndim != 1:
         raise TypeError(f"rows= takes one dimension, not {given.ndim}")
     if given.dtype == bool:

@@ -138,9 +138,9 @@ cdef class _Columns:
                 raise MemoryError
 
     cdef int choose(self, object rows) except -1:
-        # The records that are exported
+        # The records that are exported: a copy, since they are used without the GIL after this check
         cdef const int64_t[::1] selected
-        rows = np.ascontiguousarray(rows, np.int64)
+        rows = np.array(rows, np.int64)
         if rows.size and (rows.min() < 0 or rows.max() >= self.rows):
             raise IndexError(f"rows: expected 0 to {self.rows - 1}")
         self.chosen = rows

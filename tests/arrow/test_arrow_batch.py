@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from decimal import Decimal
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -38,6 +39,54 @@ def test_rows_by_number(dtype):
     batch = orders((b"one", b"two", b"three"))
     assert batch.to_arrow(rows=np.array([2, 0, 2], dtype)).column("id").to_pylist() == [2, 0, 2]
     assert batch.to_arrow(rows=[]).num_rows == 0
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, bool])
+def test_chosen_rows_are_those_of_the_call(dtype):
+    """An array that the caller uses again for others changes nothing, and is no way around the check."""
+    batch = orders((b"one", b"two", b"three"))
+    rows = np.array([1, 0, 1], dtype)
+    expected = [0, 2] if dtype is bool else [1, 0, 1]
+    chosen = batch.export(rows=rows, change_columns=["_row"])
+    rows[:] = 0 if dtype is bool else 200
+    assert pa.record_batch(chosen)["id"].to_pylist() == expected
+
+
+CHANGED_MEANWHILE = """
+import sys, threading
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+from support.orders import orders
+
+batch = orders([b"x"] * 20_000)
+rows = np.zeros(200_000, np.int64)
+done = False
+
+def change():
+    while not done:
+        rows[-1000:] = 1 << 40
+        rows[-1000:] = 0
+
+thread = threading.Thread(target=change)
+thread.start()
+for _ in range(150):
+    try:
+        given = batch.export(rows=rows, change_columns=False)
+        given.__arrow_c_array__()
+    except IndexError:
+        pass
+done = True
+thread.join()
+"""
+
+
+def test_rows_that_another_thread_changes_meanwhile():
+    """The columns are made without the GIL: record numbers that were checked must be those that are used."""
+    tests = str(Path(__file__).parents[1])
+    child = subprocess.run(
+        [sys.executable, "-P", "-c", CHANGED_MEANWHILE, tests], capture_output=True, text=True
+    )
+    assert child.returncode == 0, (child.returncode, child.stderr)
 
 
 @pytest.mark.parametrize(

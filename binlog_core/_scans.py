@@ -20,7 +20,7 @@ from ._core._values import RowReader, row_texts
 from ._gtid_fields import gtid_text
 from ._json_text import encode_plain
 from ._pushdown import pushed_condition
-from ._tables.full_names import own_name
+from ._tables.full_names import canonical_name, own_name
 from ._tables.given_names import near
 from ._tables.tables import Column, Table, record_dtype
 from ._tables.widening import wider
@@ -137,8 +137,9 @@ def find_table(log: Log, table: str) -> tuple[str, tuple[Column, ...]]:
     SchemaError
         The table does not exist, or several databases have one of this name; the message suggests names.
     """
-    tables = find_tables(log, lambda full_name: table in (full_name, own_name(full_name)))
-    name = by_any_name(tables).get(table)
+    given = canonical_name(table)
+    tables = find_tables(log, lambda full_name: given in (full_name, own_name(full_name)))
+    name = by_any_name(tables).get(given)
     if name is None:
         raise unknown_table(table, tables)
     return name, tables[name]

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ._change_columns import CHANGE_COLUMNS
@@ -39,7 +39,7 @@ from ._scans import (
     find_tables,
     unknown_table,
 )
-from ._tables.full_names import own_name, split_name
+from ._tables.full_names import canonical_name, own_name, split_name
 from ._tables.given_names import near_names
 from .errors import MissingExtraError
 
@@ -121,10 +121,14 @@ def _register_changes(
     log: Log,
     tables: Tables,
     wanted: Collection[str],
+    names: Mapping[str, str] | None = None,
 ) -> None:
-    """Make some of the tables known: DuckDB keeps each of their columns, whether a query needs it or not."""
+    """Make some of the tables known: DuckDB keeps each of their columns, whether a query needs it or not.
+
+    names: full names by the names that are made known; None: by all that they have.
+    """
     alike = Counter(name.lower() for name in tables)
-    for name, full_name in by_any_name(tables).items():
+    for name, full_name in (by_any_name(tables) if names is None else names).items():
         if full_name in wanted:
             changes = ChangesScan(log, full_name, tables[full_name], wide_decimals="text")
             con.register(_PREFIX + _exactly(name), _scanned(changes))
@@ -214,11 +218,13 @@ def query(log: Log, sql: str, con: duckdb.DuckDBPyConnection | None = None) -> d
                 raise
             # A name that the query computes, maybe.
             name = bytes.fromhex(unknown["table"]).decode("utf-8", "replace")
-            full_name = by_any_name(tables).get(name)
-            if full_name is None or full_name in known:
+            written_so = canonical_name(name)
+            full_name = by_any_name(tables).get(written_so)
+            if full_name is None or (full_name in known and name == written_so):
                 raise unknown_table(name, tables) from None
             known.add(full_name)
-            _register_changes(con, log, find_tables(log, full_name.__eq__), {full_name})
+            also = None if name == written_so else {name: full_name}
+            _register_changes(con, log, find_tables(log, full_name.__eq__), {full_name}, also)
 
 
 def connect() -> duckdb.DuckDBPyConnection:

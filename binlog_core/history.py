@@ -21,6 +21,7 @@ from ._format.event_types import GTID_EVENTS
 from ._gtid_fields import gtid_text
 from ._sources.log_names import name_within
 from ._tables.column_types import BLOB_TYPE_CODES
+from ._tables.full_names import canonical_name
 from .batch import OUTCOMES
 from .conditions import UNBOUNDED, Condition, quoted, quoted_name
 from .errors import BinlogError, ConditionError, SchemaError
@@ -114,7 +115,7 @@ def history(
         Reading the logs failed, or the row had more than 1000 keys.
     """
     open_changes = opener_of(target, options.get("storage_options"))
-    return _history(_KeyNames(key), open_changes, table, key, options)
+    return _history(_KeyNames(key), open_changes, canonical_name(table), key, options)
 
 
 def _history(
@@ -179,7 +180,7 @@ def row_as_of(
     BinlogError
         Reading the logs failed, or an export has a change of an XA transaction, and not its end.
     """
-    names, wanted = _KeyNames(key), tuple(key.values())
+    names, wanted, table = _KeyNames(key), tuple(key.values()), canonical_name(table)
     open_changes = opener_of(target, options.get("storage_options"))
     states: dict[tuple[Any, ...], dict[str, Any] | None] = {}
     lasts: dict[tuple[Any, ...], Version] = {}

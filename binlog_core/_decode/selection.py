@@ -16,7 +16,7 @@ import numpy as np
 
 from .._base.times import as_utc
 from .._tables import charsets
-from .._tables.full_names import full_name, matches_names, own_name, split_name
+from .._tables.full_names import canonical_name, full_name, matches_names, own_name, split_name
 from .._tables.given_names import NamesMet
 from .._tables.tables import Column, Table
 from .._walk.event_walk import Part
@@ -231,7 +231,7 @@ def check_condition(selection: Selection, *, whole: bool = True) -> None:
 
 
 def _is_named(table: str, patterns: Iterable[str]) -> bool:
-    return any(pattern in (table, own_name(table)) for pattern in patterns)
+    return any(canonical_name(pattern) in (table, own_name(table)) for pattern in patterns)
 
 
 def ops_mask(ops: str | Iterable[str] | None) -> int:

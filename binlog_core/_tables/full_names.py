@@ -11,7 +11,7 @@ _FULL = rf"(?:{_QUOTED}|([^.]*))\.(?:{_QUOTED}|(.*))"
 
 def full_name(database: str, table: str) -> str:
     """``database.table``; a name with a dot in it is in backquotes, so that full names are unique."""
-    return f"{_quoted(database)}.{_quoted(table)}"
+    return f"{quoted_with_dot(database)}.{quoted_with_dot(table)}"
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -20,6 +20,21 @@ def split_name(name: str) -> tuple[str, str]:
     if found is None:
         return name, ""
     return _plain(found[1], found[2]), _plain(found[3], found[4])
+
+
+def canonical_name(name: str) -> str:
+    """A name that a user wrote, as `full_name` writes it, whatever parts of it are in backquotes.
+
+    A table's name alone loses its backquotes, unless it has a dot.
+    """
+    if (own := re.fullmatch(_QUOTED, name, re.DOTALL)) is not None:
+        return name if "." in own[1] else _plain(own[1], "")
+    return full_name(*split_name(name)) if "`" in name and has_database(name) else name
+
+
+def has_database(name: str) -> bool:
+    """Whether a name or pattern has a database; a dot within backquotes is a name's."""
+    return "." in name and re.fullmatch(_QUOTED, name, re.DOTALL) is None
 
 
 def own_name(name: str) -> str:
@@ -48,7 +63,8 @@ def matches_names(database: str, table: str, pattern: str) -> bool:
     )
 
 
-def _quoted(name: str) -> str:
+def quoted_with_dot(name: str) -> str:
+    """One of the two names, in backquotes if they are needed in a full name."""
     return "`" + name.replace("`", "``") + "`" if "." in name or name.startswith("`") else name
 
 

@@ -24,6 +24,7 @@ from .._format.event_types import GTID_EVENTS
 from .._opening import open as open_log
 from .._sources.places import is_server
 from .._tables import charsets
+from .._tables.full_names import has_database, quoted_with_dot
 from ..errors import BinlogError, GtidError
 from ..events import GtidEvent, MariadbGtidEvent
 from ..gtids import AnyGtidSet, Gtid, MariadbGtid, parse_gtid, parse_gtid_set
@@ -375,12 +376,12 @@ class RowOptions:
 
     def patterns(self) -> list[str] | None:
         """Patterns of "database.table"; None: every table."""
-        databases = [glob.escape(name) for name in self.database or ()]
+        databases = [quoted_with_dot(glob.escape(name)) for name in self.database or ()]
         if not databases:
             return self.table or None
         if not self.table:
             return [f"{database}.*" for database in databases]
-        return [t if "." in t else f"{d}.{t}" for t in self.table for d in databases]
+        return [t if has_database(t) else f"{d}.{t}" for t in self.table for d in databases]
 
 
 def ids(text: str | None, option: str) -> list[int]:

@@ -15,7 +15,7 @@ from .._change_columns import LAKE_METADATA
 from .._decode.selection import is_wanted_name
 from .._redaction import shown_text
 from .._sources.places import is_server
-from .._tables.full_names import full_name, split_name
+from .._tables.full_names import canonical_name, full_name, split_name
 from .._tables.given_names import near
 from ..arrow.text import TextErrors
 from ..conditions import Condition
@@ -181,6 +181,8 @@ class SourceOptions(LogOptions):
             raise ValueError("option table and option tables: give only one")
         if self.table is not None and self.exclude_tables is not None:
             raise ValueError("option table and option excludeTables: give only one")
+        if self.table is not None:
+            object.__setattr__(self, "table", canonical_name(self.table))
         if self.table is not None and not (
             all(names := split_name(self.table)) and full_name(*names) == self.table
         ):

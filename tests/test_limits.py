@@ -16,12 +16,13 @@ import pytest
 from support.hostile import SANITIZED
 from support.writer import Log, Table
 from support.writer import numbering as n
+from support.writer.table import JsonDiffs
 from support.writer.wire import lenenc
 
 import binlog_core
 from binlog_core import DecodeError, Limits
 from binlog_core._core import _rows
-from binlog_core.batch import INVALID_DATE_DTYPE, ChangeBatch
+from binlog_core.batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, ChangeBatch
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -242,6 +243,29 @@ def test_invalid_dates_close_their_group_by_memory() -> None:
         sizes = sizes_of([batch for group in log.groups() for batch in group.batches])
     event = sum(sizes) // 400
     assert all(20_000 <= size < 20_000 + event for size in sizes[:-1])
+
+
+def test_json_diffs_count_as_their_events_records() -> None:
+    """A value logged as a list of changes is an entry beside its record, too."""
+    names = [f"j{i}" for i in range(30)]
+    table = Table("shop", "docs", [(name, "JSON") for name in names])
+    before = dict.fromkeys(names, {"a": 1})
+    after = dict.fromkeys(names, JsonDiffs([("replace", "$.a", 2)]))
+    log = Log("8.0.36", checksum=False)
+    log.begin()
+    log.update(table, [(before, after)] * 500, partial=True)
+    log.commit()
+
+    def read(most: int) -> int:
+        with binlog_core.open(log.getvalue(), limits=Limits(record_bytes=most)) as opened:
+            (batch,) = opened.batches()
+        assert len(batch.json_diffs) == 500 * 30
+        return int(batch.array.nbytes + batch.json_diffs.nbytes)
+
+    whole = read(1 << 30)
+    assert read(whole) == whole
+    with pytest.raises(DecodeError, match=r"Limits\.record_bytes"):
+        read(whole - 500 * 30 * JSON_DIFF_DTYPE.itemsize // 2)
 
 
 @pytest.mark.parametrize("way", ["groups", "arrow"])

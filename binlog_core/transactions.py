@@ -71,12 +71,14 @@ class Transaction:
     outcome : str
         One of ``OUTCOMES``.
     thread_id : int or None
-        The connection's thread; MariaDB logs it from 11.8 on.
+        The connection's thread, if one of its events has it; MariaDB logs it from 11.8 on. `_thread_id` in
+        conditions knows only what comes before the rows.
     user : str or None
         The user, if the log has it; it does only for some statements.
     statement : str or None
-        Its first statement, without passwords and cut after 400 characters, if the log has the text of
-        statements (binlog_rows_query_log_events, binlog_annotate_row_events).
+        The first of its statements whose text the log has (binlog_rows_query_log_events,
+        binlog_annotate_row_events, or logged as a statement), without passwords and cut after 400
+        characters.
     """
 
     path: str

@@ -249,8 +249,8 @@ def test_json_diffs_count_as_their_events_records() -> None:
     """A value logged as a list of changes is an entry beside its record, too."""
     names = [f"j{i}" for i in range(30)]
     table = Table("shop", "docs", [(name, "JSON") for name in names])
-    before = dict.fromkeys(names, {"a": 1})
-    after = dict.fromkeys(names, JsonDiffs([("replace", "$.a", 2)]))
+    before = {name: {"a": 1} for name in names}
+    after = {name: JsonDiffs([("replace", "$.a", 2)]) for name in names}
     log = Log("8.0.36", checksum=False)
     log.begin()
     log.update(table, [(before, after)] * 500, partial=True)

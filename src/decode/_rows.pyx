@@ -36,7 +36,6 @@ from wire.cursor cimport cursor_over, skip
 from wire.header cimport CHECKSUM_LEN, V4_MINIMUM_HEADER_LEN, is_header_len
 
 from .._tables.side_dtypes import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE
-from binlog_core.errors import DecodeError
 
 cdef extern from "numpy/arrayobject.h":
     # It takes over the reference to the dtype.

@@ -4,6 +4,8 @@
 from decode.columns_or_records cimport into_records
 from wire.codes cimport DECODE_NO_MEMORY
 
+from binlog_core.errors import DecodeError
+
 
 cdef object take_columns(batch_t* batch):
     # The batch keeps the rest of the sink.

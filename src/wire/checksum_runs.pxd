@@ -30,17 +30,21 @@ cdef inline bint take_events(const descriptor_t* descriptor, uint8_t first_speci
                              const uint8_t* near, const uint8_t* end, run_of_events_t* run) noexcept nogil:
     # Takes the events that begin before `near`. False: a special event, one that is not valid, or not there as a whole
     cdef size_t least = descriptor.header_len + CHECKSUM_LEN
+    cdef const uint8_t* pos = run.pos       # locals: the compiler knows that no store changes them
+    cdef size_t count = run.count
     cdef size_t length
-    while run.pos < near:
-        if <size_t> (end - run.pos) < V4_MINIMUM_HEADER_LEN or descriptor.handling[type_of(run.pos)] >= first_special:
-            return False
-        length = length_of(run.pos)
-        if length < least or length > <size_t> (end - run.pos):
-            return False
-        run.pos += length
-        run.ends[run.count] = <uint16_t> (run.pos - start)
-        run.count += 1
-    return True
+    while pos < near:
+        if <size_t> (end - pos) < V4_MINIMUM_HEADER_LEN or descriptor.handling[type_of(pos)] >= first_special:
+            break
+        length = length_of(pos)
+        if length < least or length > <size_t> (end - pos):
+            break
+        pos += length
+        run.ends[count] = <uint16_t> (pos - start)
+        count += 1
+    run.pos = pos
+    run.count = count
+    return pos >= near
 
 
 cdef inline checked_t check_run(binlog_crc_t crc, const descriptor_t* descriptor, uint8_t first_special,

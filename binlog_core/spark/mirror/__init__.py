@@ -70,7 +70,8 @@ def mirror(
     lake : str or path
         A directory, or a URL of an object store. Each table has the directory ``LAKE/database.table``.
     tables : str or sequence of str
-        Names or patterns, such as ``shop.*``. Tables that are created later are included.
+        Names or patterns, such as ``shop.*``. Tables that are created later are included. A table that is no
+        longer named stays in the lake as it is; named again, it is copied anew.
     archive : str or path, optional
         Where the raw copies of the server's logs are kept (see `binlog_core.archive.archive`); workers must
         be able to read it. By default a directory in the lake.

@@ -448,7 +448,7 @@ def commit_copy(
 
 
 def remove_notes(lake: Lake, state: MirrorState) -> None:
-    """Remove the notes of copies whose run was killed."""
+    """Remove the notes of copies that have ended."""
     from pyarrow.fs import FileSelector
 
     made = {one.copy["id"] for one in state.tables.values() if one.copy is not None}
@@ -458,8 +458,8 @@ def remove_notes(lake: Lake, state: MirrorState) -> None:
             lake.remove(f"{_COPIES}/{info.base_name}")
 
 
-def clean_up(lake: Lake, state: TableState, copy: Copy, kept: Collection[str] | None = None) -> None:
-    """Remove the files of a copy, except for `kept`; None: except for those of the table."""
+def clean_up(lake: Lake, state: TableState, copy: str, kept: Collection[str] | None = None) -> None:
+    """Remove the files of a copy, by its id, except for `kept`; None: except for those of the table."""
     from pyarrow.fs import FileSelector
 
     # Those of the table, not those of the notes: a run that was killed after its commit copies again.
@@ -467,6 +467,7 @@ def clean_up(lake: Lake, state: TableState, copy: Copy, kept: Collection[str] | 
     kept = {one.name for one in table.files()} if kept is None else kept
     filesystem, folder = open_filesystem(table.uri, lake.storage_options)
     for info in filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
-        if info.base_name.startswith(f"copy-{copy.id}-") and info.base_name not in kept:
+        if info.base_name.startswith(f"copy-{copy}-") and info.base_name not in kept:
             filesystem.delete_file(info.path)
-    lake.remove(f"{_COPIES}/{copy.id}")
+    lake.remove(f"{_COPIES}/{copy}")
+    state.left = [one for one in state.left if one != copy]

@@ -125,8 +125,13 @@ class Mirroring:
         self._history = History(session, lake, state.id) if state.history else None
         self.mariadb = False
         self.old = False  # MySQL before 5.7
-        # Cleanups to do: at first those of a run that was killed.
+        # Cleanups to do: at first those of a run that was killed, and of tables that are not wanted any more.
         self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state), self._remove_changes]
+        unwanted = state.leave_unwanted()
+        for one in unwanted:
+            one.end_copy()
+        tables = (*state.tables.values(), *unwanted)
+        self._left += [partial(clean_up, lake, one, copy) for one in tables for copy in one.left]
         self._missed: Counter[str] = Counter()  # how often a table was gone or changed when it was copied
         self._case = ""  # of names of tables: "0" is as they are written, "1" in lower case
 
@@ -240,8 +245,10 @@ class Mirroring:
         """The server dropped a table: empty it in the lake; its history stays."""
         try:
             if state.copy is not None:
-                clean_up(self._lake, state, Copy(**state.copy))
-            self._lake.opened(state).empty()
+                clean_up(self._lake, state, state.copy["id"])
+                state.copy = None
+            if not self._lake.has_other(state, self.state.id):
+                self._lake.opened(state).empty()
         except Exception as error:  # of the format's library, the catalog and the stores below them
             self._failed(state, _outage(error))
             return
@@ -262,9 +269,12 @@ class Mirroring:
                 set_for_reading(connection)  # with the settings of the sessions that read the chunks
                 for state in begun:
                     try:
+                        self._lake.check_no_other(state, self.state.id)
                         state.copy = asdict(plan_copy(connection, state, mark, mariadb=self.mariadb))
                     except BinlogError as error:
                         self._failed(state, error)
+                    except Exception as error:  # of the format's library, the catalog and the stores below
+                        self._failed(state, _outage(error))
             self._save()
         copies = {one.full_name: (one, Copy(**one.copy)) for one in copying if one.copy is not None}
         found = run_copies(
@@ -294,7 +304,7 @@ class Mirroring:
     def _give_up(self, state: TableState, copy: Copy, error: BinlogError) -> None:
         """Remove a failed copy, so that it begins again."""
         try:
-            clean_up(self._lake, state, copy)
+            clean_up(self._lake, state, copy.id)
         except Exception as other:  # of the format's library, the catalog and the stores below them
             self._failed(state, _outage(other))  # the next round tries it again
             return
@@ -351,7 +361,8 @@ class Mirroring:
             self._failed(state, _outage(error))
             return
         del self._missed[state.full_name]
-        state.copy, state.reason = None, None
+        state.end_copy()
+        state.reason = None
         state.stage, state.place, state.exact_from = "following", place, exact
         state.keyless = definition.row_key is None
         state.as_of = state.history = None
@@ -359,7 +370,7 @@ class Mirroring:
         names = [(state.database, state.name)]
         self.state.offsets[place] = offset if known is None else merged(known, offset, names)
         self._save()
-        self._left.append(partial(clean_up, self._lake, state, copy, kept))
+        self._left.append(partial(clean_up, self._lake, state, copy.id, kept))
         self._tidy()
 
     def _tidy(self) -> None:

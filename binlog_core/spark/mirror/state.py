@@ -67,6 +67,8 @@ class TableState:
         For a parked table, the stage in which it is tried again; None if it is not.
     compacted : float
         When it was last checked for small files, in seconds since 1970 UTC.
+    left : list of str
+        The ids of ended copies that may have left files behind.
     """
 
     database: str
@@ -82,6 +84,7 @@ class TableState:
     history: int | None = None
     again: Stage | None = None
     compacted: float = 0.0
+    left: list[str] = field(default_factory=list)
 
     @property
     def full_name(self) -> str:
@@ -100,7 +103,14 @@ class TableState:
 
     def copy_anew(self) -> None:
         """Have it copied from the beginning."""
-        self.stage, self.copy, self.reason, self.failures = "copying", None, None, 0
+        self.end_copy()
+        self.stage, self.reason, self.failures = "copying", None, 0
+
+    def end_copy(self) -> None:
+        """End the copy that is being made; its files are still to be removed."""
+        if self.copy is not None:
+            self.left.append(self.copy["id"])
+        self.copy = None
 
 
 @dataclass
@@ -150,6 +160,10 @@ class MirrorState:
     def wants(self, table: str) -> bool:
         """Whether a table is to be mirrored."""
         return is_wanted_name(table, self.patterns, None)
+
+    def leave_unwanted(self) -> list[TableState]:
+        """Forget the tables that are no longer wanted, and return them; in the lake they stay as they are."""
+        return [self.tables.pop(name) for name in [*self.tables] if not self.wants(name)]
 
     def chosen(self, tables: tuple[str, ...]) -> list[TableState]:
         """The tables with some names or patterns; all if none is given.
@@ -253,6 +267,27 @@ class Lake:
         if self.is_delta:
             return DeltaLakeTable(self.table(state, history), delta_options(self.storage_options))
         return self._of_catalog(state, history)
+
+    def has_other(self, state: TableState, mirror: str) -> bool:
+        """Whether the table that is there was not made by a mirror, by its id."""
+        if state.place is not None:
+            return False
+        table = self.opened(state)
+        return table.exists and table.applied(mirror) is None
+
+    def check_no_other(self, state: TableState, mirror: str) -> None:
+        """Refuse to put a copy in place of a table that was not made by a mirror, by its id.
+
+        Raises
+        ------
+        MirrorError
+            There is such a table.
+        """
+        if self.has_other(state, mirror):
+            raise MirrorError(
+                "the lake has a table of that name that this mirror did not make: move it away",
+                path=self.table(state),
+            )
 
     def _of_catalog(self, state: TableState, history: int) -> IcebergLakeTable:
         name = state.name + (f"__{_HISTORY}" if history else "") + (f"__v{history}" if history > 1 else "")

@@ -23,7 +23,7 @@ pytest.importorskip("deltalake")
 pytest.importorskip("pymysql")
 
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from support.refused import Other, Sql, mirrored, rows_of
 
 from binlog_core import BinlogError, BinlogWarning, DivergedError, PurgedError
@@ -279,6 +279,24 @@ def test_another_writers_commit_is_not_overwritten(
     assert rows_of(tmp_path) == [(1, 21), (3, 23)]
 
 
+def test_a_delta_table_of_others_is_not_written_to(url: str, sql: Sql, tmp_path: Path) -> None:
+    """Whether its rows would be replaced by a copy, or deleted with the server's table."""
+    theirs = pa.table({"mine": pa.array([1], pa.int32())})
+    write_deltalake(str(tmp_path / "refused.t"), theirs)
+    sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    stages = {one.table: one.stage for one in mirrored(url, tmp_path)}
+    assert stages["refused.u"] == "following"
+    for _ in range(2):
+        found = {one.table: one for one in mirrored(url, tmp_path)}
+    assert found["refused.t"].stage == "parked"
+    assert "that this mirror did not make: move it away" in str(found["refused.t"].reason)
+    sql("DROP TABLE t")
+    mirrored(url, tmp_path)
+    mirrored(url, tmp_path)
+    assert rows_of(tmp_path) == [(1,)]
+    assert DeltaTable(str(tmp_path / "refused.t")).version() == 0
+
+
 def test_an_iceberg_table_of_others_is_not_written_to(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -399,13 +417,19 @@ def test_notes_of_a_copy_whose_run_was_killed_after_its_commit_are_removed(
     def killed(*arguments: Any) -> None:
         raise KeyboardInterrupt
 
-    notes = tmp_path / "_mirror" / "copies"
+    notes, table = tmp_path / "_mirror" / "copies", tmp_path / "refused.t"
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(mirroring, "clean_up", killed)
         mirrored(url, tmp_path)
-    assert len(list(notes.iterdir())) == 1
+    (copy,) = notes.iterdir()
+    whole = {path.name for path in table.glob("*.parquet")}
+    (table / f"copy-{copy.name}-000000-0badf00d.parquet").write_bytes(
+        b"PAR1"
+    )  # of a worker that was killed, too
     assert [one.stage for one in mirrored(url, tmp_path)] == ["following"]
     assert list(notes.iterdir()) == []
+    assert {path.name for path in table.glob("*.parquet")} == whole
+    assert rows_of(tmp_path) == [(1, 1), (2, 2)]
 
 
 def test_who_waits_on_a_connection_that_is_closed_waits_no_longer(url: str, sql: Sql) -> None:

@@ -24,7 +24,7 @@ from support.server import connect, run
 from binlog_core import MirrorError, ServerError
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
-from binlog_core.spark.mirror import joining, mirroring, resync
+from binlog_core.spark.mirror import joining, mirror, mirroring, resync, status
 from binlog_core.spark.mirror.state import TableState
 from binlog_core.spark.mirror.values import set_for_reading
 
@@ -149,9 +149,9 @@ def test_a_transaction_prepared_before_the_first_log_asks_for_a_resync(
     assert rows_of(tmp_path) == [(2, 2), (9, 9)]
 
 
-def test_a_copy_that_is_stopped_is_kept(
-    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def half_copied(url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """A lake with a copy that was read and not committed, twice; the names of its files each time."""
     take, copy, stop, copied = mirroring.take_mark, mirroring.run_copies, threading.Event(), []
 
     def in_a_new_log(connection: Connection, facts: Any) -> Any:
@@ -171,9 +171,60 @@ def test_a_copy_that_is_stopped_is_kept(
         assert one.stage == "copying"
         stop.clear()
         mirrored(url, tmp_path, stop=stop)
-    assert copied[0] == copied[1] != []
+    return copied
+
+
+def files_of_copies(lake: Path) -> tuple[set[str], int]:
+    """The names of the copies' files in the table's directory, and how many copies have notes."""
+    notes = lake / "_mirror" / "copies"
+    found = {path.name for path in (lake / "refused.t").glob("copy-*")}
+    return found, len(list(notes.iterdir())) if notes.exists() else 0
+
+
+def test_a_copy_that_is_stopped_is_kept(
+    url: str, sql: Sql, tmp_path: Path, half_copied: list[list[str]]
+) -> None:
+    assert half_copied[0] == half_copied[1] != []
     (one,) = mirrored(url, tmp_path)
     assert (one.stage, rows_of(tmp_path)) == ("following", [(1, 1), (2, 2)])
+    assert files_of_copies(tmp_path) == ({*half_copied[0]}, 0)
+
+
+def test_a_copy_that_is_begun_anew_leaves_no_files(
+    url: str, sql: Sql, tmp_path: Path, half_copied: list[list[str]]
+) -> None:
+    session: Any = Here()
+    (one,) = resync(tmp_path, "refused.t", spark=session)
+    assert (one.stage, rows_of(tmp_path)) == ("following", [(1, 1), (2, 2)])
+    found, notes = files_of_copies(tmp_path)
+    assert found.isdisjoint(half_copied[0])
+    assert (len(found), notes) == (1, 0)
+
+
+def test_a_table_that_is_no_longer_wanted_stays_as_it_is(
+    url: str, sql: Sql, tmp_path: Path, half_copied: list[list[str]]
+) -> None:
+    """The copy that was begun goes; one that was followed keeps its rows, until it is wanted again."""
+    session: Any = Here()
+
+    def run(tables: Any) -> list[str]:
+        found = mirror(url, tmp_path, tables=tables, until="now", spark=session, history=True)
+        assert {one.stage for one in found} <= {"following"}
+        assert [one.table for one in status(tmp_path)] == [one.table for one in found]
+        return [one.table.partition(".")[2] for one in found]
+
+    sql("CREATE TABLE u (id INT PRIMARY KEY, v INT)")
+    sql("INSERT INTO u VALUES (1, 1)")
+    assert run("refused.u") == ["u"]
+    assert files_of_copies(tmp_path) == (set(), 0)
+    assert run(["refused.u", "refused.t"]) == ["t", "u"]
+    assert run("refused.t") == ["t"]
+    sql("UPDATE u SET v = 2")
+    sql("UPDATE t SET v = 2")
+    assert run("refused.t") == ["t"]
+    assert (rows_of(tmp_path), rows_of(tmp_path, "u")) == ([(1, 2), (2, 2)], [(1, 1)])
+    assert run("refused.*") == ["t", "u"]
+    assert (rows_of(tmp_path), rows_of(tmp_path, "u")) == ([(1, 2), (2, 2)], [(1, 2)])
 
 
 def test_a_lake_may_be_named_in_another_way_or_moved(

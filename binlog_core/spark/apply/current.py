@@ -198,7 +198,7 @@ def _last_images(frame: DataFrame, table: dict[str, Any]) -> DataFrame:
     from pyspark.sql import functions as F
 
     own = [name for name in frame.columns if name.lower() not in SPECIAL]
-    key = [F.col(quoted(name)).alias(f"__key{i}") for i, name in enumerate(table["key"])]
+    key = [F.col(quoted(name)).alias(f"key {i} ") for i, name in enumerate(table["key"])]
     row = F.struct(*(F.col(quoted(name)) for name in own)).alias("row")
     last = F.max_by(F.struct(_TYPE, row), F.struct(_VERSION, _ORDINAL)).alias("last")
     rows = frame.groupBy(*key).agg(last)
@@ -245,10 +245,12 @@ class _NewTable:
         for one in files:
             if one.partial:
                 raise ValueError("partial row images change rows that are not in the logs")
-        kinds = spark_schema(merge_schema(schema, [schema.field(name) for name in changes.keys]))
+        kinds = spark_schema(merge_schema(schema, changes.keys))
         rows = read_files(self._spark, place, files, kinds)
         _write(
-            rows.where(f"NOT {DELETES}").select(*map(quoted, schema.names)), self._directory, self._overwrite
+            rows.where(f"NOT {quoted(DELETES)}").select(*map(quoted, schema.names)),
+            self._directory,
+            self._overwrite,
         )
         return sum(one.puts for one in files), sum(one.deletes for one in files)
 

@@ -22,7 +22,7 @@ from .keys import one_array, places
 if TYPE_CHECKING:
     import pyarrow as pa
 
-from .sinks import BASE, LACKS, Sunk
+from .sinks import Sunk, bases_of, lacks_of
 
 _PROBED_ROWS = 1 << 21  # keys that are searched for at a time
 _LARGE_BYTES, _ONE = 8 << 20, threading.Lock()  # only one file this large at a time is in a process's memory
@@ -108,7 +108,7 @@ class Rewriter:
             gone = np.zeros(own.num_rows, np.bool_)
             for wanted in _gathered(_loaded(one.keys, self.workspace) for one in sunk):
                 gone |= places(here, _keys(wanted, self.keys, types)) >= 0  # the file may have a key twice
-            bases = [f"{BASE}{i}" for i in range(len(self.keys))]
+            bases = bases_of(self.keys)
             completing = [
                 (rows, found)
                 for one in sunk
@@ -153,7 +153,7 @@ class Rewriter:
 
         arrays = []
         for one in self.schema:
-            flag = f"{LACKS}_{one.name}"
+            flag = lacks_of(one.name)
             if flag in partial.column_names:
                 arrays.append(pc.if_else(partial[flag], rows[one.name], partial[one.name]))
             else:

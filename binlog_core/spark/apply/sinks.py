@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,18 @@ from .jobs import Folder
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DELETES, LACKS, BASE = "__deletes", "__lacks", "__base"
+# Names beside those of a table's columns, which on a server never end with a space.
+DELETES, LACKS = "deletes ", "lacks "
+
+
+def bases_of(keys: Sequence[str]) -> list[str]:
+    """The columns with the key that the row had before."""
+    return [f"base {i} " for i in range(len(keys))]
+
+
+def lacks_of(name: str) -> str:
+    """The column that says whether a row lacks a column."""
+    return f"{name} lacks "
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +99,7 @@ class FileSink:
         if lacking.any():
             assert folded.lacks is not None
             flags = pa.array(lacking)
-            bases = pa.Table.from_arrays(folded.bases, names=[f"{BASE}{i}" for i in range(len(self.keys))])
+            bases = pa.Table.from_arrays(folded.bases, names=bases_of(self.keys))
             bases = bases.filter(flags)
             lacks = folded.lacks[lacking]
             columns = [pa.array(lacks[:, j]) for j in range(lacks.shape[1])]
@@ -96,7 +107,7 @@ class FileSink:
             for column, name in zip(bases.columns, bases.column_names, strict=True):
                 both = both.append_column(name, column)
             for name, column in zip(self.folded.names, columns, strict=True):
-                both = both.append_column(f"{LACKS}_{name}", column)
+                both = both.append_column(lacks_of(name), column)
             partial = _spilled(both, self.workspace, "partial"), len(lacks)
             bounded.append(bases.rename_columns(list(self.keys)))
         least: dict[str, Any] = {}
@@ -131,11 +142,11 @@ class MergeFile:
     partial: int
 
 
-def merge_schema(schema: pa.Schema, keys: Iterable[pa.Field]) -> pa.Schema:
+def merge_schema(schema: pa.Schema, keys: Sequence[str]) -> pa.Schema:
     """The columns of the files of `MergeSink`: the table's, and what to do with the row."""
     pa = import_pyarrow()
     names = pa.list_(pa.field("element", pa.string()))
-    bases = [pa.field(f"{BASE}{i}", one.type) for i, one in enumerate(keys)]
+    bases = [pa.field(base, schema.field(key).type) for base, key in zip(bases_of(keys), keys, strict=True)]
     return pa.schema([*schema, pa.field(DELETES, pa.bool_()), pa.field(LACKS, names), *bases])
 
 
@@ -165,7 +176,7 @@ class MergeSink:
         pa = import_pyarrow()
         count, partial = len(folded.deleted), 0
         rows = shaped(pa.Table.from_arrays(folded.columns, schema=self.folded), self.schema)
-        schema = merge_schema(self.schema, (self.schema.field(name) for name in self.keys))
+        schema = merge_schema(self.schema, self.keys)
         arrays = [*rows.columns, pa.array(folded.deleted)]
         if folded.lacks is None:
             arrays += [pa.nulls(count, one.type) for one in list(schema)[len(arrays) :]]

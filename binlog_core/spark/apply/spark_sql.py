@@ -19,7 +19,7 @@ from .alterations import Check, From
 from .changes import Changes
 from .folding import fits
 from .jobs import Folder, Here, Jobs, OnSpark
-from .sinks import BASE, DELETES, LACKS, MergeFile, MergeSink, merge_schema
+from .sinks import DELETES, LACKS, MergeFile, MergeSink, bases_of, merge_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _NOTE = '{"app_id"'  # the beginning of what is recorded in a commit
 _SOURCE = "__binlog_changes_"
-_THERE = "__there"
+_THERE = "there "  # as in sinks, no name of a column
 _NO_BASE = (
     "a partial image changes a row that the target does not have: start with a copy of the table, or with its"
     " first log"
@@ -140,12 +140,13 @@ class SparkTarget:
         source = self._source(sunk, workspace, changes, own)
         source.createOrReplaceTempView(view)
         columns = [quoted(name) for name in own.names]
+        gone = f"s.{quoted(DELETES)}"
         statement = [
             f"MERGE INTO {self._table} AS t USING {view} AS s",
             "ON " + " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in keys),
-            f"WHEN MATCHED AND s.{DELETES} THEN DELETE",
+            f"WHEN MATCHED AND {gone} THEN DELETE",
             "WHEN MATCHED THEN UPDATE SET " + ", ".join(f"t.{name} = s.{name}" for name in columns),
-            f"WHEN NOT MATCHED AND NOT s.{DELETES} THEN INSERT ({', '.join(columns)})",
+            f"WHEN NOT MATCHED AND NOT {gone} THEN INSERT ({', '.join(columns)})",
             f"VALUES ({', '.join(f's.{name}' for name in columns)})",
         ]
         if effects.cleared is not None:
@@ -171,19 +172,17 @@ class SparkTarget:
         """The folded changes; columns that rows lack are taken from the table's rows."""
         from pyspark.sql import functions as F
 
-        fields = merge_schema(own, [own.field(name) for name in changes.keys])
+        fields, bases = merge_schema(own, changes.keys), bases_of(changes.keys)
         source = read_files(self._spark, workspace, sunk, spark_schema(fields))
         if not any(one.partial for one in sunk):
-            return source.drop(LACKS, *(name for name in fields.names if name.startswith(BASE)))
+            return source.drop(LACKS, *bases)
         there, base = F.lit(True).alias(_THERE), self._frame().alias("t")
         values = [
-            self._altered(name, changes.effects.values, own).alias(f"__own{i}")
+            self._altered(name, changes.effects.values, own).alias(f"own {i} ")
             for i, name in enumerate(own.names)
         ]
-        known = [F.col(f"t.{quoted(name)}").alias(f"{BASE}{i}") for i, name in enumerate(changes.keys)]
-        joined = source.join(
-            base.select(*known, *values, there), [f"{BASE}{i}" for i in range(len(known))], "left"
-        )
+        known = [F.col(f"t.{quoted(name)}").alias(one) for one, name in zip(bases, changes.keys, strict=True)]
+        joined = source.join(base.select(*known, *values, there), bases, "left")
         joined = joined.withColumn(
             LACKS,
             F.when(
@@ -193,7 +192,7 @@ class SparkTarget:
         )
         return joined.select(
             *(
-                F.when(F.array_contains(LACKS, name), F.col(f"__own{i}"))
+                F.when(F.array_contains(LACKS, name), F.col(f"own {i} "))
                 .otherwise(F.col(quoted(name)))
                 .alias(name)
                 for i, name in enumerate(own.names)

@@ -27,7 +27,7 @@ _MOST_NAMED = 100
 _TRIES = 3
 _MEANWHILE = "the table changed while it was compared"
 _FOLDER = "verify"
-_COUNT, _WHAT = "_count", "_what"
+_COUNT, _WHAT = "count ", "what "  # as DIGEST, no names of columns
 _KINDS = ("missing", "extra", "changed")
 
 
@@ -208,7 +208,7 @@ def differing(
 
     frame: Any = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, spark_schema(types))
     names = [F.col(quoted(name)) for name in key]
-    counted = frame.groupBy(*names, DIGEST).agg(F.sum(_COUNT).alias(_COUNT)).where(f"{_COUNT} <> 0")
+    counted = frame.groupBy(*names, DIGEST).agg(F.sum(_COUNT).alias(_COUNT)).where(F.col(_COUNT) != 0)
     most, least = F.max(_COUNT), F.min(_COUNT)
     what = F.when((most > 0) & (least < 0), "changed").when(most > 0, "missing").otherwise("extra")
     by_key = counted.groupBy(*names).agg(what.alias(_WHAT)).persist()

@@ -15,7 +15,7 @@ from ..rows.types import import_pyarrow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DIGEST = "_digest"
+DIGEST = "digest "  # beside columns of a key, whose names on a server never end with a space
 
 
 def digested(batch: pa.RecordBatch, schema: pa.Schema, key: Sequence[str]) -> pa.RecordBatch:

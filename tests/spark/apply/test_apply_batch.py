@@ -16,6 +16,7 @@ import pytest
 from support.golden import DATA
 from support.lake_forms import DeltaForm, Form
 from support.lake_tables import plain
+from support.named import partial_images
 from support.server import connect, logged, needs_server
 from support.source import batch_of
 from support.workload import Workload
@@ -56,6 +57,15 @@ def defined(folder: Path, columns: list[tuple[str, str]] = COLUMNS) -> dict[str,
     listed = ", ".join(" ".join(one) for one in columns)
     (folder / "start.sql").write_text(f"CREATE TABLE shop.t ({listed}, PRIMARY KEY (id)) CHARSET=utf8mb4")
     return {"schema": "ddl", "schemaStart": str(folder / "start.sql")}
+
+
+def test_columns_of_any_names_are_completed(tmp_path: Path, form: Form) -> None:
+    """Also of those by which files beside the table might say what a row lacks."""
+    target = tmp_path / "target"
+    batches, row = partial_images()
+    for batch in batches:
+        apply_changes(batch, form.target(target), key_columns=["id"], without_statements=True)
+    assert rows_of(target, form) == [row]
 
 
 class Source:

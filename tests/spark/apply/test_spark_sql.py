@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from support.golden import DATA
 from support.lake_tables import plain
+from support.named import NAMES, partial_images
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
@@ -105,6 +106,32 @@ def test_two_targets_at_once_do_not_interfere(spark: SparkSession, monkeypatch: 
         list(threads.map(write, ("first", "second"), (1, 2)))
     assert seen == {"first": ([1], "first"), "second": ([2], "second")}
     assert spark.conf.get("spark.databricks.delta.write.txnAppId", None) is None
+
+
+@pytest.mark.spark
+def test_columns_of_any_names_are_completed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here MERGE, of which the format's own jars make a commit, replaces the table's only row."""
+    real = SparkSession.sql
+
+    def sql(session: SparkSession, text: str, **arguments: Any) -> Any:
+        if not text.startswith("MERGE"):
+            return real(session, text, **arguments)
+        words = text.split()
+        merged = session.table(words[words.index("USING") + 1]).toArrow()
+        assert merged.num_rows == 1
+        assert f"INSERT ({', '.join(f'`{name}`' for name in NAMES)})" in text
+        session.createDataFrame(merged.select(list(NAMES))).write.insertInto("named", overwrite=True)
+        return None
+
+    batches, row = partial_images()
+    types = ", ".join(f"`{name}` INT" for name in NAMES)
+    spark.sql(f"CREATE TABLE named ({types}) USING parquet")
+    monkeypatch.setattr(SparkSession, "sql", sql)
+    for batch in batches[:4]:
+        target = SparkTarget(spark, "named")
+        apply_changes(batch, target, key_columns=["id"], without_statements=True)
+    expected = {**dict.fromkeys(NAMES, 1), **{name: row[name] for name in NAMES[1:4]}}
+    assert spark.table("named").toArrow().to_pylist() == [expected]
 
 
 @pytest.mark.spark

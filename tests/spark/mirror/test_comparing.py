@@ -70,6 +70,19 @@ def test_which_keys_differ(session: Any, tmp_path: Path) -> None:
     assert differing(session, viewed, (place, []), (place, [])) == (0, [], [], [])
 
 
+def test_a_key_may_have_any_names(session: Any, tmp_path: Path) -> None:
+    """Also those by which numbers of rows and their counts might be known."""
+    none: Any = None
+    names = ("_digest", "_count", "_what", "digest", "COUNT", "what")
+    schema = pa.schema([(name, pa.int32()) for name in names])
+    viewed, place = Viewed("shop.t", none, schema, names, ("",)), Folder(str(tmp_path))
+    rows = pa.RecordBatch.from_pylist([dict.fromkeys(names, number) for number in (1, 2)], schema)
+    pq.write_table(pa.Table.from_batches([digested(rows, schema, names)]), tmp_path / "theirs")
+    pq.write_table(pa.Table.from_batches([rows.slice(1)]), tmp_path / "ours")
+    found = differing(session, viewed, (place, ["theirs"]), (place, ["ours"]))
+    assert found == (1, [dict.fromkeys(names, 1)], [], [])
+
+
 def test_what_agrees() -> None:
     assert Compared("shop.t", 5).agrees
     assert not Compared("shop.t", 5, 1).agrees

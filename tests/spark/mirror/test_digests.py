@@ -38,7 +38,7 @@ def test_numbers_of_rows_with_their_keys() -> None:
     narrow = pa.RecordBatch.from_pylist([{"id": 1, "v": 7}], pa.schema({"id": pa.int32(), "v": pa.int8()}))
     schema = pa.schema({"v": pa.int64(), "id": pa.int32()})
     found = digested(narrow, schema, ["id"])
-    assert found.schema.names == ["id", "_digest"]
+    assert found.schema.names == ["id", "digest "]
     wide = pa.RecordBatch.from_pylist([{"v": 7, "id": 1}], schema)
     assert found.equals(digested(wide, schema, ["id"]))
     with pytest.raises(MirrorError, match="types differ from the server's"):

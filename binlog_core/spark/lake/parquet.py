@@ -4,6 +4,9 @@ Workers write into a staging directory beside the output. When all are done, the
 their results into the table directories, writes the manifest and renames the complete output into place.
 Files of failed attempts are in no result and are deleted with the staging directory. An object store cannot
 rename directories, so each file is moved, and the manifest, written last, shows that the output is complete.
+
+A local output is locked. A store has no locks: of two exports that replace one output at the same time, the
+one that ends last looks at what is there, and is an error unless that is its own.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import contextlib
 import datetime as dt
 import fcntl
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -44,6 +48,8 @@ if TYPE_CHECKING:
 _MANIFEST_FORMAT = 2
 _MOVING_THREADS = 32
 _STAGING, _REPLACED = ".staging", "replaced"
+_OWN_STAGING = r"\.{}\.[0-9a-f]{{32}}\.staging"
+_ABANDONED = dt.timedelta(days=1)  # since the last write to a staging directory in a store
 
 _OF_TABLES = {"rows", "partial_rows", "key", "versions", "files"}
 
@@ -112,6 +118,8 @@ class ParquetDirectory(Destination):
         scheme = output.rstrip("/").removesuffix(self.path) if is_url(output) else ""
         self.staging = f"{scheme}{self._staging}/written"  # as workers open it
         self._renames = renames(self.filesystem)
+        if not self._renames:  # another run's files of the same names would take the place of these
+            self.prefix = f"{uuid.uuid4().hex[:12]}-"
 
     @property
     def notes(self) -> str:
@@ -144,7 +152,22 @@ class ParquetDirectory(Destination):
             self._manifest = manifest
         elif not overwrite:
             raise BinlogError("the output exists: choose another, or overwrite", path=self.output)
+        elif foreign := self._there() - _named_by(manifest):
+            raise BinlogError(
+                f"the output has {min(foreign)}, which the earlier export did not write: move it away, since"
+                " the output is replaced as a whole",
+                path=self.output,
+            )
         return True
+
+    def _there(self) -> set[str]:
+        """The files in the output, by their paths in it."""
+        from pyarrow.fs import FileSelector, FileType
+
+        found = self.filesystem.get_file_info(FileSelector(self.path, recursive=True))
+        return {
+            info.path.removeprefix(f"{self.path}/") for info in found if info.type is not FileType.Directory
+        }
 
     def committed(self) -> list[TableResult] | None:
         """What this run has committed before; None if it committed nothing."""
@@ -205,8 +228,6 @@ class ParquetDirectory(Destination):
         results, tables = [], []
         moves: list[tuple[str, str]] = []
         try:
-            if not self._renames and self._replaces:
-                self.filesystem.delete_dir_contents(self.path)
             for database, table, files in by_table(splits):
                 directory = directory_name(database, table)
                 names = _versioned(files)
@@ -219,6 +240,10 @@ class ParquetDirectory(Destination):
                 result = result_of(database, table, f"{self.output.rstrip('/')}/{directory}", files)
                 results.append(result)
                 tables.append(_describe_table(result, directory, files, names))
+            if not self._renames:
+                self._check_staged({old for old, _ in moves})
+                if self._replaces:
+                    self.filesystem.delete_dir_contents(self.path)
             with ThreadPoolExecutor(1 if self._renames else _MOVING_THREADS) as threads:
                 list(threads.map(lambda move: self.filesystem.move(*move), moves))
             manifest = {
@@ -233,12 +258,34 @@ class ParquetDirectory(Destination):
             self.write_json(f"{target}/{MANIFEST}", manifest)
             if self._renames:
                 self._put_in_place(target)
+            else:
+                self._check_written(manifest)
             if self.filesystem.type_name == "local":
                 sync_directory(os.path.dirname(self.path))
         except OSError as error:
             raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
         self.abort()
         return results
+
+    def _check_staged(self, files: set[str]) -> None:
+        """Check that all written files are still there, before anything of the output is removed."""
+        from pyarrow.fs import FileSelector
+
+        staged = FileSelector(f"{self._staging}/written", allow_not_found=True)
+        if gone := files.difference(info.path for info in self.filesystem.get_file_info(staged)):
+            raise BinlogError(
+                f"{len(gone)} files that the export wrote were removed, such as {min(gone)}", path=self.output
+            )
+
+    def _check_written(self, manifest: dict[str, Any]) -> None:
+        """Check that the output in a store is this run's: another may have replaced it at the same time."""
+        there = self.read_json(f"{self.path}/{MANIFEST}")
+        if there is None or there.get("run_id") != self.run_id or self._there() != _named_by(manifest):
+            raise BinlogError(
+                "another export wrote to this output at the same time, and it may be of neither: remove it,"
+                " and export again",
+                path=self.output,
+            )
 
     def _put_in_place(self, target: str) -> None:
         """Rename the complete output; if that fails, the earlier output is restored."""
@@ -287,8 +334,9 @@ class ParquetDirectory(Destination):
             found = self.filesystem.get_file_info(FileSelector(parent, allow_not_found=True))
         except OSError:  # a store may list only the output
             return
+        staging = re.compile(_OWN_STAGING.format(re.escape(name)))
         for info in found:
-            own = info.base_name.startswith(f".{name}.") and info.base_name.endswith(_STAGING)
+            own = staging.fullmatch(info.base_name) is not None
             if own and info.path != self._staging and (lock := self._locked(info.path)) is not None:
                 try:
                     yield info.path
@@ -302,7 +350,8 @@ class ParquetDirectory(Destination):
         Returns
         -------
         int or None
-            The descriptor that holds the lock; -1 if there are no locks; None if the directory is gone.
+            The descriptor that holds the lock; -1 if there are no locks; None if the directory is gone, is a
+            link, or is in a store and may be in use.
 
         Raises
         ------
@@ -310,10 +359,10 @@ class ParquetDirectory(Destination):
             Another run holds the lock.
         """
         if self.filesystem.type_name != "local":
-            return -1
+            return -1 if path == self._staging or self._is_abandoned(path) else None
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except FileNotFoundError:  # its run has ended
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):  # its run has ended; or a link of others
             return None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -327,6 +376,15 @@ class ParquetDirectory(Destination):
             os.close(descriptor)
             return -1
         return descriptor
+
+    def _is_abandoned(self, path: str) -> bool:
+        """Whether a staging directory in a store was last written to so long ago that its run was killed."""
+        from pyarrow.fs import FileSelector, FileType
+
+        found = self.filesystem.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
+        times = [info.mtime for info in found if info.type is FileType.File]
+        since = dt.datetime.now(dt.UTC) - _ABANDONED
+        return bool(times) and all(one is not None and one < since for one in times)
 
     def _delete_remains(self) -> None:
         for path in self._remains():
@@ -345,6 +403,12 @@ class ParquetDirectory(Destination):
         if self._lock is not None and self._lock >= 0:
             os.close(self._lock)
         self._lock = None
+
+
+def _named_by(manifest: dict[str, Any]) -> set[str]:
+    """All files of an output, by their paths in it."""
+    tables = manifest["tables"]
+    return {MANIFEST, *(f"{one['directory']}/{file['name']}" for one in tables for file in one["files"])}
 
 
 def _versioned(files: list[FileStatistics]) -> list[tuple[int, str]]:

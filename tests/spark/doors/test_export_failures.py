@@ -150,8 +150,10 @@ def test_what_is_not_an_export_is_never_overwritten(spark: SparkSession, tmp_pat
 def test_an_output_that_holds_the_logs(spark: SparkSession, tmp_path: Path) -> None:
     log = write_log(tmp_path / "in" / "bin.000001")
     (tmp_path / "in" / "_manifest.json").write_text('{"tables": [], "statements": []}')
-    with pytest.raises(BinlogError, match="contains the log"):
+    with pytest.raises(BinlogError, match=r"has bin\.000001, which the earlier export did not write"):
         export_logs(log, tmp_path / "in", spark=spark, overwrite=True)
+    with pytest.raises(BinlogError, match="contains the log"):
+        export_logs(log, tmp_path / "in", spark=spark, format="delta")
     assert log.exists()
 
 

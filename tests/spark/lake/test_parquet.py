@@ -7,18 +7,24 @@ import json
 import os
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
 
-from binlog_core import BinlogError, _new_files
-from binlog_core._exports.manifests import MANIFEST
-from binlog_core._new_files import exchanged
-from binlog_core.spark.lake import parquet
-from binlog_core.spark.lake.parquet import ParquetDirectory
+from pyarrow.fs import LocalFileSystem  # noqa: E402
+from support.export import file_of, written  # noqa: E402
+
+from binlog_core import BinlogError, _new_files  # noqa: E402
+from binlog_core._exports.manifests import MANIFEST  # noqa: E402
+from binlog_core._new_files import exchanged  # noqa: E402
+from binlog_core.spark.lake import destination, parquet  # noqa: E402
+from binlog_core.spark.lake.parquet import ParquetDirectory  # noqa: E402
+from binlog_core.spark.lake.results import WrittenSplit  # noqa: E402
+from binlog_core.splits import Split  # noqa: E402
 
 DEEP = "[" * 200_000
 
@@ -216,3 +222,162 @@ def test_an_output_that_came_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     late.abort()
     assert run_id(output) == "run 1"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+class Store:
+    """A local directory as a store: no locks, no names of directories to rename, only whole objects."""
+
+    type_name = "store"
+
+    def __init__(self) -> None:
+        self._real = LocalFileSystem()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def move(self, old: str, new: str) -> None:
+        Path(new).parent.mkdir(parents=True, exist_ok=True)
+        self._real.move(old, new)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(destination, "open_filesystem", lambda path, options=None: (Store(), path))
+
+
+def exported(output: Path, number: int, into: ParquetDirectory | None = None) -> list[WrittenSplit]:
+    """A run's files, of which two have the same rows in all runs."""
+    into = into or run(output, number)
+    schema = pa.schema([("id", pa.int32())])
+    files = []
+    for i in range(3):
+        name = f"{into.prefix}{i}.parquet"
+        (Path(into.notes) / name).write_bytes(b"x" * (10 + (i == 2) * number))
+        files.append(file_of(name, f"t{i}", schema, bytes=10 + (i == 2) * number))
+    return [written(Split("bin.000001"), files=tuple(files))]
+
+
+def whose(output: Path) -> str | None:
+    """The run that an output is of; None if its files are not those that its manifest names."""
+    if not (output / MANIFEST).exists():
+        return None
+    manifest = json.loads((output / MANIFEST).read_text())
+    named = {
+        output / one["directory"] / file["name"]: file["bytes"]
+        for one in manifest["tables"]
+        for file in one["files"]
+    }
+    there = {path: path.stat().st_size for path in output.rglob("*.parquet")}
+    found: str = manifest["run_id"]
+    return found if there == named else None
+
+
+@pytest.mark.parametrize("step", range(7))
+def test_of_two_exports_that_replace_an_output_in_a_store_the_last_tells(
+    tmp_path: Path, store: None, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """The second begins after the first, and commits between two steps of the first's commit."""
+    monkeypatch.setattr(parquet, "_MOVING_THREADS", 1)
+    output = tmp_path / "out"
+    first = run(output, 0)
+    first.commit(exported(output, 0, first))
+    assert whose(output) == "run 0"
+    one, other = run(output, 1), run(output, 2)
+    splits, theirs = exported(output, 1, one), exported(output, 2, other)
+    steps = 0
+
+    class Between(Store):
+        def _step(self) -> None:
+            nonlocal steps
+            steps += 1
+            if steps == step + 1:
+                with contextlib.suppress(BinlogError):
+                    other.commit(theirs)
+
+        def delete_dir_contents(self, path: str) -> None:
+            self._step()
+            self._real.delete_dir_contents(path)
+
+        def move(self, old: str, new: str) -> None:
+            self._step()
+            super().move(old, new)
+
+        def open_output_stream(self, path: str) -> Any:
+            self._step()
+            return self._real.open_output_stream(path)
+
+        def get_file_info(self, what: Any) -> Any:
+            if steps > 4:
+                self._step()
+            return self._real.get_file_info(what)
+
+    one.filesystem = Between()
+    try:
+        one.commit(splits)
+    except BinlogError as error:
+        assert "another export wrote to this output at the same time" in error.message
+        assert whose(output) != "run 1"
+    else:
+        assert whose(output) == "run 1"
+    assert steps > step
+    last = run(output, 3) if whose(output) else None
+    if last is not None:
+        last.commit(exported(output, 3, last))
+        assert whose(output) == "run 3"
+
+
+def test_files_that_were_removed_from_under_an_export_leave_the_earlier_one(
+    tmp_path: Path, store: None
+) -> None:
+    output = tmp_path / "out"
+    first = run(output, 0)
+    first.commit(exported(output, 0, first))
+    into = run(output, 1)
+    splits = exported(output, 1, into)
+    next(Path(into.notes).glob("*.parquet")).unlink()
+    with pytest.raises(BinlogError, match="1 files that the export wrote were removed"):
+        into.commit(splits)
+    assert whose(output) == "run 0"
+
+
+def test_a_staging_directory_in_a_store_goes_when_it_is_old(tmp_path: Path, store: None) -> None:
+    """A run that writes to it may be on another machine."""
+    killed = Path(run(tmp_path / "out", 1).notes).parent
+    (killed / "written" / "a.parquet").touch()
+    run(tmp_path / "out", 2)
+    assert killed.exists()
+    long_ago = time.time() - 2 * 86_400
+    for path in (killed, *killed.rglob("*")):
+        os.utime(path, (long_ago, long_ago))
+    run(tmp_path / "out", 3)
+    assert not killed.exists()
+
+
+@pytest.mark.parametrize("name", ["README", "shop.t0/_delta_log/00.json", "shop.t0/mine.parquet", "mine/x"])
+def test_files_of_others_in_an_output_are_not_removed(tmp_path: Path, name: str) -> None:
+    output = tmp_path / "out"
+    first = run(output, 1)
+    first.commit(exported(output, 1, first))
+    (output / name).parent.mkdir(parents=True, exist_ok=True)
+    (output / name).write_text("kept")
+    with pytest.raises(BinlogError, match=f"the output has {name}, which the earlier export did not write"):
+        ParquetDirectory(str(output), "run 2", overwrite=True)
+    assert (output / name).read_text() == "kept"
+    assert run_id(output) == "run 1"
+    (output / name).unlink()
+    into = run(output, 2)
+    into.commit(exported(output, 2, into))
+    assert whose(output) == "run 2"
+
+
+def test_directories_with_nearly_the_name_of_ours_stay(tmp_path: Path) -> None:
+    output, foreign = tmp_path / "out", tmp_path / "foreign"
+    (foreign / "replaced").mkdir(parents=True)
+    (foreign / "kept").touch()
+    near = tmp_path / ".out.mine.staging"
+    near.mkdir()
+    link = tmp_path / f".out.{'0' * 32}.staging"
+    link.symlink_to(foreign)
+    run(output, 1).commit([])
+    assert run_id(output) == "run 1"
+    assert near.is_dir() and link.is_symlink() and (foreign / "kept").exists()

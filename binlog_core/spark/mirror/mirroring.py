@@ -62,6 +62,7 @@ _AT_ONCE, _FEW_BYTES = 8, 1 << 20  # tables with at most so many bytes, applied 
 _MOST_FAILURES = 3  # in a row, before a table is parked
 _MOST_LOOKS = 20  # at a table that is missing or changes: MySQL 5.7 lists tables whose files are gone
 _AGAIN = 300.0  # seconds after which tables that could not be read or written are tried again
+_SAVING = 20  # times as long as the last save took, before another that can wait
 _PAUSE = 1.0  # seconds between two looks at a server that writes nothing
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
 GONE = frozenset((1146, 1049))  # no such table, no such database
@@ -118,7 +119,7 @@ class Mirroring:
         self.state = state
         self.address = address
         self._archiving = archiving
-        self._again_at = 0.0
+        self._again_at = self._save_again = 0.0
         self.server = ""  # the identity of the server whose logs the archive ends with: see `marks.identity`
         self._stop = stop
         self._stepped = stepped
@@ -178,8 +179,13 @@ class Mirroring:
                     raise
             self._stop.wait(_PAUSE)
 
-    def _save(self) -> None:
-        self._lake.save(self.state)
+    def _save(self, *, soon: bool = False) -> None:
+        """Save the state of all tables; `soon`: unless that would be most of the work, as the tables tell."""
+        began = time.monotonic()
+        if not soon or began >= self._save_again:
+            self._lake.save(self.state)
+            ended = time.monotonic()
+            self._save_again = ended + _SAVING * (ended - began)
         self._stepped(self.state)
 
     def plan(self, tables: Iterable[TableState]) -> LogPlan:
@@ -299,7 +305,9 @@ class Mirroring:
             else:
                 assert not isinstance(result, BinlogError)
                 self._finish(state, copy, result, begin, exact)
-            self._save()
+            self._save(soon=True)
+        self._save()
+        self._tidy()
 
     def _give_up(self, state: TableState, copy: Copy, error: BinlogError) -> None:
         """Remove a failed copy, so that it begins again."""
@@ -369,9 +377,7 @@ class Mirroring:
         known = self.state.offsets.get(place)
         names = [(state.database, state.name)]
         self.state.offsets[place] = offset if known is None else merged(known, offset, names)
-        self._save()
         self._left.append(partial(clean_up, self._lake, state, copy.id, kept))
-        self._tidy()
 
     def _tidy(self) -> None:
         """Do the cleanups; those that fail are tried again in the next round."""
@@ -409,7 +415,7 @@ class Mirroring:
                     stacklevel=2,
                 )
             state.compacted = time.time()
-            self._save()
+            self._save(soon=True)
 
     # ------------------------------------------------------------ the log
 
@@ -461,7 +467,7 @@ class Mirroring:
                 continue
             if self._tried(one, partial(self._history.begin, one)):
                 one.history = one.place
-                self._save()
+                self._save(soon=True)
 
     def stands_at(self, state: TableState, place: int) -> bool:
         """Whether a table has everything in the log up to a place, and nothing after it."""

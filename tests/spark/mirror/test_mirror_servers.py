@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -25,7 +26,7 @@ from binlog_core import MirrorError, ServerError
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
 from binlog_core.spark.mirror import joining, mirror, mirroring, resync, status
-from binlog_core.spark.mirror.state import TableState
+from binlog_core.spark.mirror.state import Lake, TableState
 from binlog_core.spark.mirror.values import set_for_reading
 
 
@@ -225,6 +226,41 @@ def test_a_table_that_is_no_longer_wanted_stays_as_it_is(
     assert (rows_of(tmp_path), rows_of(tmp_path, "u")) == ([(1, 2), (2, 2)], [(1, 1)])
     assert run("refused.*") == ["t", "u"]
     assert (rows_of(tmp_path), rows_of(tmp_path, "u")) == ([(1, 2), (2, 2)], [(1, 2)])
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_state_is_not_saved_for_each_table_that_is_copied(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """A run that ends before it is saved has committed some copies: the next one knows them by the tables."""
+    save, commit, saves, done = Lake.save, mirroring.commit_copy, [], []
+
+    def saved(lake: Lake, state: Any) -> None:
+        saves.append(sum(one.stage == "following" for one in state.tables.values()))
+        save(lake, state)
+
+    def committed(*given: Any) -> None:
+        if killed and len(done) == 3:
+            raise KeyboardInterrupt
+        done.append(given)
+        commit(*given)
+
+    for i in range(5):
+        sql(f"CREATE TABLE u{i} (id INT PRIMARY KEY)")
+        sql(f"INSERT INTO u{i} VALUES ({i})")
+    with monkeypatch.context() as patch:
+        patch.setattr(mirroring, "_SAVING", 1e9)
+        patch.setattr(mirroring, "commit_copy", committed)
+        patch.setattr(Lake, "save", saved)
+        with pytest.raises(KeyboardInterrupt) if killed else contextlib.nullcontext():
+            mirrored(url, tmp_path)
+    assert len(done) == (3 if killed else 6)
+    assert {*saves} == ({0} if killed else {0, 6})
+    assert {one.stage for one in mirrored(url, tmp_path)} == {"following"}
+    for i in range(5):
+        assert (rows_of(tmp_path, f"u{i}"), len(copies(tmp_path, f"u{i}"))) == ([(i,)], 1)
+        assert len(list((tmp_path / f"refused.u{i}").glob("*.parquet"))) == 1
+    assert list((tmp_path / "_mirror" / "copies").iterdir()) == []
 
 
 def test_a_lake_may_be_named_in_another_way_or_moved(

@@ -170,12 +170,11 @@ class ExportedLog:
                     if kind in _LOSSES:
                         self.report.add(kind, path=self._export.logs[number], count=count)
         windows, between = self._windows()
-        statements = list(self._statements(*between)) if asides else []
-        for version, _ in statements:
-            windows.setdefault(version >> _WINDOW_SHIFT, [])
-        for window in sorted(windows):
-            found = [aside for version, aside in statements if version >> _WINDOW_SHIFT == window]
-            yield self._group(window, windows[window], found)
+        statements: dict[int, list[Aside]] = {}
+        for version, aside in self._statements(*between) if asides else ():
+            statements.setdefault(version >> _WINDOW_SHIFT, []).append(aside)
+        for window in sorted({*windows, *statements}):
+            yield self._group(window, windows.get(window, []), statements.get(window, []))
         if self._misfit is not None:
             raise self._misfit
 

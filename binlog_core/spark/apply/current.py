@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..._change_columns import LAKE_COLUMNS
 from ..._exports.manifests import MANIFEST
 from ..._sources.object_stores import load_json
+from ..._sources.places import local_path
 from ..._tables.full_names import full_name, split_name
 from ...errors import ApplyStopped, BinlogError
 from ...schema.table_statements import spelling_of
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from .alterations import Check
 
 _TYPE, _VERSION, _, _ORDINAL = LAKE_COLUMNS
+_OF_SPARK = re.compile(r"\.?(part-.*|_SUCCESS(\.crc)?)")  # the files of a table that it wrote
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,8 @@ def write_current(
     on_alter : "apply", "ignore" or "stop"
         As for ``apply_changes``.
     overwrite : bool
-        Replace tables that already exist.
+        Replace tables that already exist. A local directory that has other files than Spark's own is not
+        replaced: it may be an export, or a table of a lake.
     storage_options : dict or None
         Options for the store of `changes`, to read its manifest; Spark has its own.
 
@@ -258,6 +262,12 @@ class _NewTable:
 def _write(rows: DataFrame, directory: str, overwrite: bool) -> None:
     from pyspark.errors import AnalysisException
 
+    here = local_path(directory)
+    names = os.listdir(here) if overwrite and here is not None and os.path.isdir(here) else []
+    if foreign := [name for name in names if not _OF_SPARK.fullmatch(name)]:
+        raise BinlogError(
+            f"it has {min(foreign)}, which is not of such a table: it is not replaced", path=here
+        )
     try:
         rows.write.parquet(directory, mode="overwrite" if overwrite else "errorifexists")
     except AnalysisException as error:

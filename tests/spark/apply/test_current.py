@@ -137,3 +137,16 @@ def test_current_tables_after_statements(spark: SparkSession, tmp_path: Path) ->
         write_current(spark, tmp_path / "out", tmp_path / "now")
     with pytest.raises(BinlogError, match="no Parquet export"):
         write_current(spark, tmp_path, tmp_path / "elsewhere")
+    # A directory that is an export, or a table of a lake, is not one to be replaced.
+    before = {path: path.stat().st_size for path in (tmp_path / "out").rglob("*")}
+    with pytest.raises(BinlogError, match=r"it has v1-.*, which is not of such a table"):
+        write_current(spark, tmp_path / "out", tmp_path / "out", overwrite=True)
+    assert {path: path.stat().st_size for path in (tmp_path / "out").rglob("*")} == before
+    (tmp_path / "now" / "d.altered" / "_delta_log").mkdir()
+    with pytest.raises(BinlogError, match="it has _delta_log, which is not of such a table"):
+        write_current(spark, tmp_path / "out", tmp_path / "now", overwrite=True)
+    (tmp_path / "now" / "d.altered" / "_delta_log").rmdir()
+    found = {
+        one.table: one for one in write_current(spark, tmp_path / "out", tmp_path / "now", overwrite=True)
+    }
+    assert rows("cleared") == [{"id": 2, "n": 20}]

@@ -99,8 +99,9 @@ def export(
         typer.Option(help="Rows of XA transactions: at XA PREPARE, where they are logged, or at XA COMMIT."),
     ] = "prepared",
     compression: Annotated[
-        Literal["snappy", "zstd", "gzip", "none"], typer.Option(help="Parquet codec.")
-    ] = "snappy",
+        Literal["snappy", "zstd", "gzip", "none"] | None,
+        typer.Option(help="Parquet codec. Default: zstd, and snappy for small files."),
+    ] = None,
     split_size: Annotated[
         str, typer.Option(help="Maximum bytes of log per task, also with k, m or g; 0: a whole log.")
     ] = "128m",

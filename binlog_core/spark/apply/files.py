@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from ..lake.parquet_writer import parquet_writer
 from ..lake.table import DataFile
 from ..rows.fit import widened
 from ..rows.types import import_pyarrow
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MAX_STATISTIC = 64  # characters
-_SAMPLE = 1 << 13  # rows
-_FEW_BYTES = 1 << 18  # written with pyarrow's own settings: choosing others would take a third of the time
 
 
 class FileWriter:
@@ -74,47 +73,6 @@ class FileWriter:
         metadata = self._metadata[0]
         least, most, nulls = _statistics(metadata)
         return DataFile(self._name, metadata.num_rows, size, least, most, nulls)
-
-
-def parquet_writer(sink: Any, schema: pa.Schema, rows: pa.Table, *, delta: bool, **options: Any) -> Any:
-    """A writer of a table's file, with settings chosen by its first rows; `delta`: of a Delta table."""
-    import pyarrow.parquet as pq
-
-    common = {"store_schema": False, "store_decimal_as_integer": True, **options}
-    if rows.nbytes < _FEW_BYTES:
-        return pq.ParquetWriter(sink, schema, **common)
-    types, repeating = import_pyarrow().types, _repeating(rows)
-    encodings = {}
-    if delta:
-        # Lengths separate from the texts: zstd takes two thirds of the time, and the result is smaller.
-        # Iceberg's readers before 1.11 do not know this encoding.
-        encodings = {
-            one.name: "DELTA_LENGTH_BYTE_ARRAY"
-            for one in schema
-            if (types.is_string(one.type) or types.is_binary(one.type)) and one.name not in repeating
-        }
-    return pq.ParquetWriter(
-        sink,
-        schema,
-        use_dictionary=repeating,
-        column_encoding=encodings or None,
-        compression="zstd",  # half of snappy's size, and as fast at this level
-        compression_level=1,
-        **common,
-    )
-
-
-def _repeating(rows: pa.Table) -> list[str]:
-    """The columns with repeated values: for others, trying a dictionary takes a third more time in vain."""
-    import pyarrow.compute as pc
-
-    types, out = import_pyarrow().types, []
-    for name, column in zip(rows.column_names, rows.slice(0, _SAMPLE), strict=True):
-        if types.is_list(column.type):
-            out.append(f"{name}.list.element")
-        elif not types.is_nested(column.type) and pc.count_distinct(column).as_py() <= len(column) // 2:
-            out.append(name)
-    return out
 
 
 def write_file(rows: pa.Table, place: Folder, schema: pa.Schema) -> DataFile | None:

@@ -52,7 +52,7 @@ def export_logs(
     master: str = "local[*]",
     options: ReadOptions | None = None,
     overwrite: bool = False,
-    compression: str = "snappy",
+    compression: str | None = None,
     limits: WriteLimits | None = None,
     progress: Callable[[Progress], None] | None = None,
     split_size: int | None = DEFAULT_SPLIT_SIZE,
@@ -82,8 +82,8 @@ def export_logs(
         added.
     overwrite : bool
         Replace an earlier export; for Parquet only.
-    compression : str
-        Parquet's codec: snappy, zstd, …
+    compression : str or None
+        Parquet's codec: snappy, zstd, … By default zstd, and snappy for small files.
     limits : WriteLimits or None
         Limits on the files and memory of a worker.
     progress : callable of Progress or None

@@ -40,8 +40,8 @@ class SplitWriter:
         The path or URL of the directory to write into.
     options : ReadOptions
         How splits are read.
-    compression : str
-        Parquet's codec.
+    compression : str or None
+        Parquet's codec; None: see `parquet_writer`.
     limits : WriteLimits
         Limits on files and memory.
     prefix : str
@@ -64,7 +64,7 @@ class SplitWriter:
 
     staging: str
     options: ReadOptions
-    compression: str = "snappy"
+    compression: str | None = None
     limits: WriteLimits = field(default_factory=WriteLimits)
     prefix: str = ""
     nested: bool = False

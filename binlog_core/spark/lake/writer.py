@@ -14,6 +14,7 @@ from ..._change_columns import ABSENT
 from ...batch import OPS
 from ..rows.reader import Chunk
 from .destination import directory_name
+from .parquet_writer import parquet_writer
 from .results import FileStatistics
 
 if TYPE_CHECKING:
@@ -84,8 +85,8 @@ class PartWriter:
         Their numbers, for the statistics.
     nested : bool
         Whether each table has a directory in `directory`.
-    compression : str
-        Parquet's codec.
+    compression : str or None
+        Parquet's codec; None: see `parquet_writer`.
     limits : WriteLimits
         Limits on files and memory.
     """
@@ -99,7 +100,7 @@ class PartWriter:
         *,
         log: int = 0,
         nested: bool = False,
-        compression: str = "snappy",
+        compression: str | None = None,
         limits: WriteLimits = WriteLimits(),
     ) -> None:
         self._filesystem = filesystem
@@ -179,24 +180,18 @@ class PartWriter:
 
     def _flush(self, part: Part) -> None:
         import pyarrow
-        import pyarrow.parquet
 
         began = time.perf_counter()
         schema = part.key[3]
+        rows = pyarrow.Table.from_batches(part.waiting, schema)
         self._open.pop(part.key, None)
         if part.writer is None:
             while len(self._open) >= self._limits.open_files:
                 self._close(self._parts[next(iter(self._open))])
             part.sink = self._filesystem.open_output_stream(f"{self._directory}/{part.name}")
-            part.writer = pyarrow.parquet.ParquetWriter(
-                part.sink,
-                schema,
-                compression=self._compression,
-                store_schema=False,
-                store_decimal_as_integer=True,  # as Spark writes them, and as Iceberg wants them
-            )
+            # Only Delta's own readers are known to take the encoding for long texts.
+            part.writer = parquet_writer(part.sink, schema, rows, delta=False, codec=self._compression)
         self._open[part.key] = None
-        rows = pyarrow.Table.from_batches(part.waiting, schema)
         part.writer.write_table(rows, row_group_size=max(1, part.waiting_rows))
         self._waiting_bytes -= part.waiting_bytes
         part.waiting.clear()

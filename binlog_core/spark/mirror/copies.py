@@ -25,8 +25,8 @@ from ...schema.table_definitions import TableSchema
 from ...server.address import Address
 from ...server.connection import Connection
 from ...server.result_set import RECEIVED
-from ..apply.files import parquet_writer
 from ..lake.destination import open_filesystem
+from ..lake.parquet_writer import parquet_writer
 from ..lake.table import App, DataFile, FileTable
 from ..rows.fit import SPECIAL
 from ..rows.types import import_pyarrow

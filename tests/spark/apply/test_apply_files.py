@@ -95,7 +95,7 @@ def test_bounds_are_those_of_all_row_groups(tmp_path: Path) -> None:
 def test_texts_are_encoded_as_readers_of_the_format_know(
     delta: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("binlog_core.spark.apply.files._FEW_BYTES", 0)
+    monkeypatch.setattr("binlog_core.spark.lake.parquet_writer._FEW_BYTES", 0)
     count = 100
     rows = pa.table(
         {

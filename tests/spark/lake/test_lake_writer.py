@@ -60,6 +60,18 @@ def test_rows_wait_for_row_groups(tmp_path: Path, limits: WriteLimits, groups: d
     }
 
 
+def test_files_are_written_as_those_of_tables_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With zstd, and dictionaries only where values repeat; small ones with what pyarrow does by itself."""
+    (tmp_path / "out").mkdir()
+    for few, codec in ((1 << 18, "SNAPPY"), (0, "ZSTD")):
+        monkeypatch.setattr("binlog_core.spark.lake.parquet_writer._FEW_BYTES", few)
+        for one in write(orders(tmp_path), tmp_path / "out", WriteLimits()).finish():
+            group = pq.ParquetFile(tmp_path / "out" / one.name).metadata.row_group(0)
+            columns = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
+            assert {column.compression for column in columns.values()} == {codec}
+            assert "RLE_DICTIONARY" in columns["_change_type"].encodings
+
+
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_what_is_given_up_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()

@@ -233,7 +233,7 @@ class SourceOptions(LogOptions):
                 storage[name[3:]] = text
                 continue
             if key not in _PARSERS:
-                raise ValueError(f"option {name!r} is unknown{near(name, _KNOWN)}")
+                raise ValueError(f"option {name!r} is unknown{_OF_DELTA.get(key) or near(name, _KNOWN)}")
             shown, parse = _PARSERS[key]
             try:
                 values[_field(shown)] = parse(str(text))
@@ -432,6 +432,14 @@ _KNOWN: dict[str, Callable[[str], Any]] = {
     "defaultsFile": str,
 }
 _PARSERS = {name.lower(): (name, parse) for name, parse in _KNOWN.items()}
+_OF_DELTA = {  # and of Spark's files: what is meant here
+    "readchangefeed": ": each read gives the changes, leave it out",
+    "startingversion": ": expected startOffset, startTime or a filter on _commit_version",
+    "endingversion": ": expected endTime or a filter on _commit_version",
+    "startingtimestamp": ": expected startTime",
+    "endingtimestamp": ": expected endTime",
+    "maxfilespertrigger": ": expected maxBytesPerTrigger",
+}
 
 
 def _field(name: str) -> str:

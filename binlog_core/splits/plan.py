@@ -101,9 +101,9 @@ def plan_splits(
         is read once. A `Log` stands for all its files from ``start`` to ``stop``, each as a whole; give the
         options that it was opened with to :func:`read_split_groups` again.
     split_size : int or None
-        The most bytes of a split; a log is cut into splits of equal size. None makes each log one split. Logs
-        of v1 and v3, relay logs, and encrypted or compressed logs are always one split, because their bytes
-        do not show where events begin.
+        The most bytes of a split; a log is cut into splits of equal size. None or 0 makes each log one split.
+        Logs of v1 and v3, relay logs, and encrypted or compressed logs are always one split, because their
+        bytes do not show where events begin.
     storage_options : dict or None
         Options for fsspec.
 
@@ -120,11 +120,11 @@ def plan_splits(
         The path does not exist or has no log, or two logs have the same number, so that their changes would
         have no order.
     """
-    if split_size is not None and split_size < 1:
-        raise ValueError(f"split_size={split_size}: expected at least 1")
+    if split_size is not None and split_size < 0:
+        raise ValueError(f"split_size={split_size}: expected bytes, or 0 for whole logs")
     numbered = list(_numbered(target, storage_options))
     sizes: Iterable[int | None] = [None] * len(numbered)
-    if split_size is not None:
+    if split_size:
         with ThreadPoolExecutor(_PLANNING_THREADS) as threads:
             sizes = list(threads.map(_splittable_size, (file for _, file in numbered)))
     splits: list[Split] = []
@@ -133,7 +133,7 @@ def plan_splits(
         before = file.share.before if file.share is not None else None
         if size is not None and until is not None:
             size = min(size, until)
-        if size is None or split_size is None or size <= split_size:
+        if size is None or not split_size or size <= split_size:
             one = Split(file.path, 0, until, number, len(splits), before=before)
             # Where another server took over is known, even in a log that cannot be split.
             splits.append(one if until is None else replace(one, anchor=FIRST_EVENT, trusted=True))

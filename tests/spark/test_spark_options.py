@@ -20,6 +20,21 @@ from binlog_core.spark.options import SourceOptions, paths_of  # noqa: E402
     "options, message",
     [
         ({"tabel": "a.b"}, "'tabel' is unknown; near: table"),
+        (
+            {"readChangeFeed": "true"},
+            "'readChangeFeed' is unknown: each read gives the changes, leave it out",
+        ),
+        (
+            {"startingVersion": "5"},
+            "'startingVersion' is unknown: expected startOffset, startTime or a filter",
+        ),
+        (
+            {"endingVersion": "5"},
+            "'endingVersion' is unknown: expected endTime or a filter on _commit_version",
+        ),
+        ({"startingTimestamp": "2026-01-01"}, "'startingTimestamp' is unknown: expected startTime"),
+        ({"endingTimestamp": "2026-01-01"}, "'endingTimestamp' is unknown: expected endTime"),
+        ({"maxFilesPerTrigger": "5"}, "'maxFilesPerTrigger' is unknown: expected maxBytesPerTrigger"),
         ({"table": "orders"}, "database.table"),
         ({"table": "a.b", "images": "last"}, "images='last': expected one of both, after, keychange"),
         ({"table": "a.b", "splitSize": "many"}, "splitSize='many': expected a number of bytes"),

@@ -119,9 +119,10 @@ def test_plan(tmp_path: Path) -> None:
     assert len(first) == -(-size // 1000)
     assert first[1].version_base == 2 << 40 and not first[1].whole
     assert [s.whole for s in plan_splits(tmp_path)] == [True, True]
+    assert plan_splits(tmp_path, 0) == plan_splits(tmp_path)
     assert pickle.loads(pickle.dumps(splits)) == splits
-    with pytest.raises(ValueError, match="split_size"):
-        plan_splits(tmp_path, 0)
+    with pytest.raises(ValueError, match="split_size=-1: expected bytes, or 0 for whole logs"):
+        plan_splits(tmp_path, -1)
 
 
 def old_log() -> bytes:

@@ -89,7 +89,7 @@ def export_logs(
     progress : callable of Progress or None
         Called from another thread whenever splits are done.
     split_size : int or None
-        The most bytes of a log that one task reads; None gives each task a whole log.
+        The most bytes of a log that one task reads; None or 0 gives each task a whole log.
     format : "parquet", "delta" or "iceberg"
         "parquet" writes files ``v1-….parquet`` with a manifest, which appear when all are written; v2 and so
         on are later definitions of the table. "delta" appends to Delta tables in one commit each (needs

@@ -293,6 +293,8 @@ class Archiver:
     def _follow(self, feed: Feed, file: str, position: int) -> None:
         if self._log is not None:
             self._starts.clear()
+            if file == self._log.name:  # what comes after it may have been lost with a crash of the server
+                self._log.compared = min(self._log.compared, position)
         for run in feed.dump(file, position, until_now=self._until_now):
             self._take(feed, run)
             if self._stop.is_set():

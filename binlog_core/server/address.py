@@ -57,7 +57,7 @@ class Address:
         Seconds after which a server that has nothing to send sends a heartbeat. A connection that is silent
         for twice as long counts as lost.
     reconnect : float
-        Seconds to keep trying after a connection was lost, also the first one; 0: not at all. A read that does
+        Seconds to keep trying after a connection was lost, also the first; 0: not at all. A read that does
         not follow also ends after as long without anything new.
     semi_sync : bool
         Register as a semi-synchronous replica: the server's commits wait for ``log.acknowledge``.

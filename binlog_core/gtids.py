@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from ._format.cursor import Cursor
 from .errors import DecodeError, GtidError
@@ -26,6 +26,9 @@ _INTERVAL = re.compile(r"([0-9]{1,20})(?:\s*-\s*([0-9]{1,20}))?")
 _MARIADB_ITEM = re.compile(r"([0-9]{1,10})-([0-9]{1,10})-([0-9]{1,20})(?::([0-9]{1,20}))?")
 _LAST_GNO = 2**63 - 2
 _TAG_LENGTH = 32
+MOST_INTERVALS = 1 << 19  # of a set: about 150 bytes each; sets of servers have some thousands
+MOST_SOURCES = 1 << 16
+_MOST_TEXT = 32 << 20  # characters
 
 
 def uuid_text(raw: bytes) -> str:
@@ -101,19 +104,25 @@ Interval = tuple[int, int]
 class _IntervalSet(Generic[Source]):
     """Per source of transactions, the intervals of their numbers: sorted, apart, both ends included.
 
-    A set of the other vendor is a `GtidError` wherever two are brought together. One side may also be text,
-    or a single GTID.
+    A set of the other vendor is a `GtidError` wherever two are brought together, and so are more than
+    `MOST_INTERVALS` or `MOST_SOURCES`. One side may also be text, or a single GTID.
     """
 
     __slots__ = ("_intervals",)
 
     def __init__(self, intervals: Iterable[tuple[Source, Interval]] = ()) -> None:
         gathered: dict[Source, list[Interval]] = {}
+        held = 0
         for source, interval in intervals:
             gathered.setdefault(source, []).append(interval)
+            held += 1
+            if held > 2 * MOST_INTERVALS or len(gathered) > MOST_SOURCES:
+                gathered = {source: list(_merged(each)) for source, each in gathered.items()}
+                held = _checked(gathered)
         self._intervals: dict[Source, tuple[Interval, ...]] = {
             source: _merged(gathered[source]) for source in sorted(gathered)
         }
+        _checked(self._intervals)
 
     def intervals(self) -> Iterator[tuple[Source, Interval]]:
         """Every (source, (first, last)) in order, both ends included."""
@@ -424,8 +433,31 @@ def _gno(text: str, whole: str) -> int:
     return gno
 
 
+def _checked(intervals: Mapping[Any, Sequence[Interval]]) -> int:
+    """How many intervals a set has; GtidError if they are more than one holds."""
+    count = sum(map(len, intervals.values()))
+    if count > MOST_INTERVALS or len(intervals) > MOST_SOURCES:
+        raise GtidError(_too_many(count, len(intervals)))
+    return count
+
+
+def _too_many(intervals: int, sources: int) -> str:
+    return (
+        f"a GTID set of {intervals} intervals of {sources} sources or more:"
+        f" expected at most {MOST_INTERVALS} of {MOST_SOURCES}"
+    )
+
+
+def _items(text: str) -> list[str]:
+    """The items of a set's text, which is first checked for its size."""
+    intervals, items = text.count(":"), text.count(",")
+    if len(text) > _MOST_TEXT or intervals + items > MOST_INTERVALS + 2 * MOST_SOURCES:
+        raise GtidError(f"the text of a GTID set has {len(text)} characters and {intervals + items} items")
+    return text.split(",")
+
+
 def _parse_mysql(text: str) -> Iterator[tuple[tuple[str, str], Interval]]:
-    for item in text.split(","):
+    for item in _items(text):
         item = item.strip()
         if not item:
             continue  # the server takes empty items too: "" is the empty set
@@ -458,7 +490,9 @@ def _decode_mysql(cur: Cursor) -> Iterator[tuple[tuple[str, str], Interval]]:
     tagged = form == 1
     # With tags the count sits between two bytes of form.
     sources = (head >> 8) & 0xFFFF_FFFF_FFFF if tagged else head
-    cur.check_count(sources, 16 + tagged + 8)
+    if cur.check_count(sources, 16 + tagged + 8) > MOST_SOURCES:
+        raise DecodeError(_too_many(0, sources))
+    total = 0
     for _ in range(sources):
         uuid = uuid_text(cur.take(16))
         tag = ""
@@ -470,6 +504,9 @@ def _decode_mysql(cur: Cursor) -> Iterator[tuple[tuple[str, str], Interval]]:
             if tag and not _TAG.fullmatch(tag):
                 raise DecodeError("encoded GTID set: expected a tag of letters, digits and _")
         intervals = cur.check_count(cur.take_u64(), 16)
+        total += intervals
+        if total > MOST_INTERVALS:
+            raise DecodeError(_too_many(total, sources))
         before = 0
         for _ in range(intervals):
             first, end = cur.take_i64(), cur.take_i64()  # end is the first number that is not in it
@@ -492,7 +529,7 @@ def _mariadb_numbers(found: re.Match[str], text: str) -> tuple[int, int, int, in
 
 
 def _parse_mariadb(text: str) -> Iterator[tuple[tuple[int, int], Interval]]:
-    for item in text.split(","):
+    for item in _items(text):
         item = item.strip()
         if not item:
             continue

@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binlog_core.errors import BinlogError, DecodeError, GtidError
-from binlog_core.gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid, parse_gtid_set
+from binlog_core.gtids import (
+    MOST_INTERVALS,
+    MOST_SOURCES,
+    Gtid,
+    GtidSet,
+    MariadbGtid,
+    MariadbGtidSet,
+    parse_gtid,
+    parse_gtid_set,
+)
 
 A = "4c1f1d3c-aaaa-bbbb-cccc-e4f42d5491c6"
 B = "cbecc49e-e55e-11f1-b91d-02fc00000001"
@@ -32,8 +41,7 @@ def encoded(*sources: tuple[str, str | None, list[tuple[int, int]]]) -> bytes:
         if tagged:
             out += bytes([len(tag or "") * 2]) + (tag or "").encode()
         out += struct.pack("<Q", len(intervals))
-        for first, last in intervals:
-            out += struct.pack("<qq", first, last + 1)
+        out += b"".join([struct.pack("<qq", first, last + 1) for first, last in intervals])
     return out
 
 
@@ -268,3 +276,43 @@ def test_the_first_item_tells_the_vendor() -> None:
     assert isinstance(parse_gtid_set("0-1-1:5"), MariadbGtidSet)
     assert isinstance(parse_gtid_set(f"{A}:1"), GtidSet)
     assert parse_gtid_set("") == GtidSet()
+
+
+# ---------------------------------------------------------------- limits
+
+
+def _alternate(count: int) -> list[tuple[int, int]]:
+    """Intervals of one number each, which cannot be joined."""
+    return [(2 * i + 1, 2 * i + 1) for i in range(count)]
+
+
+def test_a_set_holds_so_many_intervals() -> None:
+    raw = encoded((A, None, _alternate(MOST_INTERVALS)))
+    most = GtidSet.from_bytes(raw)
+    assert most.count() == MOST_INTERVALS
+    assert GtidSet.parse(str(most)) == most
+    with pytest.raises(GtidError, match="a GTID set of 524289 intervals of 1 sources"):
+        most | f"{A}:{2 * MOST_INTERVALS + 1}"
+    with pytest.raises(DecodeError, match="a GTID set of 524289 intervals"):
+        GtidSet.from_bytes(encoded((A, None, _alternate(MOST_INTERVALS + 1))))
+
+
+def test_intervals_are_counted_when_they_are_joined() -> None:
+    """Those of a busy log may come one number at a time, and out of order."""
+    each = ((("0", ""), (number, number)) for number in reversed(range(1, 3 * MOST_INTERVALS)))
+    assert list(GtidSet(each).intervals()) == [(("0", ""), (1, 3 * MOST_INTERVALS - 1))]
+
+
+def test_a_set_holds_so_many_sources() -> None:
+    with pytest.raises(GtidError, match="65537 sources"):
+        MariadbGtidSet(((domain, 1), (1, 1)) for domain in range(MOST_SOURCES + 1))
+    claimed = struct.pack("<Q", MOST_SOURCES + 1) + bytes(24 * (MOST_SOURCES + 1))
+    with pytest.raises(DecodeError, match="65537 sources"):
+        GtidSet.from_bytes(claimed)
+
+
+@pytest.mark.parametrize("count, item", [(1 << 20, ":1"), (1 << 20, ",0-1-1"), ((32 << 20) + 1, " ")])
+def test_the_text_of_a_set_is_limited(count: int, item: str) -> None:
+    text = "0-1-1" + count * item
+    with pytest.raises(GtidError, match=r"the text of a GTID set has \d+ characters"):
+        parse_gtid_set(text)

@@ -6,17 +6,20 @@ numbers, and a set is made of them on demand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from .._tables.side_dtypes import GTID_RUN_DTYPE
+from ..errors import GtidError
 from ..gtids import AnyGtidSet, Gtid, GtidSet, MariadbGtid, MariadbGtidSet, uuid_text
 
 _Run = tuple[int, bytes, bytes, int, int, int, int]
 _MYSQL, _MARIADB = 1, 2
 _MOST_PARTS = 4096
+_STEP = 4096  # runs that are Python values at the same time
+_MOST_BYTES = 16 << 20  # of parts: runs of numbers are few, but a log may give each transaction another UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +57,13 @@ class Snapshot:
         if self.base is None:
             return None
         parts = [np.frombuffer(part, GTID_RUN_DTYPE) for part in self.parts[: self.count]]
-        runs: list[_Run] = [run for part in parts for run in part.tolist()]
-        kinds = {run[0] for run in runs}
+        kinds = {kind for part in parts for kind in np.unique(part["kind"]).tolist()}
+        runs: Iterator[_Run] = (
+            run
+            for part in parts
+            for at in range(0, len(part), _STEP)
+            for run in part[at : at + _STEP].tolist()
+        )
         if isinstance(self.base, MariadbGtidSet):
             return self._domains(self.base, runs) if kinds <= {_MARIADB} else None
         if not kinds <= {_MYSQL}:
@@ -68,7 +76,7 @@ class Snapshot:
             found = found - self.running
         return found
 
-    def _domains(self, base: MariadbGtidSet, runs: list[_Run]) -> MariadbGtidSet:
+    def _domains(self, base: MariadbGtidSet, runs: Iterator[_Run]) -> MariadbGtidSet:
         last = {domain: (server, number) for (domain, server), (_, number) in base.intervals()}
         for _, _, _, domain, server, first, number in runs:
             if self.running == MariadbGtid(domain, server, number):
@@ -85,17 +93,19 @@ class Executed:
     def __init__(self, base: AnyGtidSet | None = None) -> None:
         self._base = base
         self._parts: list[bytes] = []
+        self._size = 0  # bytes of the parts
 
     def add(self, runs: bytes) -> None:
         """Add runs of transactions that have begun (gtid_run_t)."""
-        if runs:
+        if runs and self._base is not None:
             self._parts.append(runs)
-            if len(self._parts) > _MOST_PARTS:
+            self._size += len(runs)
+            if len(self._parts) > _MOST_PARTS or self._size > _MOST_BYTES:
                 self._fold()
 
     def begin(self, before: AnyGtidSet) -> None:
         """Note the GTIDs before the place where reading begins; a failed server may have sent a later one."""
-        self._base, self._parts = before, []
+        self._base, self._parts, self._size = before, [], 0
 
     def contain(self, before: AnyGtidSet) -> None:
         """Note that all earlier GTIDs are known: a log begins with them."""
@@ -104,11 +114,11 @@ class Executed:
             before = known | before
         elif isinstance(before, MariadbGtidSet) and isinstance(known, MariadbGtidSet):
             before = _later(before, known)  # reading may have begun after a GTID inside the log
-        self._base, self._parts = before, []
+        self.begin(before)
 
     def forget(self) -> None:
         """Note that earlier GTIDs are not known any more."""
-        self._base, self._parts = None, []
+        self._base, self._parts, self._size = None, [], 0
 
     def snapshot(self, running: Gtid | MariadbGtid | None = None) -> Snapshot:
         """The present state, without the running transaction."""
@@ -117,8 +127,12 @@ class Executed:
     def _fold(self) -> None:
         """Merge the parts but the last. Snapshots keep the list that they were made from."""
         # The last part may end with a transaction that still runs: only there a snapshot can leave it out.
-        folded = Snapshot(self._base, self._parts, len(self._parts) - 1, None).gtids()
+        try:
+            folded = Snapshot(self._base, self._parts, len(self._parts) - 1, None).known()
+        except GtidError:  # more than a set holds
+            folded = None
         self._base, self._parts = folded, self._parts[-1:]
+        self._size = len(self._parts[-1])
 
 
 def _later(one: MariadbGtidSet, other: MariadbGtidSet) -> MariadbGtidSet:

@@ -16,6 +16,7 @@ from .._format.statements import changes_rows, may_change_definitions
 from .._gtid_fields import gtid_of
 from .._walk.packed import PackedEvents
 from ..errors import BinlogError, DecodeError, EncryptionError
+from ..events.gtid import gtids_of_list
 from ..gtids import GtidSet
 from .at_hand import parse_at_hand, query_body
 from .executed import Executed, last_of_domains
@@ -265,7 +266,7 @@ class OtherEvents:
             if kind == EventType.PREVIOUS_GTIDS:  # not as a typed event: almost every log begins with one
                 self._executed.contain(GtidSet.from_bytes(self._loop.event_body()))
             else:
-                self._executed.contain(last_of_domains(self._parse().gtids))
+                self._executed.contain(last_of_domains(gtids_of_list(self._loop.event_body())))
         except BinlogError:  # only positions need it
             self._executed.forget()
 

@@ -6,12 +6,13 @@ library; MariaDB, "GTID_EVENT", "GTID_LIST_EVENT".
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .._format.cursor import Cursor
 from .._format.format_description import FormatDescription
 from ..errors import DecodeError
-from ..gtids import Gtid, GtidSet, MariadbGtid, uuid_text
+from ..gtids import MOST_SOURCES, Gtid, GtidSet, MariadbGtid, uuid_text
 from .base import Event, EventHeader
 
 _LOGICAL_TIMESTAMP = 2
@@ -278,6 +279,23 @@ def decode_mariadb_gtid_list(
 ) -> MariadbGtidListEvent:
     """MariaDB's GTID_LIST; an empty one may be padded."""
     head = post.take_u32()
+    return MariadbGtidListEvent(*header, tuple(_listed(head, cur)), head >> 28)
+
+
+def gtids_of_list(body: bytes | memoryview) -> Iterator[MariadbGtid]:
+    """The GTIDs of a GTID_LIST, one after the other.
+
+    Raises
+    ------
+    DecodeError
+        There are more than `MOST_SOURCES`, or fewer than the event says.
+    """
+    cur = Cursor(body)
+    return _listed(cur.take_u32(), cur)
+
+
+def _listed(head: int, cur: Cursor) -> Iterator[MariadbGtid]:
     count = cur.check_count(head & 0x0FFF_FFFF, 16)
-    gtids = tuple(MariadbGtid(cur.take_u32(), cur.take_u32(), cur.take_u64()) for _ in range(count))
-    return MariadbGtidListEvent(*header, gtids, head >> 28)
+    if count > MOST_SOURCES:
+        raise DecodeError(f"a list of {count} GTIDs: expected at most {MOST_SOURCES}")
+    return (MariadbGtid(cur.take_u32(), cur.take_u32(), cur.take_u64()) for _ in range(count))

@@ -17,6 +17,7 @@ import sys
 import threading
 import warnings
 import zlib
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -323,10 +324,10 @@ def _wide_and_absent() -> bytes:
     return log.getvalue()
 
 
-def _events(events: Iterator[tuple[int, bytes]]) -> bytes:
+def _events(events: Iterator[tuple[int, bytes]], version: str = "8.0.36") -> bytes:
     from .writer import Log
 
-    out = bytearray(Log(checksum=False).getvalue())
+    out = bytearray(Log(version, checksum=False).getvalue())
     for code, body in events:
         end = len(out) + 19 + len(body)
         out += struct.pack("<IBIIIH", 0, code, 1, 19 + len(body), end & 0xFFFFFFFF, 0) + body
@@ -419,6 +420,33 @@ def _gtid_set() -> bytes:
             ]
         )
     )
+
+
+def _previous_gtids() -> bytes:
+    """PREVIOUS_GTIDS of 60 MiB: four million intervals of one source."""
+    count = 60 * MEBI // 16
+    numbers = array("q", range(1, 2 * count + 1)).tobytes()
+    return _events(iter([(35, struct.pack("<Q", 1) + bytes(16) + struct.pack("<Q", count) + numbers)]))
+
+
+def _gtid_list() -> bytes:
+    """A GTID_LIST of 64 MiB: four million domains."""
+    count = 4 * MEBI - 1
+    each = b"".join([struct.pack("<IIQ", domain, 1, 1) for domain in range(count)])
+    return _events(iter([(163, struct.pack("<I", count) + each)]), "10.6.5-MariaDB")
+
+
+def _foreign_transactions() -> bytes:
+    """Half a million transactions, each of another server, after an empty set."""
+
+    def events() -> Iterator[tuple[int, bytes]]:
+        yield 35, bytes(8)
+        for number in range(1 << 19):
+            yield 33, b"\1" + number.to_bytes(16, "big") + struct.pack("<q", 1) + b"\2" + bytes(16)
+            yield 2, _BEGIN
+            yield 16, bytes(8)
+
+    return _events(events())
 
 
 def _damage_everywhere() -> bytes:
@@ -576,6 +604,15 @@ INPUTS = [
         64,
         "their claims are not trusted",
         options={"way": "events", "on_error": "skip"},
+    ),
+    *(
+        Hostile(kind + also, make, bound, "intervals and sources of a GTID set", options={"way": way})
+        for kind, make, bound in (
+            ("PREVIOUS_GTIDS of 60 MiB", _previous_gtids, 64),
+            ("a GTID_LIST of 64 MiB", _gtid_list, 72),
+            ("half a million transactions, each of another server", _foreign_transactions, 128),
+        )
+        for also, way in (("", "batches"), (", events", "events"))
     ),
     Hostile(
         "every second event of 524,288 broken",

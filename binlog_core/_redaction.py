@@ -1,4 +1,4 @@
-"""Addresses and statements for display: without users, passwords, signatures and keys.
+"""Addresses, statements and texts for display: without passwords, signatures, keys and control characters.
 
 Errors, reports, names of sources, output and manifests all use this, so that there is one place to check. The
 addresses and statements that are used are not changed.
@@ -6,6 +6,7 @@ addresses and statements that are used are not changed.
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 
@@ -36,6 +37,22 @@ def _pieces(backslash_escapes: bool) -> re.Pattern[str]:
         """,
         re.VERBOSE | re.IGNORECASE | re.DOTALL,
     )
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    """Text that is safe for a terminal; other characters are escaped as in JSON.
+
+    These are control characters, characters that change the direction of text, and bytes that are not text.
+
+    Parameters
+    ----------
+    text : str
+    keep : str
+        Characters that stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else json.dumps(c)[1:-1] for c in text)
 
 
 def shown_url(address: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from errno import ENOENT
 from typing import Any, Self
 
-from ._redaction import shown_text, shown_url
+from ._redaction import printable, shown_text, shown_url
 
 
 class BinlogError(Exception):
@@ -59,7 +59,8 @@ class BinlogError(Exception):
             )
             if value is not None
         ]
-        return f"{self.message} ({', '.join(where)})" if where else self.message
+        # Names and texts of logs and servers may be meant for the terminal that shows them.
+        return printable(f"{self.message} ({', '.join(where)})" if where else self.message)
 
     def located(self, **where: object) -> Self:
         """The same error, with the details given here that it did not have yet."""

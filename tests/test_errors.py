@@ -70,3 +70,9 @@ def test_errors_of_files_and_libraries_are_pythons_too() -> None:
     extra = MissingExtraError.of("polars", "polars", "to_polars()", table="a.b")
     assert isinstance(extra, ImportError)
     assert str(extra) == "to_polars() needs polars: pip install 'binlog_core[polars]' (table a.b)"
+
+
+def test_control_characters_are_escaped_in_the_text() -> None:
+    error = DecodeError("found \x1b[2J\n", path="a\nb", table="shop.\u202et", column="c\udcff")
+    assert str(error) == r"found \u001b[2J\n (file a\nb, table shop.\u202et, column c\udcff)"
+    assert (error.table, error.column) == ("shop.\u202et", "c\udcff")

@@ -12,6 +12,13 @@ _IN_INNODB = re.compile(r"(?P<base>.*-)(?P<digits>[0-9]{1,19})\.ibb", re.DOTALL)
 
 SEGMENT = re.compile(r"timeline-[0-9]+")  # of an archive
 
+_LONGEST_NAME = 512
+
+
+def is_servers_name(name: str) -> bool:
+    """Whether a server's name for a log can be shown, and given to a command: printable, no option."""
+    return 0 < len(name) <= _LONGEST_NAME and name.isprintable() and name[0] != "-"
+
 
 class LogName(NamedTuple):
     """A log's path or URL, split into its parts.

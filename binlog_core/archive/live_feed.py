@@ -13,7 +13,8 @@ from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet
 from ..limits import DEFAULT_LIMITS
 from ..report import BinlogWarning
 from ..server.address import Address
-from ..server.connection import Connection
+from ..server.answers import log_name, whole
+from ..server.connection import LIST_BYTES, Connection
 from ..server.dump import Begin, Dump
 from ..server.dump import LineLost as DumpLost
 from ..server.start import encoded, lacking, listed, status_of, unknown_sources
@@ -121,9 +122,15 @@ class LiveFeed:
         with self._connect() as connection:
             new = not self._facts.mariadb and self._facts.number >= (8, 2)
             told = connection.query(
-                "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS", right="REPLICATION CLIENT"
+                "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS",
+                log_name,
+                whole,
+                least=1,
+                most=LIST_BYTES,
+                right="REPLICATION CLIENT",
             )
-        return str(told[0][0]), int(str(told[0][1]))
+        file, position, *_ = told[0]
+        return file, position
 
     # ------------------------------------------------------------ events
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._sources.log_names import LogName
+from .._sources.log_names import LogName, is_servers_name
 
 
 def logs_among(names: list[str]) -> list[str]:
@@ -30,7 +30,7 @@ def next_name(name: str) -> str:
 def is_log_name(name: str) -> bool:
     """Whether a server's name for a log can be a file name: a base and a number, no folder, not hidden."""
     found = _name(name)
-    return found is not None and not found.packed and len(name) <= 240
+    return found is not None and not found.packed and len(name) <= 240 and is_servers_name(name)
 
 
 def _name(text: str) -> LogName | None:

@@ -7,7 +7,6 @@ Exit codes: 0 done, 1 the work failed (a damaged log, an unknown table, output t
 from __future__ import annotations
 
 import datetime as dt
-import json
 import os
 import re
 import sys
@@ -20,6 +19,7 @@ from typing import Any, BinaryIO, cast
 import typer
 from rich.console import Console
 
+from .._redaction import printable as printable
 from ..errors import BinlogError
 from ..report import BinlogWarning
 from .exits import INTERRUPTED
@@ -212,19 +212,3 @@ class _Printable:
 def standard_output() -> BinaryIO:
     """The output for results that are not only for people: bytes unchanged, escaped on a terminal."""
     return cast(BinaryIO, _Printable()) if is_terminal() else sys.stdout.buffer
-
-
-def printable(text: str, *, keep: str = "") -> str:
-    """Text that is safe for a terminal; other characters are escaped as in JSON.
-
-    These are control characters, characters that change the direction of text, and bytes that are not text.
-
-    Parameters
-    ----------
-    text : str
-    keep : str
-        Characters that stay.
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in keep else json.dumps(c)[1:-1] for c in text)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import BinlogError, ServerError
+from ..server.answers import Answer, Convert, maybe, text, whole
 from .literals import quote_name, quote_text
 from .script_lines import SESSION
 from .undo import UndoPlan
@@ -205,11 +206,11 @@ class ServerUndo:
             return
         compared = row.plan.comparisons(row.after)
         asked = ", ".join(f"({condition})" for _, condition in compared)
-        found = self._ask(f"SELECT {asked} FROM {row.plan.name} WHERE {key}")
+        found = self._ask(f"SELECT {asked} FROM {row.plan.name} WHERE {key}", *[maybe] * len(compared))
         if not found:
             self._mark(row, "it is gone")
             return
-        names = [name for (name, _), same in zip(compared, found[0], strict=True) if same != "1"]
+        names = [name for (name, _), same in zip(compared, found[0], strict=False) if same != "1"]
         self._mark(row, f"other values in {', '.join(names)}" if names else "it has changed since")
 
     def _mark(self, row: UndoRow, found: str) -> None:
@@ -225,8 +226,9 @@ class ServerUndo:
         for name in tables:
             database, its = quote_text(plans[name].database), quote_text(plans[name].table.name)
             place = f"TABLE_SCHEMA = {database} AND TABLE_NAME = {its}"
-            rows = self._ask(f"SELECT COLUMN_NAME, EXTRA FROM information_schema.COLUMNS WHERE {place}")
-            self._columns[name] = {str(column): str(extra or "").upper() for column, extra in rows}
+            sql = f"SELECT COLUMN_NAME, EXTRA FROM information_schema.COLUMNS WHERE {place}"
+            rows = self._ask(sql, text, maybe)
+            self._columns[name] = {column: (extra or "").upper() for column, extra, *_ in rows}
             reason = None
             if not rows:
                 reason = "the server does not have the table"
@@ -236,7 +238,9 @@ class ServerUndo:
                 engines = self._ask(
                     "SELECT e.ENGINE, e.TRANSACTIONS FROM information_schema.TABLES t"
                     " JOIN information_schema.ENGINES e USING (ENGINE)"
-                    f" WHERE {place}"
+                    f" WHERE {place}",
+                    text,
+                    text,
                 )
                 if not engines:
                     reason = "it has no storage engine, as a view has none"
@@ -247,11 +251,12 @@ class ServerUndo:
                     row.refuse(reason)
             triggers = self._ask(
                 "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS"
-                f" WHERE EVENT_OBJECT_SCHEMA = {database} AND EVENT_OBJECT_TABLE = {its}"
+                f" WHERE EVENT_OBJECT_SCHEMA = {database} AND EVENT_OBJECT_TABLE = {its}",
+                text,
             )
             if triggers:
                 self._with_triggers.add(name)
-                names = ", ".join(str(one[0]) for one in triggers)
+                names = ", ".join(one[0] for one in triggers)
                 self.notes.append(f"triggers of {name} run when its rows are reversed: {names}")
 
     def _foreign_keys(self) -> Iterator[tuple[str, list[str], str, list[str]]]:
@@ -266,12 +271,12 @@ class ServerUndo:
                 " FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME IS NOT NULL AND"
                 f" ((TABLE_SCHEMA = {database} AND TABLE_NAME = {name}) OR"
                 f" (REFERENCED_TABLE_SCHEMA = {database} AND REFERENCED_TABLE_NAME = {name}))"
-                " ORDER BY CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION"
+                " ORDER BY CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION",
+                *[text] * 8,
             )
             by_name: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
             for found in rows:
-                texts = tuple(map(str, found))
-                by_name.setdefault((texts[0], texts[1], texts[3]), []).append(texts)
+                by_name.setdefault((found[0], found[1], found[3]), []).append(found)
             for constraint, columns in by_name.items():
                 if constraint in seen:
                     continue
@@ -290,18 +295,21 @@ class ServerUndo:
         known = " AND ".join(f"c.{quote_name(a)} IS NOT NULL" for a in columns)
         rows = self._ask(
             f"SELECT COUNT(*) FROM {child} c WHERE {known}"
-            f" AND NOT EXISTS (SELECT 1 FROM {parent} p WHERE {pairs}) LOCK IN SHARE MODE"
+            f" AND NOT EXISTS (SELECT 1 FROM {parent} p WHERE {pairs}) LOCK IN SHARE MODE",
+            whole,
+            least=1,
         )
-        return int(str(rows[0][0]))
+        return int(rows[0][0])
 
     # ------------------------------------------------------------ talking
 
-    def _ask(self, sql: str) -> list[tuple[Any, ...]]:
-        return self._connection.query(sql, right="SELECT, INSERT, UPDATE and DELETE on the tables")
+    def _ask(self, sql: str, *columns: Convert, least: int = 0) -> Answer:
+        right = "SELECT, INSERT, UPDATE and DELETE on the tables"
+        return self._connection.query(sql, *columns, least=least, right=right)
 
     def _change(self, sql: str) -> int:
         self._ask(sql.removesuffix(";"))
-        return int(str(self._ask("SELECT ROW_COUNT()")[0][0]))
+        return int(self._ask("SELECT ROW_COUNT()", whole, least=1)[0][0])
 
 
 def _limited(condition: str) -> str:

@@ -212,7 +212,7 @@ def read_definitions(
     Parameters
     ----------
     query : callable
-        Takes a statement and returns its rows; the caller handles its errors.
+        Takes a statement and returns its rows, which begin with two texts; the caller handles its errors.
     wanted : str
         The database; "" stands for all except the system's own.
     """
@@ -223,16 +223,18 @@ def read_definitions(
         " WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')"
     )
     tables = []
-    for database, table in names:
+    for database, table, *_ in names:
         if database == wanted if wanted else database.lower() not in _SYSTEM_DATABASES:
             quoted = ".".join("`" + name.replace("`", "``") + "`" for name in (database, table))
             try:
-                text = next(iter(query(f"SHOW CREATE TABLE {quoted}")))[1]
+                shown = [text for _, text, *_ in query(f"SHOW CREATE TABLE {quoted}")]
             except Exception as error:
                 if _GONE.isdisjoint((getattr(error, "code", None), *error.args[:1])):
                     raise
                 continue
-            tables.append(parse_create_table(text, database, table))
+            if not shown:
+                raise SchemaError("the server does not show the definition", table=f"{database}.{table}")
+            tables.append(parse_create_table(shown[0], database, table))
     return tables
 
 

@@ -63,6 +63,9 @@ class Address:
         Register as a semi-synchronous replica: the server's commits wait for ``log.acknowledge``.
     compression : str
         "none", or "zstd": the server compresses what it sends (MySQL 8.0.18 and later).
+    error_texts : bool
+        Add the server's own text to errors as a note. It can quote values of rows, so they do not have it
+        otherwise, except for errors whose texts have none.
     world : World
         Makes connections and tells the time; not an option of an address.
     """
@@ -84,6 +87,7 @@ class Address:
     cleartext: bool = False
     get_server_public_key: bool = False
     server_public_key: str | None = None
+    error_texts: bool = False
     world: World = field(default=REAL, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -101,24 +105,24 @@ class Address:
     ) -> Address:
         """Read a server's address.
 
-                Parameters
-                ----------
-                url : str
-                    ``mysql://user:password@host:port,host:port/?option=value``; ``mariadb://`` is the same.
-                server : mapping, optional
-                    Options by name; they take precedence over those in the URL.
-                password_file : path, optional
-                    The password is its first line.
-                defaults_file : path, optional
-                    An option file, as the vendors' clients read it: user, password, host, port, socket,
-        X            [mysql]. The URL and `server` take precedence.
+        Parameters
+        ----------
+        url : str
+            ``mysql://user:password@host:port,host:port/?option=value``; ``mariadb://`` is the same.
+        server : mapping, optional
+            Options by name; they take precedence over those in the URL.
+        password_file : path, optional
+            The password is its first line.
+        defaults_file : path, optional
+            An option file, as the vendors' clients read it: user, password, host, port, socket, and the
+            options of TLS and of the login, in its groups for clients. The URL and `server` take precedence.
 
-                Raises
-                ------
-                ValueError
-                    The address or an option's value is not valid, or an option is unknown.
-                BinlogError
-                    A file cannot be read.
+        Raises
+        ------
+        ValueError
+            The address or an option's value is not valid, or an option is unknown.
+        BinlogError
+            A file cannot be read.
         """
         hosts, found = _parse_url(url)
         found |= {name: value for name, value in (server or {}).items() if value is not None}
@@ -243,7 +247,7 @@ def _value(name: str, value: Any) -> Any:
         if seconds is None or not least <= seconds <= _MOST_SECONDS:
             raise ValueError(f"{name}: expected seconds, from {least} to {_MOST_SECONDS}")
         return seconds
-    if name in ("semi_sync", "cleartext", "get_server_public_key"):
+    if name in ("semi_sync", "cleartext", "get_server_public_key", "error_texts"):
         if isinstance(value, str) and value.lower() in _SWITCH:
             return _SWITCH[value.lower()]
         if isinstance(value, bool):

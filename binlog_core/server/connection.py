@@ -10,15 +10,22 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from ..errors import AuthenticationError, MissingExtraError, ProtocolError, ServerError, UnreachableError
+from ..gtids import MariadbGtidSet, parse_gtid_set
 from .address import Address
+from .answers import Answer, Convert, converted, maybe, text, understood, whole
+from .answers import uuid as as_uuid
+from .answers import version as as_version
 from .authentication import guarded, unverified
 from .compressed import Frames, compressed
 from .refusals import clean_text, is_passing, refusal
-from .result_set import RECEIVED, Rows, result_rows
+from .result_set import RECEIVED, Rows, raise_refusal, result_rows
 
 _HANDSHAKE_BYTES = 1 << 20
 _SAFE = (1, 2, 1)  # PyMySQL before asks no handler which key it may encrypt a password with
-_ANSWER_BYTES = 64 << 20  # SHOW BINARY LOGS of a million logs, a GTID set of a million intervals
+_ANSWER_BYTES = 4 << 20
+LIST_BYTES = 64 << 20  # of logs, tables or GTIDs: half a million of them
+_ANSWER_COLUMNS = 64  # SHOW REPLICA STATUS has the most
+_PACKET_BYTES = 128  # what a row takes here, however short it is
 _OTHER_NAME = (62, 64)  # OpenSSL: X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 _ROW_BYTES = 4 << 30  # a row of LONGBLOBs
 _COM_QUERY = 3
@@ -41,10 +48,11 @@ class _Bounds:
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
         self.end: float | None = None
-        self.left = 0
+        self.left = self.columns = 0
 
-    def renew(self, seconds: float, size: int) -> None:
+    def renew(self, seconds: float, size: int, columns: int = 0) -> None:
         self.end, self.left = self.now() + seconds, size
+        self.columns = max(columns, _ANSWER_COLUMNS)
 
     def count(self, size: int) -> None:
         """Count received bytes."""
@@ -73,6 +81,27 @@ def _bounded(kind: Any, bounds: _Bounds) -> Any:
             return count
 
     return Bounded
+
+
+def _counting(kind: Any, bounds: _Bounds) -> Any:
+    """A class of PyMySQL connections that count the rows and columns of an answer, too."""
+    from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
+
+    class Packet(MysqlPacket):  # type: ignore[misc]
+        def raise_for_error(self) -> None:
+            raise_refusal(self._data)
+
+    class Counting(kind):  # type: ignore[misc]
+        def _read_packet(self, packet_type: Any = Packet) -> Any:
+            if packet_type is FieldDescriptorPacket:
+                bounds.columns -= 1
+                if bounds.columns < 0:
+                    raise _TooMuch
+            packet = super()._read_packet(packet_type)
+            bounds.count(_PACKET_BYTES)
+            return packet
+
+    return Counting
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +201,7 @@ class Connection:
         self._bounds.renew(address.connect_timeout, _HANDSHAKE_BYTES)
         connection = reached = None
         try:
-            kind = pymysql.connections.Connection
+            kind = _counting(pymysql.connections.Connection, self._bounds)
             if address.compression == "zstd":
                 kind = compressed(kind, self._bounds.count)
             connect = guarded(kind, address, self._public_key())
@@ -255,14 +284,26 @@ class Connection:
         return int(self._connection.thread_id())
 
     def query(
-        self, sql: str, *, right: str = "REPLICATION SLAVE", patience: float | None = None
-    ) -> list[tuple[str | None, ...]]:
-        """The rows of a statement, every value as the server prints it.
+        self,
+        sql: str,
+        *columns: Convert,
+        least: int = 0,
+        most: int = _ANSWER_BYTES,
+        right: str = "REPLICATION SLAVE",
+        patience: float | None = None,
+    ) -> Answer:
+        """The rows of a statement, every value as the server prints it, or converted.
 
         Parameters
         ----------
         sql : str
             The statement.
+        *columns : callable
+            Convert the first columns: see `answers`.
+        least : int
+            How many rows there must be.
+        most : int
+            Bytes that the answer may have: `LIST_BYTES` for one that grows with the server's contents.
         right : str
             The privilege that the user needs for it, for the error.
         patience : float or None
@@ -271,13 +312,15 @@ class Connection:
         Raises
         ------
         ServerError
-            The server refuses, or the connection is lost.
+            The server refuses, the connection is lost, or the answer is not what it has to be.
         """
         try:
-            self._bounds.renew(patience or self.address.connect_timeout, _ANSWER_BYTES)
+            self._bounds.renew(patience or self.address.connect_timeout, most, len(columns))
             with self._connection.cursor() as cursor:
                 cursor.execute(sql)
-                return [tuple(row) for row in cursor.fetchall()]
+                rows = cursor.fetchall()
+            with understood(sql):
+                return converted(rows, columns, least)
         except Exception as exc:
             raise self._error(exc, "a query", right=right) from None
 
@@ -354,31 +397,35 @@ class Connection:
 
     def facts(self) -> Facts:
         """Ask the server for its facts. This does not need a privilege."""
-        version = str(self.query("SELECT VERSION()")[0][0])
+        version: str = self.query("SELECT VERSION()", as_version, least=1)[0][0]
         mariadb = "mariadb" in version.lower()
-        names = ["server_id", "log_bin", "binlog_checksum"]
-        names += ["gtid_binlog_pos"] if mariadb else ["server_uuid", "gtid_mode", "gtid_executed"]
-        found = self.variables(names)
+        gtids = "gtid_binlog_pos" if mariadb else "gtid_executed"
+        found = self.variables(["server_id", "log_bin", "binlog_checksum", "server_uuid", "gtid_mode", gtids])
         if found.get("log_bin") not in ("1", "ON"):
             raise ServerError(
                 f"the server does not write a binary log (log_bin is OFF): {_SET_LOG_BIN}", path=self.name
             )
-        return Facts(
-            version=clean_text(version),
-            mariadb=mariadb,
-            server_id=int(found.get("server_id") or 0),
-            uuid=found.get("server_uuid"),
-            checksum=found.get("binlog_checksum") or "NONE",
-            gtids=mariadb or found.get("gtid_mode", "").upper() == "ON",
-            executed="".join((found.get("gtid_binlog_pos" if mariadb else "gtid_executed") or "").split()),
-        )
+        executed = "".join(found.get(gtids, "").split())
+        with understood("SHOW VARIABLES"):
+            if executed and isinstance(parse_gtid_set(executed), MariadbGtidSet) != mariadb:
+                raise ValueError("expected GTIDs of the server's vendor")
+            return Facts(
+                version=version,
+                mariadb=mariadb,
+                server_id=whole(found.get("server_id")),
+                uuid=None if mariadb else as_uuid(found.get("server_uuid")),
+                checksum=found.get("binlog_checksum") or "NONE",
+                gtids=mariadb or found.get("gtid_mode", "").upper() == "ON",
+                executed=executed,
+            )
 
     def variables(self, names: list[str]) -> dict[str, str]:
         """Global variables by name; those that the server does not have are left out."""
+        wanted = ", ".join(f"'{name}'" for name in names)
         rows = self.query(
-            "SHOW GLOBAL VARIABLES WHERE Variable_name IN (" + ", ".join(f"'{name}'" for name in names) + ")"
+            f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({wanted})", text, maybe, most=LIST_BYTES
         )
-        return {str(row[0]).lower(): str(row[1]) for row in rows if len(row) == 2 and row[1] is not None}
+        return {name.lower(): value for name, value, *_ in rows if value is not None}
 
     # ------------------------------------------------------------ life
 
@@ -430,7 +477,15 @@ class Connection:
                 f"TLS with the server failed: {clean_text(text)}: {_NO_TLS}", path=self.name
             )
         if code is not None and refused:
-            return refusal(code, text, path=self.name, right=right, logged_in=doing != "connecting")
+            return refusal(
+                code,
+                text,
+                getattr(exc, "sqlstate", None),
+                path=self.name,
+                right=right,
+                logged_in=doing != "connecting",
+                texts=self.address.error_texts,
+            )
         # Other errors: PyMySQL fails on unexpected bytes (struct.error, IndexError, AssertionError …).
         return ProtocolError(
             "the answer is not in MySQL's protocol, check host and port:"

@@ -9,7 +9,6 @@ the last of these statements on, and before it as far as the statements themselv
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -26,7 +25,8 @@ from ..schema.ddl import DdlTracker, TableKey
 from ..schema.definitions import Definitions
 from ..schema.given import read_definitions
 from .address import Address
-from .connection import Connection
+from .answers import Answer, text
+from .connection import LIST_BYTES, Connection
 from .source import ServerSource
 from .stream import ServerStream
 
@@ -178,14 +178,13 @@ class History:
     def _ask(self, address: Address) -> None:
         with Connection(address) as connection:
 
-            def query(sql: str) -> Iterable[tuple[Any, ...]]:
-                return connection.query(sql, right="SELECT")
+            def query(sql: str) -> Answer:
+                return connection.query(sql, text, text, most=LIST_BYTES, right="SELECT")
 
             letters = connection.variables(["lower_case_table_names"]).get("lower_case_table_names")
             self._lower_case = letters == "1"
-            self._charsets = dict(
-                query("SELECT schema_name, default_character_set_name FROM information_schema.schemata")
-            )
+            sql = "SELECT schema_name, default_character_set_name FROM information_schema.schemata"
+            self._charsets = {name: charset for name, charset, *_ in query(sql)}
             self._tables = read_definitions(query)
 
 
@@ -210,8 +209,8 @@ def tables_of(url: str) -> list[TableSchema]:
     try:
         with Connection(address) as connection:
 
-            def query(sql: str) -> Iterable[tuple[Any, ...]]:
-                return connection.query(sql, right="SELECT")
+            def query(sql: str) -> Answer:
+                return connection.query(sql, text, text, most=LIST_BYTES, right="SELECT")
 
             tables = read_definitions(query, wanted)
     except ServerError as error:

@@ -25,6 +25,7 @@ from ..events import MariadbGtidListEvent, PreviousGtidsEvent
 from ..gtids import AnyGtidSet, MariadbGtidSet
 from ..report import Report
 from .address import Address
+from .answers import maybe
 from .connection import Connection, Facts
 from .refusals import clean_text
 from .start import lacking, logs_of, status_of, unknown_sources
@@ -133,7 +134,7 @@ def _connection(address: Address) -> Finding:
 
 
 def _rights(connection: Connection) -> list[Finding]:
-    grants = " ".join(str(row[0]).upper() for row in connection.query("SHOW GRANTS"))
+    grants = " ".join(str(row[0]).upper() for row in connection.query("SHOW GRANTS", maybe))
     out = []
     if any(re.search(rf"\b{right}\b", grants) for right in _RIGHTS):
         out.append(Finding("rights", "ok", "REPLICATION SLAVE"))
@@ -254,7 +255,7 @@ def _hours_on_rds(connection: Connection) -> int:
     """The value of "binlog retention hours"; 0 if it is not set, or the user may not read it."""
     try:
         rows = connection.query(
-            "SELECT value FROM mysql.rds_configuration WHERE name = 'binlog retention hours'"
+            "SELECT value FROM mysql.rds_configuration WHERE name = 'binlog retention hours'", maybe
         )
     except ServerError:
         return 0

@@ -86,6 +86,17 @@ _READ_ERRORS: tuple[tuple[str, type[ServerError], str], ...] = (
 )
 
 
+# Their texts name users, hosts, logs, tables, settings and GTIDs. Others may quote values of rows.
+_WITHOUT_VALUES = (
+    frozenset((_READ_ERROR, _MALFORMED_LIST, 1040, 1042, 1043, 1049, 1129, 1146, 1193, 1203, 1205, 1213))
+    | frozenset((1220, 1226, 1290, 1373, 1381, 1792, 1836, 1969, 3024))
+    | _AUTHENTICATION.keys()
+    | _PRIVILEGE
+    | _IDENTITY
+    | _SHUTTING_DOWN
+)
+
+
 def clean_text(text: str) -> str:
     """A server's words without control characters, and not longer than an error needs."""
     shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text[:_LONGEST_TEXT])
@@ -101,6 +112,7 @@ def refusal(
     offset: int | None = None,
     right: str = "REPLICATION SLAVE",
     logged_in: bool = True,
+    texts: bool = False,
 ) -> ServerError:
     """The error for a refusal by a server.
 
@@ -118,8 +130,12 @@ def refusal(
         The privilege that the user needs for this.
     logged_in : bool
         Whether the user is logged in, so that what is denied is not the login.
+    texts : bool
+        Add the server's message as a note where it may hold values, which is why the error does not have it.
     """
-    said = f"the server says: {clean_text(text)} (error {code})"
+    number = f"error {code}, SQLSTATE {clean_text(sqlstate)}" if sqlstate else f"error {code}"
+    shown = code in _WITHOUT_VALUES
+    said = f"the server says: {clean_text(text)} ({number})" if shown else f"the server refuses ({number})"
     kind, cure = ServerError, ""
     if code in _PRIVILEGE or (logged_in and code == _ACCESS_DENIED):
         kind, cure = PrivilegeError, f"the user needs the privilege {right}: GRANT {right} ON *.* TO the user"
@@ -135,7 +151,10 @@ def refusal(
             if words in lower:
                 kind, cure = found, why
                 break
-    return kind(f"{said}: {cure}" if cure else said, code=code, sqlstate=sqlstate, path=path, offset=offset)
+    error = kind(f"{said}: {cure}" if cure else said, code=code, sqlstate=sqlstate, path=path, offset=offset)
+    if texts and not shown:
+        error.add_note(f"the server says: {clean_text(text)}")
+    return error
 
 
 def is_passing(code: int) -> bool:

@@ -67,6 +67,20 @@ class Rows:
         return zip(*columns, strict=True)
 
 
+def raise_refusal(packet: bytes) -> None:
+    """Raise PyMySQL's error of an error packet, with the SQLSTATE as an attribute, which that lacks."""
+    from pymysql import err
+
+    if len(packet) < 4:
+        raise ProtocolError("the server refuses, and does not say why")
+    try:
+        err.raise_mysql_exception(packet)
+    except err.MySQLError as error:
+        if packet[3:4] == b"#":
+            error.sqlstate = packet[4:9].decode("ascii", "replace")
+        raise
+
+
 def result_rows(
     receive: Callable[[memoryview], int], *, most: int = RECEIVED, numbered: bool = True
 ) -> Iterator[Rows]:
@@ -111,7 +125,7 @@ def result_rows(
         fill += got
         status = rows.take(buffer, fill)
     if status == core.REFUSED:
-        err.raise_mysql_exception(bytes(buffer[rows.unread - rows.refusal_len : rows.unread]))
+        raise_refusal(bytes(buffer[rows.unread - rows.refusal_len : rows.unread]))
     if status != core.ENDED or fill != rows.unread:
         raise ProtocolError("what the server sends is not a result set of the text protocol")
     if rows.rows:

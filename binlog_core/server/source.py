@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Literal
 
-from .._format.event_header import FIRST_EVENT
+from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V3, length_of
 from .._format.magic import MAGIC
 from .._sources.sources import Source
 from ..errors import BinlogError, NotABinlogError
@@ -55,6 +55,9 @@ class ServerSource(Source):
             self._pending = head.events
             self.awaited = head.acknowledge
             self.begin = head.position
+            if len(head.events) < HEADER_LENGTH_V3 or len(head.events) < length_of(head.events):
+                self._pending = memoryview(b"")
+                self._end(None)  # the end of reading is inside the descriptor
 
     def _begin(self) -> tuple[Run, Run | None]:
         """The run that names a log, and the one with its descriptor; None: reading was stopped before."""

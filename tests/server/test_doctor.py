@@ -16,6 +16,7 @@ from binlog_core.archive.keeper import Keeper
 from binlog_core.schema.definitions import load
 from binlog_core.server import doctor
 from binlog_core.server.address import Address
+from binlog_core.server.answers import Answer, Convert, converted
 from binlog_core.server.connection import Facts
 
 
@@ -52,9 +53,9 @@ class Told:
     def __init__(self, *logs: tuple[str, int]) -> None:
         self.logs = logs
 
-    def query(self, sql: str, **_: Any) -> list[tuple[str, ...]]:
+    def query(self, sql: str, *columns: Convert, **_: Any) -> Answer:
         assert sql == "SHOW BINARY LOGS"
-        return [(name, str(size)) for name, size in self.logs]
+        return converted([(name, str(size)) for name, size in self.logs], columns, 0)
 
 
 def findings(found: list[doctor.Finding]) -> dict[str, tuple[str, str]]:
@@ -67,8 +68,9 @@ class Managed:
     def __init__(self, hours: str | None) -> None:
         self.hours = hours
 
-    def query(self, sql: str, **_: Any) -> list[tuple[str | None, ...]]:
-        return [(self.hours,)] if "rds_configuration" in sql else [("bin.000007", "900")]
+    def query(self, sql: str, *columns: Convert, **_: Any) -> Answer:
+        rows = [(self.hours,)] if "rds_configuration" in sql else [("bin.000007", "900")]
+        return converted(rows, columns, 0)
 
     def variables(self, names: list[str]) -> dict[str, str]:
         return {}

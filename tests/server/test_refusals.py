@@ -3,8 +3,11 @@
 import pickle
 
 import pytest
+from support.hostile_server import hostile
 
 from binlog_core import errors
+from binlog_core.server.address import Address
+from binlog_core.server.connection import Connection
 from binlog_core.server.refusals import clean_text, refusal
 
 _PURGED = "but the master has purged binary logs containing GTIDs that the slave requires."
@@ -75,3 +78,28 @@ def test_an_error_keeps_its_attributes_on_the_way_to_another_process():
 def test_a_servers_text_is_shown_without_control_characters_and_not_at_length():
     assert clean_text("\x1b[31mred\n\x07") == "\\x1b[31mred\\x0a\\x07"
     assert len(clean_text("x" * 100_000)) < 1000
+
+
+def test_texts_that_may_hold_values_are_cut() -> None:
+    said = "Duplicate entry 'someone@example.com' for key 'PRIMARY'"
+    error = refusal(1062, said, "23000")
+    assert error.message == "the server refuses (error 1062, SQLSTATE 23000)"
+    assert (error.code, error.sqlstate, getattr(error, "__notes__", [])) == (1062, "23000", [])
+    assert refusal(1062, said, texts=True).__notes__ == [f"the server says: {said}"]
+
+
+def test_a_refused_query_has_the_servers_state() -> None:
+    packet = b"\xff" + (1062).to_bytes(2, "little") + b"#23000Duplicate entry 'geheim'"
+    for option, notes in (("", []), ("?error_texts=true", ["the server says: Duplicate entry 'geheim'"])):
+        with (
+            hostile(answers={"INSERT": packet}) as (_, url),
+            Connection(Address.of(url + option)) as connection,
+        ):
+            with pytest.raises(errors.ServerError) as refused:
+                connection.query("INSERT INTO t VALUES ('geheim')")
+            with pytest.raises(errors.ServerError) as streamed:
+                list(connection.stream("INSERT INTO t VALUES ('geheim')"))
+        for one in (refused.value, streamed.value):
+            assert (one.code, one.sqlstate) == (1062, "23000")
+            assert "geheim" not in str(one)
+            assert getattr(one, "__notes__", []) == notes

@@ -21,6 +21,11 @@ SALT = b"abcdefghijklmnopqrst"
 COM_QUERY, COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID = 0x03, 0x12, 0x1E
 OK, END = b"\0\0\0\2\0\0\0", b"\xfe\0\0\2\0"
 
+
+class Raw(bytes):
+    """Bytes that are sent as they are, without the header of a packet; then the connection ends."""
+
+
 Answer = bytes | Sequence[Sequence[bytes | None]] | Callable[[str], "Answer"]
 
 
@@ -39,8 +44,8 @@ class HostileServer:
     answers : mapping
         By the beginning of a statement: the payload of a packet (b"\xfb/etc/passwd" asks for a file), or
         rows. To others it answers OK.
-    log : iterable of bytes
-        The events that it sends as its log; then it ends the connection.
+    log : iterable of bytes, or a callable that returns one
+        The events that it sends as its log; then it ends the dump.
     received : list of bytes
         Payloads of the packets that it got, those of the login first.
     """
@@ -49,7 +54,7 @@ class HostileServer:
     switch: str | None = None
     tls: ssl.SSLContext | None = None
     answers: Mapping[str, Answer] = field(default_factory=dict)
-    log: Iterable[bytes] = ()
+    log: Iterable[bytes] | Callable[[], Iterable[bytes]] = ()
     received: list[bytes] = field(default_factory=list)
 
     def __call__(self, client: socket.socket) -> None:
@@ -98,19 +103,19 @@ class HostileServer:
 
     def _answer(self, stream: socket.socket, command: bytes) -> None:
         if command[:1] == bytes([COM_QUERY]):
-            sql = command[1:].decode()
+            sql = command[1:].decode("utf-8", "surrogateescape")
             answer = next((given for start, given in self.answers.items() if sql.startswith(start)), OK)
             while callable(answer):
                 answer = answer(sql)
-            if isinstance(answer, bytes):
-                stream.sendall(packet(1, answer))
-            else:
-                stream.sendall(_result(answer))
+            if isinstance(answer, Raw):
+                stream.sendall(answer)
+                raise EOFError
+            stream.sendall(packet(1, answer) if isinstance(answer, bytes) else framed(answer))
         elif command[0] in (COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID):
             numbers = cycle(range(256))
             next(numbers)
-            for event in self.log:
-                stream.sendall(packet(next(numbers), b"\0" + event))
+            for event in self.log() if callable(self.log) else self.log:
+                stream.sendall(event if isinstance(event, Raw) else packet(next(numbers), b"\0" + event))
             stream.sendall(packet(next(numbers), END))
         else:
             stream.sendall(packet(1, OK))
@@ -133,7 +138,7 @@ def hostile(**server: Any) -> Iterator[tuple[HostileServer, str]]:
         yield made, url
 
 
-def _result(rows: Sequence[Sequence[bytes | None]]) -> bytes:
+def framed(rows: Sequence[Sequence[bytes | None]]) -> bytes:
     """Rows with definitions of columns that PyMySQL reads, too: VARCHAR in utf8mb4."""
     count = len(rows[0]) if rows else 1
     column = b"\3def\0\0\0\1c\0\x0c\x2d\0\0\1\0\0\xfd\0\0\0\0\0"

@@ -55,8 +55,11 @@ def serving(talk: Callable[[socket.socket], None]) -> Iterator[str]:
         with suppress(OSError):
             while True:
                 client, _ = listening.accept()
-                with client, suppress(OSError):
-                    talk(client)
+                threading.Thread(target=converse, args=(client,), daemon=True).start()
+
+    def converse(client: socket.socket) -> None:
+        with client, suppress(OSError):
+            talk(client)
 
     threading.Thread(target=accept, daemon=True).start()
     try:

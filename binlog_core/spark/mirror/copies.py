@@ -23,7 +23,8 @@ from ...errors import BinlogError, PrivilegeError, SchemaError, ServerError, Unr
 from ...schema.given import parse_create_table
 from ...schema.table_definitions import TableSchema
 from ...server.address import Address
-from ...server.connection import Connection
+from ...server.answers import maybe, text, understood, whole
+from ...server.connection import LIST_BYTES, Connection
 from ...server.result_set import RECEIVED
 from ..lake.destination import open_filesystem
 from ..lake.parquet_writer import parquet_writer
@@ -145,7 +146,9 @@ def _sql_name(state: TableState) -> str:
 
 
 def _definition(connection: Connection, state: TableState) -> str:
-    return str(connection.query(f"SHOW CREATE TABLE {_sql_name(state)}", right="SELECT")[0][1])
+    sql = f"SHOW CREATE TABLE {_sql_name(state)}"
+    found: str = connection.query(sql, maybe, text, least=1, most=LIST_BYTES, right="SELECT")[0][1]
+    return found
 
 
 def _chunk_rows(connection: Connection, state: TableState) -> int:
@@ -153,9 +156,10 @@ def _chunk_rows(connection: Connection, state: TableState) -> int:
     rows = connection.query(
         "SELECT AVG_ROW_LENGTH FROM information_schema.TABLES"
         f" WHERE TABLE_SCHEMA = {database} AND TABLE_NAME = {table}",
+        whole,
         right="SELECT",
     )
-    length = int(rows[0][0] or 0) if rows else 0
+    length = rows[0][0] if rows else 0
     return min(max(_CHUNK_BYTES // max(length, 1), _LEAST_ROWS), _MOST_ROWS)
 
 
@@ -172,7 +176,8 @@ def _conditions(connection: Connection, table: str, key: Sequence[Column], size:
         if not rows:
             yield least
             return
-        values = [_literal(value, column) for value, column in zip(rows[0], key, strict=True)]
+        with understood(sql):
+            values = [_literal(value, column) for value, column in zip(rows[0], key, strict=True)]
         below = _compared(names, values, "<", "<=")
         yield f"{least} AND {below}" if least else below
         least = _compared(names, values, ">", ">")
@@ -190,13 +195,14 @@ def _compared(names: Sequence[str], values: Sequence[str], strictly: str, last: 
 
 
 def _literal(value: bytes | None, column: Column) -> str:
-    assert value is not None  # of a key
+    if value is None:
+        raise ValueError("NULL in a key")
     if column.kind is Kind.TEXT:
         return f"_{column.charset} X'{value.hex()}'" if value else "''"
     if column.kind is Kind.BINARY:
         return f"X'{value.hex()}'"
-    text = value.decode("ascii")
-    return text if column.kind in (Kind.INT, Kind.DECIMAL, Kind.YEAR) else f"'{text}'"
+    printed = value.decode("ascii")
+    return printed if column.kind in (Kind.INT, Kind.DECIMAL, Kind.YEAR) else f"'{printed}'"
 
 
 def _text(value: str) -> str:

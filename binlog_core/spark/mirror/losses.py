@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from ..._tables.full_names import full_name
 from ...errors import ServerError, UnsafeServerError
 from ...report import BinlogWarning
-from ...server.connection import Connection, Facts
+from ...server.answers import Answer, maybe, text
+from ...server.connection import LIST_BYTES, Connection, Facts
 from ...server.start import status_of
 
 # Their rows are other tables', or nowhere, and the log has only some of their changes.
@@ -51,12 +52,14 @@ def check_settings(connection: Connection) -> None:
 def _replicates(connection: Connection) -> bool:
     """Whether the server replicates from another one, if the user may ask for it."""
     # MariaDB, and MySQL before 5.7, show it to every user; there the other query needs a separate privilege.
-    running = connection.query("SHOW GLOBAL STATUS LIKE 'Slave%running'")
+    running = connection.query("SHOW GLOBAL STATUS LIKE 'Slave%running'", text, maybe)
     if running:
-        return any(value not in ("OFF", "0") for _, value in running)
+        return any(value not in ("OFF", "0") for _, value, *_ in running)
     for statement in ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS"):
         try:
-            rows = connection.query(statement, right="REPLICATION CLIENT")
+            rows = connection.query(
+                statement, *[maybe] * (_APPLYING + 1), most=LIST_BYTES, right="REPLICATION CLIENT"
+            )
         except ServerError as error:
             if error.code != _SYNTAX_ERROR:
                 raise
@@ -97,6 +100,9 @@ def warn_of_cascades(connection: Connection, facts: Facts, wants: Callable[[str]
     rows = connection.query(
         "SELECT DISTINCT CONSTRAINT_SCHEMA, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"
         f" WHERE DELETE_RULE IN {acts} OR UPDATE_RULE IN {acts}",
+        text,
+        text,
+        most=LIST_BYTES,
         right="SELECT",
     )
     _warn(
@@ -114,6 +120,9 @@ def warn_of_generated_columns(connection: Connection, facts: Facts, wants: Calla
     rows = connection.query(
         "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.COLUMNS"
         " WHERE GENERATION_EXPRESSION IS NOT NULL AND GENERATION_EXPRESSION NOT IN ('ROW START', 'ROW END')",
+        text,
+        text,
+        most=LIST_BYTES,
         right="SELECT",
     )
     _warn(
@@ -130,6 +139,9 @@ def warn_of_engines(connection: Connection, facts: Facts, wants: Callable[[str],
     rows = connection.query(
         "SELECT t.TABLE_SCHEMA, t.TABLE_NAME FROM information_schema.TABLES t"
         f" WHERE TABLE_TYPE = 'BASE TABLE' AND UPPER(ENGINE) IN ({engines})",
+        text,
+        text,
+        most=LIST_BYTES,
         right="SELECT",
     )
     _warn(
@@ -141,8 +153,8 @@ def warn_of_engines(connection: Connection, facts: Facts, wants: Callable[[str],
     )
 
 
-def _warn(rows: Iterable[tuple[object, ...]], wants: Callable[[str], bool], text: str) -> None:
+def _warn(rows: Answer, wants: Callable[[str], bool], warning: str) -> None:
     """Warn of those tables among the server's that are mirrored."""
-    names = sorted(filter(wants, (full_name(str(database), str(table)) for database, table in rows)))
+    names = sorted(filter(wants, (full_name(database, table) for database, table, *_ in rows)))
     if names:
-        warnings.warn(text.format(", ".join(names)), BinlogWarning, stacklevel=3)
+        warnings.warn(warning.format(", ".join(names)), BinlogWarning, stacklevel=3)

@@ -15,6 +15,7 @@ from ...errors import MirrorError, PrivilegeError
 from ...events import GtidEvent, PreviousGtidsEvent
 from ...gtids import GtidSet
 from ...server.address import Address
+from ...server.answers import log_name, maybe, text, understood, whole
 from ...server.connection import Connection, Facts
 from ...server.refusals import clean_text
 from ...server.start import status_of
@@ -95,14 +96,15 @@ def take_mark(connection: Connection, facts: Facts) -> Mark:
         connection.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         try:
             found = {
-                str(row[0]).lower(): row[1]
-                for row in connection.query("SHOW STATUS LIKE 'binlog_snapshot_%'")
+                name.lower(): value
+                for name, value, *_ in connection.query("SHOW STATUS LIKE 'binlog_snapshot_%'", text, maybe)
             }
         finally:
             connection.query("ROLLBACK")
         if found.get("binlog_snapshot_file"):
-            offset = int(found["binlog_snapshot_position"] or 0)
-            return Mark(server, file=found["binlog_snapshot_file"], offset=offset)
+            with understood("SHOW STATUS"):
+                file = log_name(found["binlog_snapshot_file"])
+                return Mark(server, file=file, offset=whole(found.get("binlog_snapshot_position")))
     connection.query("FLUSH TABLES WITH READ LOCK", right="RELOAD")
     try:
         return position_mark(connection, server)

@@ -26,7 +26,8 @@ from ...report import BinlogWarning
 from ...schema.ddl import DdlTracker
 from ...schema.table_definitions import TableSchema
 from ...server.address import Address
-from ...server.connection import Connection
+from ...server.answers import maybe, text
+from ...server.connection import LIST_BYTES, Connection
 from ..lake.table import App
 from .applying import apply_round
 from .changes import Decoded, LogPlan, decode, definitions_at, merged, walking
@@ -222,10 +223,13 @@ class Mirroring:
         self._tidy()
         with Connection(self.address) as connection:
             here = {
-                full_name(str(database), str(name)): (str(database), str(name))
-                for database, name in connection.query(
+                full_name(database, name): (database, name)
+                for database, name, *_ in connection.query(
                     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
                     " WHERE TABLE_TYPE = 'BASE TABLE'",
+                    text,
+                    text,
+                    most=LIST_BYTES,
                     right="SELECT",
                 )
             }
@@ -393,9 +397,12 @@ class Mirroring:
         with Connection(self.address) as connection:
             rows = connection.query(
                 "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA",
+                text,
+                maybe,
+                most=LIST_BYTES,
                 right="SELECT",
             )
-        return {str(name): charset for name, charset in rows}
+        return {name: charset for name, charset, *_ in rows}
 
     def _compact(self) -> None:
         """Merge the small files of tables whose turn it is."""

@@ -1,0 +1,80 @@
+"""Answers that no server gives, to every statement that we send: only our own errors come out."""
+
+from __future__ import annotations
+
+import pytest
+from support.hostile_answers import SCENARIOS, asked, had, hostile_rows, hostile_run
+from support.hostile_server import hostile
+
+from binlog_core.errors import ProtocolError
+from binlog_core.server import answers
+from binlog_core.server.address import Address
+from binlog_core.server.connection import Connection
+
+# What start.py and dump.py convert themselves.
+_THERE = ("SHOW BINARY LOG", "SHOW MASTER STATUS", "SELECT BINLOG_GTID_POS")
+CASES = [(name, mariadb) for name in SCENARIOS for mariadb in (False, True)]
+
+
+@pytest.mark.parametrize("name, mariadb", CASES)
+def test_only_our_own_errors_come_out(name: str, mariadb: bool) -> None:
+    with asked(mariadb=mariadb) as (url, statements):
+        SCENARIOS[name](url, had(mariadb=mariadb))  # with the usual answers it ends well
+    ended = set()
+    for at in (at for at, sql in enumerate(statements) if sql and not sql.startswith(_THERE)):
+        for seed in range(4):
+            ended.add(hostile_run(name, mariadb=mariadb, at=at, seed=100 * at + seed))
+    assert "ProtocolError" in ended or "SchemaError" in ended or "DecodeError" in ended
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_mutated_result_is_rows_or_our_own_error(seed: int) -> None:
+    for i in range(25):
+        hostile_rows(1000 * seed + i)
+
+
+@pytest.mark.parametrize(
+    "convert, good, bad",
+    [
+        (answers.text, ["", "a"], [None]),
+        (
+            answers.whole,
+            [None, "0", "9223372036854775807"],
+            ["", "-1", " 1", "1.0", "٣", str(1 << 63)],
+        ),
+        (answers.version, ["8.0.36", "10.11.6-MariaDB"], [None, "", "8\x1b[2J", "8" * 256]),
+        (answers.uuid, [None, "3E11FA47-71CA-11E1-9E33-C80AA9429562"], ["", "x", "\x1b[2J"]),
+        (answers.log_name, ["bin.000001", "log of ü.1"], [None, "", "-rf.000001", "a\nb.1", "a" * 513]),
+    ],
+)
+def test_converters(convert: answers.Convert, good: list[str | None], bad: list[str | None]) -> None:
+    for value in good:
+        convert(value)
+    for value in bad:
+        with pytest.raises(ValueError, match="expected"):
+            convert(value)
+
+
+def test_the_error_says_what_was_asked_but_no_values() -> None:
+    with hostile(answers={"SELECT": []}) as (_, url), Connection(Address.of(url)) as connection:
+        with pytest.raises(ProtocolError, match=r"SELECT ROW_COUNT\(\) is not valid: 0 rows") as said:
+            connection.query("SELECT ROW_COUNT() FROM t WHERE secret = 'geheim'", answers.whole, least=1)
+        assert "secret" not in str(said.value)
+
+
+@pytest.mark.parametrize(
+    "columns, rows, most", [(65, 1, 4 << 20), (1, 33_000, 4 << 20), (2, 70_000, 8 << 20)], ids=str
+)
+def test_an_answer_has_so_many_columns_and_rows(columns: int, rows: int, most: int) -> None:
+    given = [[None] * columns] * rows
+    with (
+        hostile(answers={"SHOW": given}) as (_, url),
+        Connection(Address.of(url)) as connection,
+        pytest.raises(ProtocolError, match="larger than any can be"),
+    ):
+        connection.query("SHOW LOGS", most=most)
+
+
+def test_an_answer_has_the_columns_that_are_asked_for() -> None:
+    with hostile(answers={"SELECT": [[b"1"] * 100]}) as (_, url), Connection(Address.of(url)) as connection:
+        assert connection.query("SELECT a, …", *[answers.whole] * 100) == [(1,) * 100]

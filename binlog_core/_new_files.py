@@ -7,6 +7,8 @@ import ctypes
 import errno
 import fcntl
 import os
+import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -19,8 +21,8 @@ _NOT_KNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)  # to the kernel, to th
 def unfinished(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, str]]:
     """A file to write, and its hidden name beside a path; it is removed at the end unless it was renamed.
 
-    Files that killed processes left for the same path are removed first. Files of processes that still write
-    are locked; a lock ends with its process.
+    Files that killed processes left for the same path are removed first: regular files of this user, with
+    names as they are given here. Files of processes that still write are locked; a lock ends with its process.
 
     Raises
     ------
@@ -28,9 +30,10 @@ def unfinished(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, str]]:
     """
     folder, name = os.path.split(os.path.abspath(path))
     for left in _left(folder, name):
-        with contextlib.suppress(OSError), open(left, "rb") as file:
+        with contextlib.suppress(OSError), open(left, "rb", opener=_itself) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(left)
+            if _is_own(os.fstat(file.fileno())):
+                os.unlink(left)
     descriptor, hidden = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
     try:
         with open(descriptor, "w+b") as file:
@@ -118,9 +121,18 @@ def _opened(folder: str) -> Iterator[int]:
 
 
 def _left(folder: str, name: str) -> list[str]:
+    own = re.compile(rf"\.{re.escape(name)}\.[a-z0-9_]{{8}}\.tmp")
     try:
         with os.scandir(folder) as entries:
-            found = [one.path for one in entries if one.name.startswith(f".{name}.")]
+            return [one.path for one in entries if own.fullmatch(one.name)]
     except OSError:  # it may be written to, but not read
         return []
-    return [path for path in found if path.endswith(".tmp")]
+
+
+def _itself(path: str, flags: int) -> int:
+    """Open a file, not what a link leads to, and without waiting for the other end of a FIFO."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _is_own(found: os.stat_result) -> bool:
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()

@@ -4,8 +4,8 @@
 
 Half of the time goes to what a client does with a server, with one hostile answer or stream in each run
 (tests/support/hostile_answers.py), the other to mutated results in the compiled reader. Prints how many there
-were and how they ended; another error than ours ends it with its traceback and seed. Nothing waits longer than
-the timeouts of the connection, so a run of more than DEADLINE seconds is a hang, and ends it, too.
+were and how they ended; another error than ours ends it with its traceback and seed. Nothing waits longer
+than the timeouts of the connection, so a run of more than DEADLINE seconds is a hang, and ends it, too.
 
 Under the sanitizers: as `make sanitize` sets them, with PYTHONPATH=build/sanitize/lib.
 """

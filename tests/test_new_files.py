@@ -113,3 +113,25 @@ def test_what_cannot_be_synced_is_an_error(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "sync", lambda: (tmp_path / "synced").touch())
     put_durably(str(tmp_path / "state"), b"new")
     assert (tmp_path / "synced").exists()
+
+
+def test_only_what_killed_writers_left_goes(tmp_path: Path) -> None:
+    """Others' files stay, links lead nowhere, and nothing waits for the other end of a FIFO."""
+    (tmp_path / "foreign").write_bytes(b"mine")
+    (tmp_path / ".out.abcd1234.tmp").symlink_to(tmp_path / "foreign")
+    (tmp_path / ".out.my-own-notes.tmp").write_bytes(b"mine")
+    os.mkfifo(tmp_path / ".out.fifo1234.tmp")
+    (tmp_path / ".out.left1234.tmp").write_bytes(b"left")
+    with unfinished(tmp_path / "out"):
+        pass
+    kept = [".out.abcd1234.tmp", ".out.fifo1234.tmp", ".out.my-own-notes.tmp", "foreign"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == kept
+
+
+def test_files_of_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".out.left1234.tmp").write_bytes(b"left")
+    with monkeypatch.context() as other:
+        other.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        with unfinished(tmp_path / "out"):
+            pass
+    assert (tmp_path / ".out.left1234.tmp").exists()

@@ -385,7 +385,7 @@ def write(path: str, parts: Iterable[Part], *, mode: int) -> None:
             _write(file, list(parts))
             file.flush()
             os.fsync(file.fileno())
-            os.chmod(hidden, mode)
+            os.fchmod(file.fileno(), mode)
             os.replace(hidden, path)
         at = os.open(folder, os.O_RDONLY)
         try:

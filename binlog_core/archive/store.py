@@ -359,12 +359,12 @@ class Uploader:
             self.upload_timeline()
             name = os.path.relpath(path, self._spool)
             with as_archive_error(path, "read the log"), open(path, "rb", opener=open_itself) as source:
-                self.store.write(name, source, os.path.getsize(path))
+                self.store.write(name, source, os.fstat(source.fileno()).st_size)
             self._finished.add(_bare(path))
             for part in self._parts(_bare(name), chained=False):  # its beginning went before it, as it grew
                 self.store.remove(part.path)
             with as_archive_error(path, "remove the log, which is in the store"):
-                os.unlink(path)
+                Files().remove(path)
 
     def _parts(self, name: str, *, chained: bool) -> list[TailPart]:
         """The store's parts of a log: those that join to its beginning, or (not `chained`) all."""

@@ -59,7 +59,7 @@ def output(path: Path | None, *, overwrite: bool, private: bool = False) -> Iter
         file.flush()
         os.fsync(file.fileno())
         if not private:
-            os.chmod(name, 0o666 & ~_umask())  # it was created for its owner only
+            os.fchmod(file.fileno(), 0o666 & ~_umask())  # it was created for its owner only
         if overwrite:
             os.replace(name, path)
         else:

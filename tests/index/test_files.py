@@ -46,7 +46,7 @@ def test_an_old_or_a_new_index_is_there_whenever_writing_ends(
     def killed(*_: object) -> None:
         raise Killed
 
-    for call in ("fsync", "replace", "chmod"):
+    for call in ("fsync", "replace", "fchmod"):
         with monkeypatch.context() as patch, pytest.raises(Killed):
             patch.setattr(files.os, call, killed)
             index(path, anew=True)

@@ -381,3 +381,15 @@ def test_directories_with_nearly_the_name_of_ours_stay(tmp_path: Path) -> None:
     run(output, 1).commit([])
     assert run_id(output) == "run 1"
     assert near.is_dir() and link.is_symlink() and (foreign / "kept").exists()
+
+
+def test_links_and_directories_of_others_are_not_what_killed_runs_left(tmp_path: Path) -> None:
+    """A link would lead to somebody's output, which would be taken for the one that is to come back."""
+    foreign = tmp_path / "foreign"
+    (foreign / "replaced").mkdir(parents=True)
+    (tmp_path / f".out.{'a' * 32}.staging").symlink_to(foreign)
+    (tmp_path / ".out.mine.staging").mkdir()
+    run(tmp_path / "out", 1).commit([])
+    assert (foreign / "replaced").is_dir()
+    assert (tmp_path / f".out.{'a' * 32}.staging").is_symlink()
+    assert (tmp_path / ".out.mine.staging").is_dir()

@@ -22,7 +22,8 @@ def unfinished(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, str]]:
     """A file to write, and its hidden name beside a path; it is removed at the end unless it was renamed.
 
     Files that killed processes left for the same path are removed first: regular files of this user, with
-    names as they are given here. Files of processes that still write are locked; a lock ends with its process.
+    names as they are given here. Files of processes that still write are locked; a lock ends with its
+    process.
 
     Raises
     ------

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 from typing_extensions import Buffer
 
 MORE: int
+FULL: int
 ENDED: int
 REFUSED: int
 OUT_OF_ORDER: int

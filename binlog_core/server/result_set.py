@@ -106,23 +106,29 @@ def result_rows(
 
     rows, buffer, fill = core.ResultRows(numbered=numbered), bytearray(most), 0
     status = core.MORE
-    while status == core.MORE:
-        if fill == len(buffer):
+    while status in (core.MORE, core.FULL):
+        if status == core.FULL or fill == len(buffer):
             if rows.rows:
                 yield Rows(rows, buffer)
-            if not rows.unread:  # a row that is longer than the buffer
-                if len(buffer) == _MOST:
+            begin, rest = rows.unread, fill - rows.unread
+            size = len(buffer)
+            if not begin:  # a row that is longer than the buffer
+                if size == _MOST:
                     raise ProtocolError("the server sends a row of more than 2 GiB")
-                buffer = buffer + bytearray(min(len(buffer), _MOST - len(buffer)))
-            with memoryview(buffer) as view:
-                view[: fill - rows.unread] = view[rows.unread : fill]
-            fill -= rows.unread
+                size = min(2 * size, _MOST)
+            elif rest <= most // 2:
+                size = most  # it is over: many short rows in its buffer would need many fields
+            target = buffer if size == len(buffer) else bytearray(size)
+            with memoryview(target) as to, memoryview(buffer) as view:
+                to[:rest] = view[begin:fill]
+            buffer, fill = target, rest
             rows.clear()
-        with memoryview(buffer) as view, view[fill:] as room:
-            got = receive(room)
-        if not got:
-            raise err.OperationalError(_LOST, "Lost connection to MySQL server during query")
-        fill += got
+        if status == core.MORE:
+            with memoryview(buffer) as view, view[fill:] as room:
+                got = receive(room)
+            if not got:
+                raise err.OperationalError(_LOST, "Lost connection to MySQL server during query")
+            fill += got
         status = rows.take(buffer, fill)
     if status == core.REFUSED:
         raise_refusal(bytes(buffer[rows.unread - rows.refusal_len : rows.unread]))

@@ -37,9 +37,11 @@ cdef enum:
     ERROR_MARK = 0xFF
     NULL_MARK = 0xFB                    # a NULL field; in place of a column count, the server asks for a file
     MAX_COLUMNS = 4096
+    MOST_FIELDS_LEN = 16 << 20          # bytes of fields after which rows are handed out: short ones have many
 
 cdef enum take_status_t:
     TAKE_MORE = 0
+    TAKE_FULL
     TAKE_ENDED
     TAKE_REFUSED
     TAKE_OUT_OF_ORDER
@@ -48,6 +50,7 @@ cdef enum take_status_t:
 
 # What `take` comes back with.
 MORE = TAKE_MORE                        # receive more
+FULL = TAKE_FULL                        # the rows must be cleared before more are taken; bytes are left after them
 ENDED = TAKE_ENDED                      # that was the last row
 REFUSED = TAKE_REFUSED                  # an error packet ends before unread: see `refusal_len`
 OUT_OF_ORDER = TAKE_OUT_OF_ORDER        # a sequence number is not the next one
@@ -126,7 +129,7 @@ cdef class ResultRows:
         Returns
         -------
         int
-            MORE, ENDED, REFUSED, or one of the errors.
+            MORE, FULL, ENDED, REFUSED, or one of the errors.
         """
         cdef int status = TAKE_MORE
         if fill > <size_t> buffer.shape[0] or fill > INT32_MAX or self.unread > fill:
@@ -251,6 +254,8 @@ cdef class ResultRows:
                 status = self.take_row(data, &packet)
                 if status != TAKE_MORE:
                     return status
+                if self.fields.length >= MOST_FIELDS_LEN:
+                    return TAKE_FULL
 
     cdef int next_packet(self, uint8_t* data, size_t fill, Cursor* out) noexcept nogil:
         # If the next packet is complete, joins its pieces and moves `unread` after it

@@ -236,3 +236,28 @@ def test_any_bytes_give_rows_or_an_error() -> None:
         except (BinlogError, MySQLError, IndexError, struct.error):  # PyMySQL's, which Connection translates
             pass
     assert min(seen.values()) > 100  # most flips are in values, or cut the last row off
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_buffer_of_a_long_row_is_given_up_after_it(seed: int) -> None:
+    chance = random.Random(seed)
+    short = [(b"%d" % number, None) for number in range(chance.randrange(300_000, 400_000))]
+    rows = [*short[:10], (b"x" * chance.randrange(200_000, 900_000), b""), *short]
+    source, taken, sizes = io.BytesIO(result_set(rows, 2)), [], []
+    for found in result_rows(
+        lambda room: source.readinto(room[: chance.randrange(1, 1 << 20)]), most=1 << 12
+    ):
+        taken += found.tuples()
+        sizes.append(found.size)
+    assert taken == rows
+    assert sum(size > 1 << 12 for size in sizes) == 1
+
+
+@pytest.mark.parametrize("columns", [1, 240])
+def test_rows_of_many_fields_are_handed_out_before_their_buffer_is_full(columns: int) -> None:
+    """A field of a byte takes sixteen bytes."""
+    count = (3 << 20) // columns
+    source = io.BytesIO(result_set([(None,) * columns] * count, columns))
+    counts = [rows.count * columns for rows in result_rows(source.readinto, most=64 << 20)]
+    assert sum(counts) == count * columns
+    assert all(1 << 20 <= fields < (1 << 20) + columns for fields in counts[:-1]) and len(counts) > 2

@@ -98,7 +98,7 @@ class Faults:
         return call
 
     def _descriptors(self) -> None:
-        for name in ("fsync", "fdatasync", "ftruncate"):
+        for name in ("fsync", "fdatasync", "ftruncate", "fchmod"):
             setattr(os, name, self._described(name, getattr(os, name)))
         for name in ("write", "pwrite"):
             setattr(os, name, self._written(name, getattr(os, name)))

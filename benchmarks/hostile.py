@@ -1,4 +1,4 @@
-"""Peak memory over hostile inputs, each in a process of its own, as a Markdown table.
+"""Peak memory over hostile inputs, answers and streams, each in a process of its own, as Markdown tables.
 
     python benchmarks/hostile.py [WORD…]      # those whose kind has one of the words
 
@@ -15,6 +15,7 @@ import binlog_core
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from support import hostile_served
 from support.hostile import INPUTS, MEBI, cost
 
 PACKAGE = Path(binlog_core.__file__).parent.parent
@@ -35,7 +36,22 @@ def main(words: list[str]) -> int:
         ended = ", ".join(f"{how}{f' {n}' if n > 1 else ''}" for how, n in found.ended.items())
         cells = (hostile.kind, f"{size / MEBI:.2g}", f"{taken:.0f}", str(hostile.bound), hostile.why, ended)
         print("|", " | ".join(cells), "|", flush=True)
-    return 1 if over else 0
+    return 1 if over + served(words) else 0
+
+
+def served(words: list[str]) -> int:
+    """The same for what a server answers and sends; how many took more than their bound."""
+    over = 0
+    print("\n| answer or stream | peak, MiB | bound | by | seconds | ended |\n|---|---|---|---|---|---|")
+    for one in hostile_served.SERVED:
+        if words and not any(word in one.kind for word in words):
+            continue
+        found = hostile_served.cost(one, PACKAGE)
+        taken = found.taken / MEBI
+        over += taken > one.bound
+        cells = (one.kind, f"{taken:.0f}", str(one.bound), one.why, f"{found.seconds:.1f}", found.ended)
+        print("|", " | ".join(cells), "|", flush=True)
+    return over
 
 
 if __name__ == "__main__":

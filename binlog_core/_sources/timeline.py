@@ -150,4 +150,10 @@ def _segment(found: dict[str, Any]) -> Segment:
         raise ValueError("a text or a position has the wrong type")
     if before is not None:
         parse_gtid_set(before)
-    return Segment(folder, dict(found["server"]), begun, seam, before, settled, place)
+    server = dict(found["server"])
+    uuid = server["uuid"]
+    if not all(isinstance(one, str) for one in (server["address"], server["version"], uuid or "")) or (
+        type(server["server_id"]) is not int
+    ):
+        raise ValueError("the server of a segment has no address, version, UUID or id")
+    return Segment(folder, server, begun, seam, before, settled, place)

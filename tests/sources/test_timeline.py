@@ -13,6 +13,8 @@ import binlog_core
 from binlog_core._sources.timeline import FAILOVER, Segment, Timeline
 from binlog_core.position import Position
 
+SERVER = {"address": "db1:3306", "version": "8.0.36", "uuid": "a", "server_id": 1}
+
 
 def test_a_timeline_that_is_not_one_is_an_error(tmp_path: Path) -> None:
     archive(busy(FakeServer(), 2), tmp_path)
@@ -29,6 +31,8 @@ def test_a_timeline_that_is_not_one_is_an_error(tmp_path: Path) -> None:
         {"segments": [good["segments"][0] | {"until": [5, 5]}]},
         {"segments": [good["segments"][0] | {"before": 5}]},
         {"segments": [good["segments"][0] | {"before": "x"}]},
+        {"segments": [good["segments"][0] | {"server": {}}]},
+        {"segments": [good["segments"][0] | {"server": good["segments"][0]["server"] | {"server_id": "1"}}]},
         {"segments": [good["segments"][0] | {"folder": "a\0b"}]},
         {"segments": 2 * good["segments"]},  # each row would come twice
     ):
@@ -44,10 +48,10 @@ def test_a_timeline_that_is_not_one_is_an_error(tmp_path: Path) -> None:
 
 
 def test_segments_follow_on_each_other() -> None:
-    first = Segment("", {"uuid": "a"}, "2026-01-02T03:04:05Z")
+    first = Segment("", SERVER, "2026-01-02T03:04:05Z")
     second = Segment(
         "timeline-2",
-        {"uuid": "b"},
+        SERVER | {"uuid": "b"},
         "2026-01-03T00:00:00Z",
         FAILOVER,
         "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5",

@@ -143,7 +143,12 @@ def framed(rows: Sequence[Sequence[bytes | None]]) -> bytes:
     count = len(rows[0]) if rows else 1
     column = b"\3def\0\0\0\1c\0\x0c\x2d\0\0\1\0\0\xfd\0\0\0\0\0"
     payloads = [bytes([count]), *[column] * count, END, *(b"".join(map(value, row)) for row in rows), END]
-    return b"".join(packet((number + 1) % 256, payload) for number, payload in enumerate(payloads))
+    out, number = [], 1
+    for payload in payloads:
+        for at in range(0, len(payload) + 1, 0xFFFFFF):  # if the last piece is full, an empty one follows it
+            out.append(packet(number % 256, payload[at : at + 0xFFFFFF]))
+            number += 1
+    return b"".join(out)
 
 
 def _exactly(file: Any, size: int) -> bytes:

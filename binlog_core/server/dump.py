@@ -23,7 +23,9 @@ from .._format.event_header import (
     type_of,
 )
 from .._format.event_types import EventType
+from .._sources.log_names import is_servers_name
 from ..errors import DecodeError, PositionError, ProtocolError, ServerError, UnreachableError
+from ..events.gtid import gtids_of_list
 from ..gtids import GtidSet, MariadbGtid
 from ..limits import Limits
 from .compressed import framed
@@ -39,7 +41,6 @@ SEND_ANNOTATE_ROWS = 2  # for MariaDB; without it the logs have gaps. (On MySQL,
 _ROTATE_NAME_AT = HEADER_LENGTH_V3 + 8  # after the position
 _MARIADB_CAPABILITY = 4  # GTID events as they are in the logs
 _BUFFER = 1 << 20
-_GTID = struct.Struct("<IIQ")  # of a GTID_LIST: domain, server, number
 _MOST_POSITION = 2**32 - 1
 _SLICE = 0.2  # seconds between two checks for a request to stop
 _WRITE_TIMEOUT = 3600  # seconds that the server waits for a busy reader
@@ -502,9 +503,8 @@ def _state(event: bytes) -> GtidSet | tuple[MariadbGtid, ...] | None:
     try:
         if type_of(event) == EventType.PREVIOUS_GTIDS:
             return GtidSet.from_bytes(body)
-        count = int.from_bytes(body[:4], "little") & 0x0FFFFFFF
-        return tuple(MariadbGtid(*_GTID.unpack_from(body, 4 + 16 * i)) for i in range(count))
-    except (DecodeError, struct.error):
+        return tuple(gtids_of_list(body))
+    except DecodeError:
         return None  # the decoder reports what is wrong
 
 
@@ -513,7 +513,8 @@ def _rotation(event: bytes) -> tuple[int, str]:
     end = len(event) - CHECKSUM_LENGTH * ends_with_checksum(event)
     if end <= _ROTATE_NAME_AT:
         raise ProtocolError("the server does not name the log that it sends")
-    name = event[_ROTATE_NAME_AT:end].split(b"\0")[0]
-    if not name or len(name) > 512:
-        raise ProtocolError("the server does not name the log that it sends")
-    return int.from_bytes(event[HEADER_LENGTH_V3:_ROTATE_NAME_AT], "little"), name.decode("utf-8", "replace")
+    name = event[_ROTATE_NAME_AT:end].split(b"\0")[0].decode("utf-8", "replace")
+    position = int.from_bytes(event[HEADER_LENGTH_V3:_ROTATE_NAME_AT], "little")
+    if not is_servers_name(name) or position >= 1 << 63:
+        raise ProtocolError("the server does not name the log that it sends, and a position in it")
+    return position, name

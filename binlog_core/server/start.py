@@ -12,11 +12,12 @@ from uuid import UUID, uuid4
 
 from .._base.times import epoch_seconds
 from .._format.event_header import FIRST_EVENT, timestamp_of
-from ..errors import DivergedError, PrivilegeError, ServerError, UnreachableError
+from ..errors import DivergedError, PrivilegeError, ProtocolError, ServerError, UnreachableError
 from ..gtids import AnyGtid, AnyGtidSet, GtidSet, MariadbGtidSet, parse_gtid_set
 from ..limits import DEFAULT_LIMITS
 from ..position import Position
-from .connection import Connection, Facts
+from .answers import log_name, maybe, understood, whole
+from .connection import LIST_BYTES, Connection, Facts
 from .dump import Begin, Dump, LineLost
 from .refusals import COPY_AGAIN, clean_text
 
@@ -198,12 +199,13 @@ def gtids_at(connection: Connection, facts: Facts, file: str, offset: int) -> An
         return None
     try:
         name = file.replace("\\", "\\\\").replace("'", "''")
-        text = connection.query(f"SELECT BINLOG_GTID_POS('{name}', {offset})")[0][0]
-    except UnreachableError:
+        text = connection.query(f"SELECT BINLOG_GTID_POS('{name}', {offset})", maybe, least=1)[0][0]
+    except (UnreachableError, ProtocolError):
         raise
     except ServerError:
         return None
-    return None if text is None else MariadbGtidSet.parse(text)
+    with understood("BINLOG_GTID_POS"):
+        return None if text is None else MariadbGtidSet.parse(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +224,9 @@ def status_of(connection: Connection) -> Status | None:
     # MySQL from 8.2 on, and before; MariaDB.
     for statement in ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
         try:
-            rows = connection.query(statement, right=_STATUS_RIGHT)
+            rows = connection.query(
+                statement, log_name, whole, maybe, maybe, most=LIST_BYTES, right=_STATUS_RIGHT
+            )
         except PrivilegeError:
             return None
         except ServerError as error:
@@ -234,17 +238,18 @@ def status_of(connection: Connection) -> Status | None:
         file, offset, *rest = rows[0]
         text = "".join((rest[2] or "").split()) if len(rest) > 2 else ""
         filters = [tuple(names.split(",")) if names else () for names in rest[:2]]
-        return Status(str(file), int(offset or 0), parse_gtid_set(text) if text else None, *filters)
+        with understood(statement):
+            return Status(file, offset, parse_gtid_set(text) if text else None, *filters)
     return None
 
 
 def logs_of(connection: Connection) -> list[tuple[str, int]] | None:
     """Names and sizes of the logs that the server has; None: the user may not ask."""
     try:
-        rows = connection.query("SHOW BINARY LOGS", right=_STATUS_RIGHT)
+        rows = connection.query("SHOW BINARY LOGS", log_name, whole, most=LIST_BYTES, right=_STATUS_RIGHT)
     except PrivilegeError:
         return None
-    return [(str(row[0]), int(row[1] or 0)) for row in rows]
+    return [(name, size) for name, size, *_ in rows]
 
 
 def still_has(connection: Connection, facts: Facts) -> str:

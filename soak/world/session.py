@@ -6,7 +6,7 @@ import re
 import struct
 from typing import TYPE_CHECKING
 
-from support.hostile_server import COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID, COM_QUERY, END, OK, _result
+from support.hostile_server import COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID, COM_QUERY, END, OK, framed
 from support.talk import GREETING, packet
 from support.writer import numbering as n
 from support.writer.wire import crc32
@@ -120,7 +120,7 @@ class Session:
             self.line.deliver(packet(1, OK))
         else:
             self.line.deliver(
-                _result([[None if one is None else one.encode() for one in each] for each in rows])
+                framed([[None if one is None else one.encode() for one in each] for each in rows])
             )
 
     def _variables(self) -> dict[str, str]:

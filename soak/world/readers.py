@@ -195,7 +195,8 @@ class _Run(Play):
         """The transactions with which the reader may begin."""
         if self.history.start != "now":
             if self.purged and self.history.start in ("none", "time"):  # maybe before the reader asked
-                return {one.state(name) + 1 for one in self.world.hosts.values() for name in one.logs}
+                logs = {one.state(name) + 1 for one in self.world.hosts.values() for name in one.logs}
+                return {*self._firsts, *logs}
             return self._firsts
         late = (one.number for one, when in self.committed if when > self.history.opened + 60)
         end = next(late, None) if self.history.follow else None

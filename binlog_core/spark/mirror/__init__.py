@@ -287,10 +287,10 @@ def verify(
     place = Lake(os.fspath(lake), storage_options)
     with place.locked():
         state = opened(place, catalog)
-        chosen = state.chosen(tables)
+        state.chosen(tables)
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
         with _working(place, state, state.server, login, spark, master, None, None) as work:
-            return compare(work, place, chosen)
+            return compare(work, place, tables)
 
 
 @contextmanager

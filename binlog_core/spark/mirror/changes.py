@@ -19,11 +19,12 @@ from ...gtids import parse_gtid_set
 from ...report import BinlogWarning
 from ...schema.ddl import DdlTracker
 from ...schema.table_definitions import TableSchema
+from ...schema.table_statements import read_statement
 from ...splits import FILE_NUMBER_SHIFT, Split
 from ..doors.split_writer import SplitWriter, attempt_name
 from ..lake.results import FileStatistics, ReportedStatement, WrittenSplit
 from ..options import SourceOptions
-from ..plan.definitions import from_text, to_text
+from ..plan.definitions import from_text, statements_of, to_text
 from ..plan.parts import Part
 from ..plan.ranges import LogPlace, LogRanges, Offset, offset_of, place_of
 from ..plan.xa import XaHistory
@@ -110,6 +111,22 @@ class LogPlan(LogRanges):
         logs = self._logs()
         i, position = self._end(logs, (0, 0))
         return logs[i].version_base + position
+
+    def ends(self, start: Offset, table: str) -> bool:
+        """Whether the logs from an offset on show that a table was dropped or renamed.
+
+        Not if a log is no longer there: what it had is not known.
+        """
+        if self.lacking(start):
+            return False
+        logs = self._logs()
+        i, position = place_of(logs, start)
+        return any(
+            read.kind in ("drop", "rename") and read.concerns(table)
+            for _, found in statements_of(logs[i:], self.access, start=position, run=self._run)
+            for event, _, _ in found
+            if (read := read_statement(event.query, event.database, event.status.sql_mode or 0)) is not None
+        )
 
     def begin(
         self, place: LogPlace, definitions: Iterable[TableSchema], charsets: dict[str, str | None]

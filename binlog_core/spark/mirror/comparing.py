@@ -64,10 +64,11 @@ class Compared:
         return self.reason is None and not self.differ
 
 
-def compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[Compared]:
+def compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compared]:
     """Bring tables to one position, and compare them there with the server.
 
-    The workers read both sides, and return counts, and keys of rows that differ.
+    The workers read both sides, and return counts, and keys of rows that differ. `names`: names and patterns
+    of the tables, also of those that the server has since the last run; all if there are none.
 
     Raises
     ------
@@ -76,21 +77,27 @@ def compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[C
     """
     for left in reversed(range(_TRIES)):
         try:
-            return _compare(work, lake, tables)
+            return _compare(work, lake, names)
         except ServerError as error:  # a table was dropped since they were listed: the next try knows
             if error.code not in GONE or not left:
                 raise
     raise AssertionError
 
 
-def _compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[Compared]:
+def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compared]:
     work.until_now()
+    tables = work.state.chosen(names)
     out = [
         Compared(
             one.full_name, reason=f"the table is {one.stage}" + (f": {one.reason}" if one.reason else "")
         )
         for one in tables
         if one.stage not in ("following", "dropped")
+    ]
+    out += [
+        Compared(one.full_name, reason=f"the server dropped the table, and the lake's has {rows} rows")
+        for one in tables
+        if one.stage == "dropped" and (rows := lake.opened(one).rows)
     ]
     viewed: dict[str, Viewed] = {}
     with Connection(work.address) as connection:
@@ -102,7 +109,7 @@ def _compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[
                 except Exception as error:  # of this table alone, also of its catalog and store
                     out.append(Compared(one.full_name, reason=_message(error)))
     if not viewed:
-        return out
+        return sorted(out, key=lambda one: one.table)
     lake.remove(_FOLDER)
     folder = Folder(lake.own(_FOLDER), lake.storage_options)
     folder.make()

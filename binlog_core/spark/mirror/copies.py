@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..._exports.manifests import MIRROR
 from ..._sources.object_stores import load_json
 from ..._tables.column_types import Kind
+from ..._tables.full_names import full_name
 from ..._tables.tables import Column
 from ...errors import BinlogError, PrivilegeError, SchemaError, ServerError, UnreachableError
 from ...schema.given import parse_create_table
@@ -48,6 +49,9 @@ _ORDERED = frozenset(
     (Kind.INT, Kind.DECIMAL, Kind.YEAR, Kind.TEXT, Kind.BINARY, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 )
 _COPIES = "copies"
+# By their TABLE_TYPE; TEMPORARY ones belong to this session.
+_NO_TABLES = ("VIEW", "SYSTEM VIEW", "SEQUENCE", "TEMPORARY", "TEMPORARY SEQUENCE")
+_VERSIONED = "SYSTEM VERSIONED"
 
 
 @dataclass(frozen=True)
@@ -121,11 +125,23 @@ def plan_copy(connection: Connection, state: TableState, mark: dict[str, Any], *
                 "a column of the table has the name of a change column", table=schema.full_name, column=one
             )
     key = [columns[one] for one in schema.row_key or ()]
-    chunks = [""]
+    chunks, size = [""], _chunk_rows(connection, state)
     if key and all(column.kind in _ORDERED and column.declared_type not in FIXED_BINARY for column in key):
-        size = _chunk_rows(connection, state)
         chunks = list(_conditions(connection, name, key, size))
     return Copy(uuid.uuid4().hex[:12], definition, mark, tuple(chunks))
+
+
+def tables_of_server(connection: Connection) -> dict[str, tuple[str, str]]:
+    """The server's tables, also those that cannot be mirrored: names of database and table by full name."""
+    rows = connection.query(
+        "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
+        f" WHERE TABLE_TYPE NOT IN ({', '.join(map(repr, _NO_TABLES))})",
+        text,
+        text,
+        most=LIST_BYTES,
+        right="SELECT",
+    )
+    return {full_name(database, name): (database, name) for database, name, *_ in rows}
 
 
 def is_hidden(connection: Connection, state: TableState) -> bool:
@@ -154,11 +170,18 @@ def _definition(connection: Connection, state: TableState) -> str:
 def _chunk_rows(connection: Connection, state: TableState) -> int:
     database, table = (_text(one) for one in (state.database, state.name))
     rows = connection.query(
-        "SELECT AVG_ROW_LENGTH FROM information_schema.TABLES"
+        "SELECT AVG_ROW_LENGTH, TABLE_TYPE FROM information_schema.TABLES"
         f" WHERE TABLE_SCHEMA = {database} AND TABLE_NAME = {table}",
         whole,
+        text,
         right="SELECT",
     )
+    if rows and rows[0][1] == _VERSIONED:
+        raise SchemaError(
+            "the table is system-versioned, and its log has rows of the past among the present ones: leave it"
+            " out, or drop its versioning and copy it again (resync)",
+            table=state.full_name,
+        )
     length = rows[0][0] if rows else 0
     return min(max(_CHUNK_BYTES // max(length, 1), _LEAST_ROWS), _MOST_ROWS)
 

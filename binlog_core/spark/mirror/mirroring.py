@@ -12,7 +12,6 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..._tables.full_names import full_name
 from ...errors import (
     ApplyStopped,
     BinlogError,
@@ -41,6 +40,7 @@ from .copies import (
     remove_notes,
     run_copies,
     selected,
+    tables_of_server,
 )
 from .history import History
 from .joining import compact
@@ -219,37 +219,38 @@ class Mirroring:
                 warn(connection, facts, self.state.wants)
 
     def _look(self) -> None:
-        """Find tables that are new, or exist again, and those that were dropped before their copy."""
+        """Find tables that are new, or exist again, and those that the log shows to be gone."""
         self._tidy()
+        tables = self.state.tables
         with Connection(self.address) as connection:
-            here = {
-                full_name(database, name): (database, name)
-                for database, name, *_ in connection.query(
-                    "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
-                    " WHERE TABLE_TYPE = 'BASE TABLE'",
-                    text,
-                    text,
-                    most=LIST_BYTES,
-                    right="SELECT",
-                )
-            }
+            here = tables_of_server(connection)
             wanted = {
                 name: place
                 for name, place in sorted(here.items())
                 if place[0].lower() not in _SYSTEM and self.state.wants(name)
             }
             check_filters(connection, {database for database, _ in wanted.values()})
-            tables = self.state.tables
             lacking = [one for name, one in tables.items() if one.stage == "copying" and name not in here]
-            dropped = [one for one in lacking if not is_hidden(connection, one)]
+            lacking = [one for one in lacking if not is_hidden(connection, one)]
         for name, (database, table) in wanted.items():
             if name not in tables:
                 tables[name] = TableState(database, table)
             elif tables[name].stage == "dropped":
                 tables[name].copy_anew()
-        for state in dropped:
-            self._end(state)
+        if any(one.place is not None and not one.gone for one in lacking):
+            self.archive()  # up to what ended them
+        for state in lacking:
+            if state.place is None or self._is_gone(state, state.place):
+                self._end(state)
+            else:
+                reason = "the server lacks the table, and its log does not show a DROP or RENAME"
+                state.park(reason, again=True)
         self._save()
+
+    def _is_gone(self, state: TableState, place: int) -> bool:
+        """Whether the log shows that a table was dropped or renamed; that the server lacks it is no proof."""
+        state.gone = state.gone or self.plan(()).ends(self.state.offsets[place], state.full_name)
+        return state.gone
 
     def _end(self, state: TableState) -> None:
         """The server dropped a table: empty it in the lake; its history stays."""
@@ -374,7 +375,7 @@ class Mirroring:
             return
         del self._missed[state.full_name]
         state.end_copy()
-        state.reason = None
+        state.reason, state.gone = None, False
         state.stage, state.place, state.exact_from = "following", place, exact
         state.keyless = definition.row_key is None
         state.as_of = state.history = None
@@ -567,6 +568,7 @@ class Mirroring:
             append = partial(history.append, state, files, statements, decoded.folder, version)
             if not self._tried(state, append):
                 return
+        state.gone |= any(one.kind in ("drop", "rename") for one in statements)
         if _needs_copy(state, statements) or (state.keyless and changed):
             state.copy_anew()
             return

@@ -69,6 +69,8 @@ class TableState:
         When it was last checked for small files, in seconds since 1970 UTC.
     left : list of str
         The ids of ended copies that may have left files behind.
+    gone : bool
+        Whether the log shows that it was dropped or renamed, after its last copy.
     """
 
     database: str
@@ -85,6 +87,7 @@ class TableState:
     again: Stage | None = None
     compacted: float = 0.0
     left: list[str] = field(default_factory=list)
+    gone: bool = False
 
     @property
     def full_name(self) -> str:

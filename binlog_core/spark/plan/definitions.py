@@ -76,13 +76,8 @@ def follow_definitions(
     for table in tracker:
         if wanted(table.full_name):
             steps[table.full_name] = [(0, table)]
-    definitions, logs = Definitions.following(tracker), list(logs)
-    known, last = len(tracker.timeline), len(logs) - 1
-    tasks = [
-        _StatementScan(log, access, (start or None) if i == 0 else None, end if i == last else None)
-        for i, log in enumerate(logs)
-    ]
-    for log, found in zip(logs, run(_StatementScan.statements, tasks), strict=True):
+    definitions, known = Definitions.following(tracker), len(tracker.timeline)
+    for log, found in statements_of(logs, access, start=start, end=end, run=run):
         report = Report()
         for event, mariadb, transaction in found:
             definitions.follow(event, report, mariadb=mariadb, path=log.path, transaction=transaction)
@@ -94,6 +89,24 @@ def follow_definitions(
     return Timeline({name: tuple(found) for name, found in steps.items()})
 
 
+def statements_of(
+    logs: Iterable[Split],
+    access: Access,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    run: Run = run_here,
+) -> Iterable[tuple[Split, list[FoundStatement]]]:
+    """The statements in logs that define tables; the arguments are those of `follow_definitions`."""
+    logs = list(logs)
+    last = len(logs) - 1
+    tasks = [
+        _StatementScan(log, access, (start or None) if i == 0 else None, end if i == last else None)
+        for i, log in enumerate(logs)
+    ]
+    return zip(logs, run(_StatementScan.statements, tasks), strict=True)
+
+
 @dataclass(frozen=True)
 class _StatementScan:
     """A log whose statements are read."""
@@ -103,7 +116,7 @@ class _StatementScan:
     start: int | None
     end: int | None
 
-    def statements(self) -> list[_FoundStatement]:
+    def statements(self) -> list[FoundStatement]:
         """The statements that define tables."""
         log, collector = self.log, _StatementCollector()
         with self.access.file(log.path).open() as source:
@@ -125,7 +138,18 @@ class _StatementScan:
         return collector.found
 
 
-class _FoundStatement(NamedTuple):
+class FoundStatement(NamedTuple):
+    """A statement that defines tables.
+
+    Parameters
+    ----------
+    event : QueryEvent
+    mariadb : bool
+        Whether MariaDB wrote it.
+    transaction : int
+        The position where its transaction begins.
+    """
+
     event: QueryEvent
     mariadb: bool
     transaction: int
@@ -136,7 +160,7 @@ class _StatementCollector(Definitions):
 
     def __init__(self) -> None:
         super().__init__({})
-        self.found: list[_FoundStatement] = []
+        self.found: list[FoundStatement] = []
 
     @property
     def follows(self) -> bool:
@@ -147,7 +171,7 @@ class _StatementCollector(Definitions):
         self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int
     ) -> None:
         """Keep a statement."""
-        self.found.append(_FoundStatement(event, mariadb, transaction))
+        self.found.append(FoundStatement(event, mariadb, transaction))
 
 
 def tracker_of(start: SchemaSource | Schema | None, *, keep_timeline: bool = True) -> DdlTracker:

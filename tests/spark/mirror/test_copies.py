@@ -37,7 +37,7 @@ class Server:
         if sql.startswith("SHOW CREATE TABLE `shop`.`t`"):
             return [("t", self.create)]
         assert "AVG_ROW_LENGTH" in sql
-        return [(self.row_length,)]
+        return [(self.row_length, "BASE TABLE")]
 
     def stream(self, sql: str, *, most: int = 1 << 20) -> Iterator[Rows]:
         found = self.tables.execute(sql)

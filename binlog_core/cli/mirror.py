@@ -103,7 +103,7 @@ def run(
     """Copy a server's tables into a lake and keep them up to date, continuing where the last run ended.
 
     Needs neither locks nor Kafka. If a table cannot continue, only that table is parked, with the reason.
-    SIGTERM stops it cleanly. Exit code 1: an error, or a table is parked.
+    SIGTERM stops it cleanly. Exit code 1: an error, or a table is parked or suspect (it may lack changes).
 
     Examples:
 
@@ -156,7 +156,7 @@ def status(
 ) -> None:
     """Show each table's lag, rows and last commit, from the lake and the archive.
 
-    Exit code 1: a table is parked.
+    Exit code 1: a table is parked or suspect.
     """
     from ..spark.mirror import status as look
     from ..spark.mirror.reporting import MirrorStatus
@@ -181,7 +181,7 @@ def resync(
     *,
     login: LoginOptions,
 ) -> None:
-    """Copy tables again, by default the parked ones, and bring all tables up to the server's position."""
+    """Copy tables again, by default parked and suspect ones; all tables reach the server's position."""
     from ..spark.mirror import resync as copy_anew
 
     access = login.login("options")
@@ -218,7 +218,7 @@ def verify(
 
 
 def _exit(found: Iterable[TableStatus]) -> None:
-    if any(one.stage == "parked" for one in found):
+    if any(one.stage in ("parked", "suspect") for one in found):
         raise typer.Exit(EXIT_ERROR)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import BinlogError
 from ...report import BinlogWarning
-from ...schema.table_statements import read_statement
+from ...schema.table_statements import read_statement, words_of_change
 from ...splits import (
     Split,
     SplitBounds,
@@ -20,7 +20,7 @@ from ...splits import (
 from ..lake.destination import note_failure, open_filesystem
 from ..lake.results import ReportedStatement, WrittenSplit
 from ..lake.writer import PartWriter, WriteLimits
-from ..plan.statements import kind_of
+from ..plan.statements import is_change, kind_of
 from ..rows.read_options import ReadOptions
 from ..rows.reader import Chunk, SplitRows
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pyspark import Accumulator
 
     from ..rows.observers import LoggedStatement
+
+_ANY = ""  # among words: a change of any table
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ class SplitWriter:
         exact = self.exact or split.index in self.exact_splits
         reader = SplitRows(split, self.options, exact=exact)
         statements: list[ReportedStatement] = []
+        changes, words = 0, set[str]()  # those that were logged as statements
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", BinlogWarning)  # counted, and reported once by the driver
@@ -150,6 +153,10 @@ class SplitWriter:
                     if isinstance(piece, Chunk):
                         with self._writing():
                             writer.write(piece)
+                    elif is_change(piece):
+                        changes += 1
+                        named = words_of_change(piece.sql, piece.sql_mode)
+                        words |= {_ANY} if named is None else named
                     else:
                         statements += _reported(piece, split)
             with self._writing():
@@ -176,6 +183,8 @@ class SplitWriter:
             tuple(reader.not_committed.items()),
             frozenset(reader.met.fitting),
             reader.met.unfitting,
+            # LOAD DATA of old servers has no text.
+            None if _ANY in words or changes != reader.report.statement_changes else frozenset(words),
         )
 
     @contextlib.contextmanager

@@ -143,6 +143,9 @@ class WrittenSplit:
         Full names of tables that the condition fits.
     unfit : dict of str to ConditionError
         By full name, what a definition of a table lacks for the condition.
+    words : frozenset of str, or None
+        The words, in small letters, of the changes that were logged as statements; None if some may be of any
+        table.
     """
 
     split: Split
@@ -162,6 +165,7 @@ class WrittenSplit:
     not_committed: tuple[tuple[int, int], ...] = ()
     fits: frozenset[str] = frozenset()
     unfit: dict[str, ConditionError] = field(default_factory=dict)
+    words: frozenset[str] | None = frozenset()
 
     @property
     def rows(self) -> int:

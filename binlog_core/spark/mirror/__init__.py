@@ -111,7 +111,8 @@ def mirror(
     Returns
     -------
     list of TableStatus
-        The state of each table. One that cannot continue is ``parked`` and says why; all others continue.
+        The state of each table. One that cannot continue is ``parked`` and says why; all others continue. One
+        that may lack changes, because the log does not have them as rows, is ``suspect`` until it is copied.
 
     Raises
     ------
@@ -221,7 +222,7 @@ def resync(
     lake : str or path
         The mirror's lake.
     *tables : str
-        Names or patterns; without any, all tables that are parked.
+        Names or patterns; without any, all tables that are parked or suspect.
     spark, master, catalog, storage_options, options, password_file, defaults_file
         As for `mirror`. The server's address is that of the mirror.
 
@@ -239,7 +240,7 @@ def resync(
     with place.locked():
         state = opened(place, catalog)
         for one in state.chosen(tables):
-            if tables or one.stage == "parked":
+            if tables or one.stage == "parked" or one.suspect is not None:
                 one.copy_anew()
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
         with _working(place, state, state.server, login, spark, master, None, None) as work:

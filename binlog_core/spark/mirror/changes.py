@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from glob import escape
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,6 +41,7 @@ _JOB_LOGS = 4
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 _DEFINITIONS, _PREPARED = "definitions", "prepared"
+_LOSSES = ("incidents", "rows_v0", "rows_without_table_map")  # of changes of any table
 
 
 class LogPlan(LogRanges):
@@ -58,6 +59,8 @@ class LogPlan(LogRanges):
         What reads through its logs.
     lower_case : bool
         Whether the server stores names in lower case, and its log has statements as they were written.
+    counted : collection of str
+        The names of tables whose changes are counted, without their values.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class LogPlan(LogRanges):
         run: Run = run_here,
         *,
         lower_case: bool = False,
+        counted: Collection[str] = (),
     ) -> None:
         options = SourceOptions(
             tables=tuple(escape(name) for name in tables),
@@ -77,10 +81,13 @@ class LogPlan(LogRanges):
             storage_options=storage_options,
         )
         # Those that an apply knows: it would take a table's own column for one of them.
-        self.reading = replace(options.read_options(), absent=True, refused=SPECIAL)
+        reading = replace(options.read_options(), absent=True, refused=SPECIAL)
+        values = {escape(name): () for name in counted}
+        self.reading = replace(reading, tables=(*(reading.tables or ()), *values), columns=values or None)
         self.access = options.access
         super().__init__(options, [archive], run)
         self.lower_case = lower_case
+        self.counted = frozenset(counted)
 
     def logs(self) -> list[Split]:
         """The archive's logs."""
@@ -251,12 +258,24 @@ class Decoded:
         The statements, in order.
     by_case : bool
         Whether the server distinguishes names of tables by case.
+    words : frozenset of str, or None
+        The words, in small letters, of the changes that were logged as statements; None if any table may lack
+        changes.
+    storage_options : dict or None
+        Options for the store of `folder`.
     """
 
     folder: str
     files: dict[str, list[FileStatistics]]
     statements: tuple[ReportedStatement, ...]
     by_case: bool = False
+    words: frozenset[str] | None = frozenset()
+    storage_options: dict[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def needs_reach(self) -> bool:
+        """Whether it has changes without rows, or statements that may have added foreign keys."""
+        return self.words != frozenset() or any("references" in one.sql.lower() for one in self.statements)
 
     def about(self, table: str) -> list[ReportedStatement]:
         """Statements that concern a table."""
@@ -301,6 +320,7 @@ def decode(
     )
     files: dict[str, list[FileStatistics]] = {}
     statements: set[ReportedStatement] = set()
+    words: frozenset[str] | None = frozenset()
     try:
         results = call_tasks(session, _PartWriter(writer), parts)
     except Exception as error:
@@ -316,8 +336,10 @@ def decode(
                 BinlogWarning,
                 stacklevel=2,
             )
+        lost = one.words is None or any(one.counts.get(name) for name in _LOSSES)
+        words = None if words is None or lost else words.union(one.words or ())
         for file in one.files:
             files.setdefault(full_name(file.database, file.table), []).append(file)
         statements.update(one.statements)
     order = sorted(statements, key=lambda one: (one.version, one.ordinal))
-    return Decoded(folder, files, tuple(order), by_case)
+    return Decoded(folder, files, tuple(order), by_case, words, lake.storage_options)

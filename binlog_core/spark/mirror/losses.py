@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable
 from ..._tables.full_names import full_name
 from ...errors import ServerError, UnsafeServerError
 from ...report import BinlogWarning
-from ...server.answers import Answer, maybe, text
+from ...server.answers import maybe, text
 from ...server.connection import LIST_BYTES, Connection, Facts
 from ...server.start import status_of
+from .unlogged import Reach
 
 # Their rows are other tables', or nowhere, and the log has only some of their changes.
 _ENGINES_WITHOUT_OWN_ROWS = frozenset(
@@ -18,7 +19,6 @@ _ENGINES_WITHOUT_OWN_ROWS = frozenset(
 )
 _WANTED = {"binlog_format": "ROW", "binlog_row_image": "FULL"}
 _UPDATES = ("log_replica_updates", "log_slave_updates")
-_CASCADES = "innodb_native_foreign_keys"
 _SYNTAX_ERROR = 1064
 _APPLYING = 11  # the column of SHOW REPLICA STATUS that says whether it applies transactions
 
@@ -88,28 +88,15 @@ def check_filters(connection: Connection, databases: Iterable[str]) -> None:
             )
 
 
-def warn_of_cascades(connection: Connection, facts: Facts, wants: Callable[[str], bool]) -> None:
+def warn_of_cascades(reach: Reach, wants: Callable[[str], bool]) -> None:
     """Warn of tables that a foreign key changes without logging the changes."""
-    if (
-        not facts.mariadb
-        and facts.number >= (9, 6)
-        and connection.variables([_CASCADES]) != {_CASCADES: "ON"}
-    ):
+    if reach.logged:
         return
-    acts = "('CASCADE', 'SET NULL', 'SET DEFAULT')"
-    rows = connection.query(
-        "SELECT DISTINCT CONSTRAINT_SCHEMA, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"
-        f" WHERE DELETE_RULE IN {acts} OR UPDATE_RULE IN {acts}",
-        text,
-        text,
-        most=LIST_BYTES,
-        right="SELECT",
-    )
     _warn(
-        rows,
+        {one.child for one in reach.cascades},
         wants,
-        "foreign keys change rows of {} (ON DELETE, ON UPDATE): the server does not log these changes, and"
-        " the lake lacks them until resync copies the table; verify lists the rows",
+        "foreign keys change rows of {} (ON DELETE, ON UPDATE): the server does not log these changes. After"
+        " one the table is suspect until a copy (resync); verify lists the rows",
     )
 
 
@@ -126,7 +113,7 @@ def warn_of_generated_columns(connection: Connection, facts: Facts, wants: Calla
         right="SELECT",
     )
     _warn(
-        rows,
+        (full_name(str(database), str(table)) for database, table in rows),
         wants,
         "MariaDB 11.8 does not log the generated columns of updated rows: {} will be parked at the first such"
         " update; leave these tables out, or mirror a server that logs them",
@@ -145,7 +132,7 @@ def warn_of_engines(connection: Connection, facts: Facts, wants: Callable[[str],
         right="SELECT",
     )
     _warn(
-        rows,
+        (full_name(str(database), str(table)) for database, table in rows),
         wants,
         "{} have no rows of their own (engines such as MERGE, BLACKHOLE, FEDERATED): the server does not log"
         " all changes of what they show, and the tables of a MERGE table lack what is written through it;"
@@ -153,8 +140,7 @@ def warn_of_engines(connection: Connection, facts: Facts, wants: Callable[[str],
     )
 
 
-def _warn(rows: Answer, wants: Callable[[str], bool], warning: str) -> None:
+def _warn(tables: Iterable[str], wants: Callable[[str], bool], text: str) -> None:
     """Warn of those tables among the server's that are mirrored."""
-    names = sorted(filter(wants, (full_name(database, table) for database, table, *_ in rows)))
-    if names:
-        warnings.warn(warning.format(", ".join(names)), BinlogWarning, stacklevel=3)
+    if names := sorted(filter(wants, tables)):
+        warnings.warn(text.format(", ".join(names)), BinlogWarning, stacklevel=3)

@@ -53,6 +53,7 @@ from .losses import (
 )
 from .marks import Mark, check_server, identity, place_of, take_mark
 from .state import CHANGES, GTIDS, Lake, MirrorState, Offset, TableState
+from .unlogged import Reach, reach_of
 from .values import set_for_reading
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class Mirroring:
         tables = (*state.tables.values(), *unwanted)
         self._left += [partial(clean_up, lake, one, copy) for one in tables for copy in one.left]
         self._missed: Counter[str] = Counter()  # how often a table was gone or changed when it was copied
+        self._reach = Reach()
         self._case = ""  # of names of tables: "0" is as they are written, "1" in lower case
 
     # ------------------------------------------------------------ runs
@@ -193,7 +195,8 @@ class Mirroring:
         """The archive, for reading some tables."""
         names = [one.full_name for one in tables]
         storage, run = self._lake.storage_options, walking(self.session)
-        return LogPlan(self.state.archive, names, storage, run, lower_case=self._case == "1")
+        counted = self._reach.parents(names) - set(names)
+        return LogPlan(self.state.archive, names, storage, run, lower_case=self._case == "1", counted=counted)
 
     # ------------------------------------------------------------ the server
 
@@ -212,10 +215,16 @@ class Mirroring:
             check_settings(connection)
             self._case = connection.variables([_CASE]).get(_CASE, "")
 
+    def _find_reach(self) -> None:
+        with Connection(self.address) as connection:
+            self._reach = reach_of(connection, connection.facts())
+
     def _warn_of_losses(self) -> None:
+        self._find_reach()
         with Connection(self.address) as connection:
             facts = connection.facts()
-            for warn in (warn_of_cascades, warn_of_generated_columns, warn_of_engines):
+            warn_of_cascades(self._reach, self.state.wants)
+            for warn in (warn_of_generated_columns, warn_of_engines):
                 warn(connection, facts, self.state.wants)
 
     def _look(self) -> None:
@@ -375,7 +384,7 @@ class Mirroring:
             return
         del self._missed[state.full_name]
         state.end_copy()
-        state.reason, state.gone = None, False
+        state.reason, state.gone, state.suspect = None, False, None
         state.stage, state.place, state.exact_from = "following", place, exact
         state.keyless = definition.row_key is None
         state.as_of = state.history = None
@@ -492,7 +501,14 @@ class Mirroring:
         version = (plan or self.plan(())).version(work["end"])
         tables = [one for one in tables if one.stage == "following" and (one.place or 0) < version]
         if tables:
-            decoded = self._decoded(plan or self.plan(tables), tables, work["start"], work["end"])
+            plan = plan or self.plan(tables)
+            decoded = self._decoded(plan, tables, work["start"], work["end"])
+            if decoded.needs_reach:
+                self._find_reach()
+                if not self.plan(tables).counted <= plan.counted:
+                    decoded = self._decoded(self.plan(tables), tables, work["start"], work["end"])
+            for name, reason in self._reach.suspects([one.full_name for one in tables], decoded).items():
+                self.state.tables[name].suspect = reason
             self._apply_each([one for one in tables if one.stage == "following"], decoded, work, version)
         moved = [one for one in tables if one.place == version]
         if moved:

@@ -29,10 +29,11 @@ class TableStatus:
     table : str
         The table, as ``database.table``.
     stage : str
-        "copying" while its first copy is made, "following" while it is kept up to date, "parked" if it
-        stopped, "dropped" if the server dropped it and it is empty.
+        "copying" while a copy is made, "following" while it is kept up to date, "suspect" if it is, but may
+        lack changes until a copy is made, "parked" if it stopped, "dropped" if it is empty because the server
+        dropped it.
     reason : str or None
-        Why it stopped.
+        Why it stopped, or is suspect.
     uri : str
         Where the table is in the lake.
     lag_seconds : float or None
@@ -195,7 +196,9 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
         with contextlib.suppress(BinlogError):  # there is no archive yet, or it is on another machine
             archive = _ArchiveEnd(state.archive, places, lake.storage_options)
     for name, one in sorted(state.tables.items()):
-        uri, reason = lake.table(one), one.reason
+        uri, reason, stage = lake.table(one), one.reason, str(one.stage)
+        if stage == "following" and one.suspect is not None:
+            stage, reason = "suspect", one.suspect
         known: dict[str, Any] = {}
         try:
             known = {} if quick else _committed(lake.opened(one))
@@ -211,7 +214,7 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
                 "gtids": gtids,
             }
         lag = None if one.as_of is None else now - one.as_of
-        out.append(TableStatus(name, one.stage, reason, uri, lag, **known))
+        out.append(TableStatus(name, stage, reason, uri, lag, **known))
     return out
 
 

@@ -71,6 +71,8 @@ class TableState:
         The ids of ended copies that may have left files behind.
     gone : bool
         Whether the log shows that it was dropped or renamed, after its last copy.
+    suspect : str or None
+        Why it may lack changes since its last copy, although it is followed.
     """
 
     database: str
@@ -88,6 +90,7 @@ class TableState:
     compacted: float = 0.0
     left: list[str] = field(default_factory=list)
     gone: bool = False
+    suspect: str | None = None
 
     @property
     def full_name(self) -> str:

@@ -37,7 +37,7 @@ _HARMLESS = _STRICT | sum(
 
 def kind_of(statement: LoggedStatement, table: str) -> Kind | None:
     """The effect of a statement on a table; None: it has none."""
-    if changes_rows(statement.sql.encode()):
+    if is_change(statement):
         words = words_of_change(statement.sql, statement.sql_mode)
         return "unknown" if words is None or own_name(table).lower() in words else None
     read = read_statement(statement.sql, statement.database, statement.sql_mode)
@@ -48,6 +48,11 @@ def kind_of(statement: LoggedStatement, table: str) -> Kind | None:
     if read.kind == "alter" and not (_means_what_it_says(statement) and _is_followed(statement, read)):
         return "unknown"
     return read.kind
+
+
+def is_change(statement: LoggedStatement) -> bool:
+    """Whether it changes rows, and the log has it instead of the rows."""
+    return changes_rows(statement.sql.encode("utf-8", "surrogateescape"))
 
 
 def _means_what_it_says(statement: LoggedStatement) -> bool:

@@ -19,6 +19,7 @@ from binlog_core.spark.mirror.losses import (
     warn_of_engines,
     warn_of_generated_columns,
 )
+from binlog_core.spark.mirror.unlogged import reach_of
 
 SAFE = {"binlog_format": "row", "binlog_row_image": "FULL", "log_slave_updates": "OFF"}
 MASTER_STATUS = "SHOW BINARY LOG STATUS"
@@ -110,10 +111,13 @@ def test_a_database_that_is_not_logged_is_refused(logged: str, ignored: str, los
 def test_rows_that_a_foreign_key_changes_without_a_log_are_warned_of(
     version: str, settings: dict[str, str], silent: bool, recwarn: pytest.WarningsRecorder
 ) -> None:
-    rows = [("shop", "items"), ("shop", "parts"), ("other", "t")]
-    server: Any = Server({"SELECT DISTINCT CONSTRAINT_SCHEMA": rows, **settings})
+    rows = [
+        (database, "fk", table, "shop", "parents", "CASCADE", "RESTRICT")
+        for database, table in (("shop", "items"), ("shop", "parts"), ("other", "t"))
+    ]
+    server: Any = Server({"SELECT CONSTRAINT_SCHEMA": rows, **settings})
     facts = Facts(version, "MariaDB" in version, 1, None, "CRC32", True, "")
-    warn_of_cascades(server, facts, lambda name: name.startswith("shop."))
+    warn_of_cascades(reach_of(server, facts), lambda name: name.startswith("shop."))
     told = [str(one.message) for one in recwarn if issubclass(one.category, BinlogWarning)]
     assert [one.partition(" (")[0] for one in told] == [
         "foreign keys change rows of shop.items, shop.parts"

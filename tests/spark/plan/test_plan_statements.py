@@ -114,3 +114,9 @@ def test_a_server_that_logs_rows_under_capitals_distinguishes_names_by_case() ->
     assert kind("DROP TABLE `T`", "Shop.t", "Shop") is None
     assert kind("DROP DATABASE shop", "Shop.t") is None
     assert kind("DROP DATABASE Shop", "Shop.t") == "drop"
+
+
+def test_bytes_of_no_character_in_a_change_are_no_error() -> None:
+    statement = LoggedStatement(4, 0, "shop", "INSERT INTO t VALUES (_binary'\udcff')", 0, 4)
+    assert kind_of(statement, "shop.t") == "unknown"
+    assert kind_of(statement, "shop.u") is None

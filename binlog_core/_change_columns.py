@@ -30,4 +30,6 @@ CONDITION_COLUMNS = ("_gtid", "_commit_timestamp", "_server_id", "_change_type",
 LAKE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp", "_change_ordinal")
 LAKE_METADATA = ("_gtid", "_file", "_position", "_server_id", "_xid")
 ABSENT = "_absent"  # the columns that a row image lacks
+# Behind a column's name in a further entry of `_absent`: its new value is not in the log.
+CHANGED = " (changed)"
 FILE_NUMBER_SHIFT = 40  # of a `_commit_version`: the log's number above, the transaction's position below

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack, overload
 import numpy as np
 
 from ._change_columns import OPS as OPS
+from ._change_columns import PREIMAGE
 from ._core._columns import span_values
 from ._records import RAW_COLUMN as RAW_COLUMN
 from ._records import BatchRecords
@@ -170,6 +171,26 @@ class ChangeBatch(BatchRecords):
             return self._span_column(column, text_errors)
         mask = self.is_null(name) | self.is_absent(name)
         return np.ma.MaskedArray(self._values(column, decimals, members), mask=mask)
+
+    @cached_property
+    def lost_documents(self) -> NDArray[np.void]:
+        """The `json_diffs` of decoded columns whose document the log lacks: the new value is not known.
+
+        Returns
+        -------
+        ndarray, dtype JSON_DIFF_DTYPE
+            Fields record u4 and column u2 (`Column.index`).
+        """
+        if not len(self.json_diffs):
+            return self.json_diffs
+        diffs = self.json_diffs[np.isin(self.json_diffs["column"], [one.index for one in self.columns])]
+        before = diffs["record"].astype(np.int64) - 1
+        byte, bit = diffs["column"] // 8, 1 << (diffs["column"] % 8)
+        image = self.array["image"]
+        there = (before >= 0) & (image["op"][before] == PREIMAGE)
+        bits = image["null_bitmap"][before, byte] | image["absent_bitmap"][before, byte]
+        lost: NDArray[np.void] = diffs[~there | (bits & bit != 0)]
+        return lost
 
     @cached_property
     def invalid_dates(self) -> NDArray[np.void]:

@@ -41,6 +41,7 @@ KINDS = {
     "invalid_text": "texts that are not valid in their character set",
     "skipped_changes": "changes were left out because of a damaged compressed value",
     "damaged_values": "values whose bytes cannot be read",
+    "lost_documents": "JSON documents of which the log has only changes",
     "incidents": "incidents: the server says that events are missing",
     "format_notes": "descriptors that needed a decision",
     "rows_v0": "rows events of version 0, whose values cannot be known from the log",
@@ -75,6 +76,8 @@ _REMEDIES = {
     "unnamed_columns": "they are called c0, c1 …; schema= names them",
     "hidden_definitions": "the user needs a privilege such as SELECT on them, or they have been dropped",
     "unknown_signs": "their values are read as signed; schema= gives the sign",
+    "lost_documents": "their values are lists of changes, or null and named in _absent; with"
+    " binlog_row_value_options='' or binlog_row_image=FULL the server logs whole documents",
     "unknown_charsets": "their values are bytes; schema= or charset= gives the character set",
 }
 _PACKAGE = os.path.dirname(__file__) + os.sep

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .._format.compression import inflate_columns
 from .._gtid_fields import gtid_of
 from .._subsets import only, whole_changes
@@ -125,7 +128,8 @@ class Gathering:
         for index in special:
             batch = batches[index]
             failed = self._inflated(batch)
-            self._count_invalid_dates(batch)
+            self._count_values("invalid_dates", batch, batch.invalid)
+            self._count_values("lost_documents", batch, batch.lost_documents)
             if failed and self._skip_errors:
                 batches[index] = self._without(batch, failed)
             elif failed:
@@ -170,17 +174,18 @@ class Gathering:
             )
         return failed
 
-    def _count_invalid_dates(self, batch: ChangeBatch) -> None:
-        if not len(batch.invalid):
+    def _count_values(self, kind: str, batch: ChangeBatch, places: NDArray[np.void]) -> None:
+        """Count values by their places: arrays with the fields record and column."""
+        if not len(places):
             return
-        first = batch.invalid[0]
+        first = places[0]
         self._report.add(
-            "invalid_dates",
+            kind,
             path=self._path,
             offset=batch.position_of(first["record"]),
             table=batch.table.full_name,
             column=batch.table.columns[first["column"]].name,
-            count=len(batch.invalid),
+            count=len(places),
         )
 
     def checkpoint(self) -> Checkpoint:

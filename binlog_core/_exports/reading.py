@@ -81,6 +81,7 @@ _LOSSES = (
     "undecodable_tables",
     "skipped_changes",
     "damaged_values",
+    "lost_documents",
     "incidents",
     "missing_bytes",
 )

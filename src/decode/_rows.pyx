@@ -401,8 +401,8 @@ cdef class Decoder(Definitions):
         Returns
         -------
         (batches, special, transactions)
-            batches: list of `kind`; special: indexes of those that have invalid dates or are of a plan with
-            compressed columns; transactions: array of TRANSACTION_DTYPE.
+            batches: list of `kind`; special: indexes of those that have invalid dates or partial JSON updates, or
+            are of a plan with compressed columns; transactions: array of TRANSACTION_DTYPE.
         """
         cdef uint32_t i
         cdef Records records
@@ -441,7 +441,7 @@ cdef class Decoder(Definitions):
                 if batch.count <= SHELVED_ROWS and batch.sink == NULL and not batch.copies:
                     self.put_on_shelf(records, self.loop.tables.definitions[batch.definition].plan, shelves)
                 out.append(records)
-                if len(<cnp.ndarray> records.invalid) or self.loop.plans[
+                if len(<cnp.ndarray> records.invalid) or records.json_diffs is not NO_JSON_DIFFS or self.loop.plans[
                         self.loop.tables.definitions[batch.definition].plan].compressed:
                     special.append(len(out) - 1)
             self.loop.tables.definitions[batch.definition].batch = -1

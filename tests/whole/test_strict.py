@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from support.golden import golden_logs
-from support.writer import Log, Table
+from support.writer import JsonDiffs, Log, Table
 from support.writer import numbering as n
 
 import binlog_core
@@ -158,6 +158,16 @@ def damaged_values() -> Case:
     return log.getvalue(), {"on_error": "skip"}
 
 
+def lost_documents() -> Case:
+    table = Table("shop", "orders", [("id", "INT"), ("doc", "JSON")])
+    log = Log("8.0.36", checksum=False)
+    log.begin()
+    after = {"id": 1, "doc": JsonDiffs([("replace", "$.a", 2)])}
+    log.update(table, [({"id": 1}, after)], before_columns=["id"], after_columns=["doc"], partial=True)
+    log.commit()
+    return log.getvalue(), {}
+
+
 def incidents() -> Case:
     return with_event(26, struct.pack("<H", 1) + b"\4lost"), {}
 
@@ -235,7 +245,8 @@ CASES: dict[str, Callable[..., Case]] = {
     for case in (
         skipped_events, rows_without_table_map, undecodable_tables, statement_changes,
         unnamed_columns, unknown_signs, unknown_charsets, metadata_misfits, invalid_dates, invalid_text,
-        skipped_changes, damaged_values, incidents, format_notes, rows_v0, schema_misfits, ddl_not_followed,
+        skipped_changes, damaged_values, lost_documents, incidents, format_notes, rows_v0,
+        schema_misfits, ddl_not_followed,
         wrong_in_use_checksum, file_gaps, files_left_out, missing_bytes,
         unmatched_names, unproved_seams,
     )

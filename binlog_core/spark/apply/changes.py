@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import ApplyStopped
+from ...errors import ApplyStopped, CopyNeeded
 from ..lake.table import App
 from ..rows.types import import_pyarrow
 from .alterations import Check
@@ -82,7 +82,8 @@ class Changes:
         ValueError
             A key is null or absent, or an update has no preimage.
         ApplyStopped
-            An event cannot be read, or updates lack columns that they may have changed.
+            An event cannot be read, or updates lack columns that they may have changed. It is a CopyNeeded if
+            they have changed.
         """
         self.staged = self.jobs.stage(self.stager)
         places = [one.last for one in self.staged if one.last is not None]
@@ -94,6 +95,12 @@ class Changes:
             self.staged = self.jobs.stage(self.stager, together=True)
         if any(one.torn for one in self.staged):
             raise ValueError("an update without its preimage: read with images=both")
+        if changed := {name for one in self.staged for name in one.changed}:
+            names = ", ".join(sorted(changed))
+            raise CopyNeeded(
+                f"the log has only changes of JSON documents in {names}, not the documents"
+                " (binlog_row_value_options=PARTIAL_JSON without binlog_row_image=FULL)"
+            )
         if unlogged := {name for one in self.staged for name in one.unlogged}:
             names = ", ".join(name for name in self.stager.schema.names if name in unlogged)
             raise ApplyStopped(

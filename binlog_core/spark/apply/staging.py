@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._change_columns import ABSENT, LAKE_COLUMNS
+from ..._change_columns import ABSENT, CHANGED, LAKE_COLUMNS
 from ..rows.fit import STATEMENT
 from ..rows.types import import_pyarrow
 from .jobs import Folder
@@ -75,6 +75,8 @@ class Staged:
         Whether there are images that lack columns.
     unlogged : set of str
         Columns that an update may have changed although both its images lack them.
+    changed : set of str
+        Columns that an update has changed to a value that the log does not have.
     moved : list of ndarray, shape (n, 2), uint64
         Hashes of the old and the new key, for partial images whose key changed.
     """
@@ -87,6 +89,7 @@ class Staged:
     torn: bool = False
     partial: bool = False
     unlogged: set[str] = field(default_factory=set)
+    changed: set[str] = field(default_factory=set)
     moved: list[NDArray[np.uint64]] = field(default_factory=list)
 
 
@@ -218,7 +221,7 @@ class Stager:
             staged.torn = True
             return
         columns = self._columns(chunk)
-        lacks = self._lacks(chunk, types)
+        lacks = self._lacks(chunk, types, staged)
         if lacks is not None:
             staged.unlogged |= self._unlogged(columns, lacks, before)
             columns = _completed(columns, lacks, before)
@@ -283,7 +286,7 @@ class Stager:
             columns.append(column if column.type == one.type else column.cast(one.type))
         return columns
 
-    def _lacks(self, chunk: pa.Table, types: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    def _lacks(self, chunk: pa.Table, types: NDArray[np.int64], staged: Staged) -> NDArray[np.bool_] | None:
         """The columns that each image lacks; None if all are complete."""
         import pyarrow.compute as pc
 
@@ -294,6 +297,9 @@ class Stager:
         lacks = np.zeros((chunk.num_rows, len(self.schema)), np.bool_)
         if names is not None:
             flat = names.flatten()
+            changed = flat.filter(pc.ends_with(flat, CHANGED)).unique().to_pylist()
+            lower = {one.removesuffix(CHANGED).lower() for one in changed}
+            staged.changed |= {name for name in self.schema.names if name.lower() in lower}
             known = pa.array([name.lower() for name in self.schema.names], flat.type)
             place = pc.index_in(pc.utf8_lower(flat), value_set=known).fill_null(-1)
             columns, rows = place.to_numpy(), pc.list_parent_indices(names).to_numpy()

@@ -19,6 +19,7 @@ _ENGINES_WITHOUT_OWN_ROWS = frozenset(
 )
 _WANTED = {"binlog_format": "ROW", "binlog_row_image": "FULL"}
 _UPDATES = ("log_replica_updates", "log_slave_updates")
+_JSON = "binlog_row_value_options"
 _SYNTAX_ERROR = 1064
 _APPLYING = 11  # the column of SHOW REPLICA STATUS that says whether it applies transactions
 
@@ -118,6 +119,18 @@ def warn_of_generated_columns(connection: Connection, facts: Facts, wants: Calla
         "MariaDB 11.8 does not log the generated columns of updated rows: {} will be parked at the first such"
         " update; leave these tables out, or mirror a server that logs them",
     )
+
+
+def warn_of_partial_json(connection: Connection) -> None:
+    """Warn of a server that may log changes of JSON documents without the documents."""
+    if "PARTIAL_JSON" in connection.variables([_JSON]).get(_JSON, "").upper():
+        warnings.warn(
+            f"{_JSON}=PARTIAL_JSON: a session with another binlog_row_image than FULL logs changes of JSON"
+            " documents without the documents, and each such update leads to a new copy of its table; set"
+            f" {_JSON} to ''",
+            BinlogWarning,
+            stacklevel=2,
+        )
 
 
 def warn_of_engines(connection: Connection, facts: Facts, wants: Callable[[str], bool]) -> None:

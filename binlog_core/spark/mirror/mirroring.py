@@ -50,6 +50,7 @@ from .losses import (
     warn_of_cascades,
     warn_of_engines,
     warn_of_generated_columns,
+    warn_of_partial_json,
 )
 from .marks import Mark, check_server, identity, place_of, take_mark
 from .state import CHANGES, GTIDS, Lake, MirrorState, Offset, TableState
@@ -224,6 +225,7 @@ class Mirroring:
         with Connection(self.address) as connection:
             facts = connection.facts()
             warn_of_cascades(self._reach, self.state.wants)
+            warn_of_partial_json(connection)
             for warn in (warn_of_generated_columns, warn_of_engines):
                 warn(connection, facts, self.state.wants)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._change_columns import DELETE, POSTIMAGE, PREIMAGE
+from ..._change_columns import CHANGED, DELETE, POSTIMAGE, PREIMAGE
 from ..._gtid_fields import gtid_text
 from ..._tables.column_types import SPAN_KINDS
 from ..._tables.tables import Column
@@ -138,7 +138,8 @@ def absent_names(batch: ChangeBatch, rows: NDArray[np.intp] | None, *, filled: b
     Returns
     -------
     pyarrow.Array, list of string
-        The names; null where the image is complete.
+        The names; null where the image is complete. A JSON column of which the log has only changes, not the
+        document, has two entries: the second ends with `CHANGED`.
     """
     pa = import_pyarrow()
     bitmaps = batch.array["image"]["absent_bitmap"]
@@ -149,14 +150,24 @@ def absent_names(batch: ChangeBatch, rows: NDArray[np.intp] | None, *, filled: b
     if rows is not None:
         bitmaps = bitmaps[rows]
     kind = pa.list_(pa.field("element", pa.string()))
-    if not bitmaps.any():
+    lost = batch.lost_documents
+    if not bitmaps.any() and not len(lost):
         return pa.nulls(len(bitmaps), kind)
     patterns, which = np.unique(bitmaps, axis=0, return_inverse=True)
     lists = []
     for pattern in patterns:
         bits = np.unpackbits(pattern, bitorder="little")
         lists.append([column.name for column in batch.columns if bits[column.index]] or None)
-    return pa.array(lists, kind).take(pa.array(which.reshape(-1)))
+    if not len(lost):
+        return pa.array(lists, kind).take(pa.array(which.reshape(-1)))
+    each: list[list[str] | None] = [lists[i] for i in which.reshape(-1).tolist()]
+    place = {record: i for i, record in enumerate(range(len(each)) if rows is None else rows.tolist())}
+    columns = {column.index: column.name for column in batch.columns}
+    for record, index in lost.tolist():
+        if (i := place.get(record)) is not None:
+            name = columns[index]
+            each[i] = [*(each[i] or ()), name, name + CHANGED]
+    return pa.array(each, kind)
 
 
 def metadata_column(batch: ChangeBatch, name: str, transactions: NDArray[np.integer[Any]]) -> pa.Array:

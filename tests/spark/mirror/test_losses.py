@@ -18,6 +18,7 @@ from binlog_core.spark.mirror.losses import (
     warn_of_cascades,
     warn_of_engines,
     warn_of_generated_columns,
+    warn_of_partial_json,
 )
 from binlog_core.spark.mirror.unlogged import reach_of
 
@@ -151,3 +152,13 @@ def test_tables_without_rows_of_their_own_are_warned_of(recwarn: pytest.Warnings
     (told,) = [str(one.message) for one in recwarn if issubclass(one.category, BinlogWarning)]
     assert told.startswith("shop.both have no rows of their own")
     assert "'MRG_MYISAM'" in server.asked[-1]
+
+
+def test_partial_json_is_warned_of(recwarn: pytest.WarningsRecorder) -> None:
+    for given in ({}, {"binlog_row_value_options": ""}):
+        server: Any = Server(given)
+        warn_of_partial_json(server)
+    assert not len(recwarn)
+    server = Server({"binlog_row_value_options": "PARTIAL_JSON"})
+    with pytest.warns(BinlogWarning, match="^binlog_row_value_options=PARTIAL_JSON: .*new copy"):
+        warn_of_partial_json(server)

@@ -247,6 +247,9 @@ def _show(found: Iterable[TableStatus], *, as_json: bool) -> None:
     for one in found:
         if one.reason:
             messages().print(f"{printable(one.table)}: {printable(one.reason)}", style="yellow", markup=False)
+        if one.unlogged:
+            text = f"{one.table}: the server does not log {', '.join(one.unlogged)}: left out, and null"
+            messages().print(printable(text), markup=False)
 
 
 def _tell(one: Compared, *, as_json: bool) -> None:

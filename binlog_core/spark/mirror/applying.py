@@ -108,7 +108,9 @@ def apply_round(
         columns.follow(batch.statements, since=since)
         if batch.below <= since:
             continue
-        changes = _changes(session, lake, decoded.folder, batch, since, _key_fields(table, keys))
+        changes = _changes(
+            session, lake, decoded.folder, batch, since, _key_fields(table, keys), state.unlogged
+        )
         since = batch.below
         if changes is None:
             continue
@@ -171,16 +173,32 @@ def _key_fields(table: FileTable, keys: Sequence[str]) -> list[Any]:
 
 
 def _changes(
-    session: SparkSession, lake: Lake, folder: str, batch: Batch, since: int, keys: Sequence[Any]
+    session: SparkSession,
+    lake: Lake,
+    folder: str,
+    batch: Batch,
+    since: int,
+    keys: Sequence[Any],
+    without: Sequence[str],
 ) -> Jobs | None:
-    """The rows and statements of a batch, on the driver if they are few, otherwise with the workers."""
+    """The rows and statements of a batch, on the driver if they are few, otherwise with the workers.
+
+    `without`: the names of columns that are left out.
+    """
     pa, place = import_pyarrow(), Folder(folder, lake.storage_options)
     names = [file.name for file in batch.files]
     many = sum(file.bytes for file in batch.files) > ON_DRIVER
+    left_out = {name.lower() for name in without}
+
+    def kept(columns: Iterable[str]) -> list[str]:
+        return [name for name in columns if name.lower() not in left_out]
+
     parts = [] if many else [between(one, since, batch.below) for one in pieces(place, names)]
+    parts = [one.select(kept(one.column_names)) for one in parts]
     schemas = [file.schema for file in batch.files] or [pa.schema(keys)]
     types = {"_change_type": pa.string(), _VERSION: pa.int64(), _ORDINAL: pa.int64(), STATEMENT: pa.string()}
     schema = pa.unify_schemas([*schemas, pa.schema(types)], promote_options="permissive")
+    schema = pa.schema([schema.field(name) for name in kept(schema.names)])
     rows = [
         dict(zip(types, (one.kind, one.version, one.ordinal, one.sql), strict=True))
         for one in batch.statements

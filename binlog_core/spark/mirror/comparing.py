@@ -105,7 +105,7 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
         for one in tables:
             if one.stage == "following":
                 try:
-                    viewed[one.full_name] = _planned(connection, lake, one, mariadb=work.mariadb)
+                    viewed[one.full_name] = _planned(connection, lake, one, work)
                 except Exception as error:  # of this table alone, also of its catalog and store
                     out.append(Compared(one.full_name, reason=_message(error)))
     if not viewed:
@@ -146,9 +146,9 @@ def _message(error: Exception) -> str:
     return error.message if isinstance(error, BinlogError) else f"{type(error).__name__}: {error}"
 
 
-def _planned(connection: Connection, lake: Lake, state: TableState, *, mariadb: bool) -> Viewed:
-    copy = plan_copy(connection, state, {}, mariadb=mariadb)
-    definition, selection = selected(state, copy, mariadb=mariadb)
+def _planned(connection: Connection, lake: Lake, state: TableState, work: Mirroring) -> Viewed:
+    copy = plan_copy(connection, state, {}, mariadb=work.mariadb, logs_computed=work.logs_computed)
+    definition, selection = selected(state, copy, mariadb=work.mariadb)
     here = lake.opened(state).columns
     names = spelled_like(selection.schema.names, here.names)
     if lacking := [one for one in names if one not in here.names]:

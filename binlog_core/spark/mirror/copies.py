@@ -68,12 +68,15 @@ class Copy:
         The fields of its safe mark: see `marks.Mark`.
     chunks : tuple of str
         The conditions of the chunks in SQL; "" has all rows.
+    unlogged : sequence of str
+        The names of columns that are left out, because the server does not log all their changes.
     """
 
     id: str
     definition: str
     mark: dict[str, Any]
     chunks: tuple[str, ...]
+    unlogged: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,24 @@ class Copied:
 # ---------------------------------------------------------------- planning
 
 
-def plan_copy(connection: Connection, state: TableState, mark: dict[str, Any], *, mariadb: bool) -> Copy:
+def plan_copy(
+    connection: Connection,
+    state: TableState,
+    mark: dict[str, Any],
+    *,
+    mariadb: bool,
+    logs_computed: bool = True,
+) -> Copy:
     """Divide a table by its key.
+
+    Parameters
+    ----------
+    connection, state, mark
+        The server, the table, and the fields of the copy's mark.
+    mariadb : bool
+        Whether the server is MariaDB.
+    logs_computed : bool
+        Whether the server logs generated columns of updated rows; otherwise they are left out.
 
     Raises
     ------
@@ -128,7 +147,14 @@ def plan_copy(connection: Connection, state: TableState, mark: dict[str, Any], *
     chunks, size = [""], _chunk_rows(connection, state)
     if key and all(column.kind in _ORDERED and column.declared_type not in FIXED_BINARY for column in key):
         chunks = list(_conditions(connection, name, key, size))
-    return Copy(uuid.uuid4().hex[:12], definition, mark, tuple(chunks))
+    unlogged = () if logs_computed else computed_columns(schema)
+    return Copy(uuid.uuid4().hex[:12], definition, mark, tuple(chunks), unlogged)
+
+
+def computed_columns(definition: TableSchema) -> tuple[str, ...]:
+    """The names of generated columns outside the key."""
+    key = definition.row_key or ()
+    return tuple(one.name for one in definition.columns if one.generated and one.name not in key)
 
 
 def tables_of_server(connection: Connection) -> dict[str, tuple[str, str]]:
@@ -447,7 +473,7 @@ def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copie
 def selected(state: TableState, copy: Copy, *, mariadb: bool) -> tuple[TableSchema, SelectList]:
     """A table's definition when its copy began, and its columns."""
     definition = parse_create_table(copy.definition, state.database, state.name)
-    return definition, SelectList.of(definition, mariadb=mariadb)
+    return definition, SelectList.of(definition, mariadb=mariadb, without=copy.unlogged)
 
 
 def commit_copy(

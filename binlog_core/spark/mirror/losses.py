@@ -101,9 +101,14 @@ def warn_of_cascades(reach: Reach, wants: Callable[[str], bool]) -> None:
     )
 
 
+def logs_computed(facts: Facts) -> bool:
+    """Whether a server logs the generated columns of updated rows: MariaDB does not from 11 on."""
+    return not facts.mariadb or facts.number < (11,)
+
+
 def warn_of_generated_columns(connection: Connection, facts: Facts, wants: Callable[[str], bool]) -> None:
-    """Warn of tables with columns that the server computes, and may leave out of the images of updates."""
-    if not facts.mariadb or facts.number < (11,):  # 10.11 logs them
+    """Warn of tables with columns that the server computes and leaves out of the images of updates."""
+    if logs_computed(facts):
         return
     rows = connection.query(
         "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.COLUMNS"
@@ -116,8 +121,8 @@ def warn_of_generated_columns(connection: Connection, facts: Facts, wants: Calla
     _warn(
         (full_name(str(database), str(table)) for database, table in rows),
         wants,
-        "MariaDB 11.8 does not log the generated columns of updated rows: {} will be parked at the first such"
-        " update; leave these tables out, or mirror a server that logs them",
+        "MariaDB from 11 on does not log the generated columns of updated rows: those of {} are left out, and"
+        " null in the lake; mirror a server that logs them (MySQL, MariaDB 10.11) to have them",
     )
 
 

@@ -35,6 +35,7 @@ from .copies import (
     Copy,
     clean_up,
     commit_copy,
+    computed_columns,
     is_hidden,
     plan_copy,
     remove_notes,
@@ -47,6 +48,7 @@ from .joining import compact
 from .losses import (
     check_filters,
     check_settings,
+    logs_computed,
     warn_of_cascades,
     warn_of_engines,
     warn_of_generated_columns,
@@ -129,6 +131,7 @@ class Mirroring:
         self._history = History(session, lake, state.id) if state.history else None
         self.mariadb = False
         self.old = False  # MySQL before 5.7
+        self.logs_computed = True  # generated columns, of updated rows
         # Cleanups to do: at first those of a run that was killed, and of tables that are not wanted any more.
         self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state), self._remove_changes]
         unwanted = state.leave_unwanted()
@@ -213,6 +216,7 @@ class Mirroring:
         with Connection(self.address) as connection:
             facts = connection.facts()
             self.mariadb, self.old = facts.mariadb, not facts.mariadb and facts.number < (5, 7)
+            self.logs_computed = logs_computed(facts)
             check_settings(connection)
             self._case = connection.variables([_CASE]).get(_CASE, "")
 
@@ -292,7 +296,10 @@ class Mirroring:
                 for state in begun:
                     try:
                         self._lake.check_no_other(state, self.state.id)
-                        state.copy = asdict(plan_copy(connection, state, mark, mariadb=self.mariadb))
+                        copy = plan_copy(
+                            connection, state, mark, mariadb=self.mariadb, logs_computed=self.logs_computed
+                        )
+                        state.copy = asdict(copy)
                     except BinlogError as error:
                         self._failed(state, error)
                     except Exception as error:  # of the format's library, the catalog and the stores below
@@ -388,7 +395,7 @@ class Mirroring:
         state.end_copy()
         state.reason, state.gone, state.suspect = None, False, None
         state.stage, state.place, state.exact_from = "following", place, exact
-        state.keyless = definition.row_key is None
+        state.keyless, state.unlogged = definition.row_key is None, list(copy.unlogged)
         state.as_of = state.history = None
         known = self.state.offsets.get(place)
         names = [(state.database, state.name)]
@@ -590,7 +597,7 @@ class Mirroring:
         if _needs_copy(state, statements) or (state.keyless and changed):
             state.copy_anew()
             return
-        if later is not None and later.row_key != key:
+        if later is not None and (later.row_key != key or not self._has_unlogged(state, later)):
             state.copy_anew()
             return
         if key and any(_without_case(file.key) != _without_case(key) for file in files):
@@ -621,6 +628,12 @@ class Mirroring:
         state.place, state.failures = version, 0
         if history is not None:
             state.history = version
+
+    def _has_unlogged(self, state: TableState, definition: TableSchema) -> bool:
+        """Whether the columns that a table lacks are those that the server does not log now."""
+        unlogged = () if self.logs_computed else computed_columns(definition)
+        present = {column.name.lower() for column in definition.columns}
+        return {one.lower() for one in unlogged} == {one.lower() for one in state.unlogged} & present
 
     def _tried(self, state: TableState, write: Callable[[], None]) -> bool:
         """Write to a table; False if it failed: it is copied or parked, or tried again next time."""

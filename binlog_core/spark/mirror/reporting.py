@@ -46,6 +46,8 @@ class TableStatus:
         The transactions up to there, as far as the log has GTIDs.
     rows : int or None
         The number of rows; None if not known.
+    unlogged : list of str
+        Columns that are left out, and null, because the server does not log their changes.
     version : int or None
         The version of the Delta table, or the snapshot of the Iceberg table.
     committed : float or None
@@ -65,6 +67,7 @@ class TableStatus:
     committed: float | None = None
     lag_bytes: int | None = None
     lag_transactions: int | None = None
+    unlogged: list[str] = field(default_factory=list)
 
 
 _METRICS = {
@@ -214,7 +217,7 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
                 "gtids": gtids,
             }
         lag = None if one.as_of is None else now - one.as_of
-        out.append(TableStatus(name, stage, reason, uri, lag, **known))
+        out.append(TableStatus(name, stage, reason, uri, lag, unlogged=one.unlogged, **known))
     return out
 
 

@@ -73,6 +73,8 @@ class TableState:
         Whether the log shows that it was dropped or renamed, after its last copy.
     suspect : str or None
         Why it may lack changes since its last copy, although it is followed.
+    unlogged : list of str
+        The names of its columns that are left out, and null, because the server does not log their changes.
     """
 
     database: str
@@ -91,6 +93,7 @@ class TableState:
     left: list[str] = field(default_factory=list)
     gone: bool = False
     suspect: str | None = None
+    unlogged: list[str] = field(default_factory=list)
 
     @property
     def full_name(self) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..._tables.full_names import full_name, own_name
 from ...errors import SchemaError
 from ...schema.tokens import tokenize_statements
-from ...server.connection import Connection, Facts
+from ...server.connection import LIST_BYTES, Connection, Facts
 from ..apply.jobs import Folder
 from ..lake.results import FileStatistics
 from ..rows.types import import_pyarrow
@@ -147,6 +147,7 @@ def _cascades(connection: Connection) -> Iterator[Cascade]:
         "SELECT CONSTRAINT_SCHEMA, CONSTRAINT_NAME, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA,"
         " REFERENCED_TABLE_NAME, DELETE_RULE, UPDATE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS"
         f" WHERE DELETE_RULE IN {_ACTS} OR UPDATE_RULE IN {_ACTS}",
+        most=LIST_BYTES,
         right="SELECT",
     )
     referenced: dict[tuple[str | None, ...], list[str]] = {}
@@ -154,6 +155,7 @@ def _cascades(connection: Connection) -> Iterator[Cascade]:
         for *constraint, column in connection.query(
             "SELECT CONSTRAINT_SCHEMA, CONSTRAINT_NAME, TABLE_NAME, REFERENCED_COLUMN_NAME"
             " FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_COLUMN_NAME IS NOT NULL",
+            most=LIST_BYTES,
             right="SELECT",
         ):
             referenced.setdefault(tuple(constraint), []).append(str(column))
@@ -176,7 +178,7 @@ def _further(connection: Connection) -> dict[str, Words]:
         "SELECT EVENT_OBJECT_TABLE, ACTION_STATEMENT FROM information_schema.TRIGGERS"
         " WHERE EVENT_OBJECT_SCHEMA <> 'sys'",
     ):
-        for name, definition in connection.query(sql, right="SELECT"):
+        for name, definition in connection.query(sql, most=LIST_BYTES, right="SELECT"):
             words, name = _words(str(definition or "")), str(name).lower()
             known = found.get(name, frozenset())
             found[name] = None if words is None or known is None else words | known

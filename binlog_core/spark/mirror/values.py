@@ -7,6 +7,7 @@ values whether it was copied or replayed.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +58,16 @@ class SelectList:
     expressions: tuple[str, ...]
 
     @classmethod
-    def of(cls, definition: TableSchema, *, mariadb: bool) -> SelectList:
+    def of(cls, definition: TableSchema, *, mariadb: bool, without: Collection[str] = ()) -> SelectList:
         """The columns of a table's definition.
+
+        Parameters
+        ----------
+        definition : TableSchema
+        mariadb : bool
+            Whether the server is MariaDB.
+        without : collection of str
+            The names of columns that are left out: they are null.
 
         Raises
         ------
@@ -69,7 +78,12 @@ class SelectList:
         if table is None:
             raise SchemaError("a column's type cannot be copied", table=definition.full_name)
         named = zip(table.columns, definition.columns, strict=True)
-        return cls(table, tuple(_expression(column, known) for column, known in named))
+        return cls(
+            table,
+            tuple(
+                "NULL" if column.name in without else _expression(column, known) for column, known in named
+            ),
+        )
 
     @property
     def schema(self) -> pa.Schema:

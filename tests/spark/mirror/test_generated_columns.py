@@ -14,6 +14,7 @@ pytest.importorskip("deltalake")
 from deltalake import DeltaTable, write_deltalake  # noqa: E402
 from support.export import file_of, piece_of  # noqa: E402
 from support.here import Here  # noqa: E402
+from support.lake_forms import Form  # noqa: E402
 from support.server import SERVER, connect, needs_server, run  # noqa: E402
 
 from binlog_core.schema.given import parse_create_table  # noqa: E402
@@ -41,14 +42,19 @@ MINIMAL: list[Any] = [(BEFORE, 1, None, ["a", "g", "v"]), (AFTER, None, 6, ["id"
 
 
 def followed(
-    folder: Path, images: list[Any], *, mariadb: bool = True, alter: str | None = None, last: str = "v"
+    folder: Path,
+    images: list[Any],
+    *,
+    mariadb: bool = True,
+    alter: str | None = None,
+    last: str = "v",
+    unlogged: tuple[str, ...] = (),
 ) -> list[tuple[Any, ...]]:
     """The lake's rows after a round, which begins with the row (1, 1, 2, 2); `last`: a new name of v."""
-    lake, state = Lake(str(folder)), TableState("shop", "t", "following", place=1)
+    lake, state = Lake(str(folder)), TableState("shop", "t", "following", place=1, unlogged=[*unlogged])
     own = pa.schema({name: pa.int32() for name in ("id", "a", "g", last)})
-    first = pa.table({"id": [1], "a": [1], "g": [2], "v": [2]}).cast(
-        pa.schema({name: pa.int32() for name in ("id", "a", "g", "v")})
-    )
+    first = {"id": [1], "a": [1], "g": [2], "v": [2]} | {name: [None] for name in unlogged}
+    first = pa.table(first).cast(pa.schema({name: pa.int32() for name in ("id", "a", "g", "v")}))
     write_deltalake(str(folder / "shop.t"), first)
     changes = folder / "_mirror" / "changes"
     changes.mkdir(parents=True)
@@ -93,6 +99,20 @@ def test_inserts_and_deletes_go_on(tmp_path: Path) -> None:
     assert followed(tmp_path / "deletes", [*INSERT, *DELETE]) == [(2, 5, 10, 6)]
 
 
+@pytest.mark.parametrize(
+    ("images", "rows"),
+    [
+        (UPDATE, [(1, 6, None, None)]),
+        ([*INSERT, *UPDATE], [(1, 6, None, None), (2, 5, None, None)]),
+        (DELETE, []),
+        (LOGGED, [(1, 6, None, None)]),
+        (MINIMAL, [(1, 6, None, None)]),
+    ],
+)
+def test_those_that_are_left_out_are_null(images: list[Any], rows: list[Any], tmp_path: Path) -> None:
+    assert followed(tmp_path, images, unlogged=("g", "v")) == rows
+
+
 def test_updates_with_them_go_on(tmp_path: Path) -> None:
     assert followed(tmp_path, LOGGED) == [(1, 6, 12, 7)]
 
@@ -105,54 +125,45 @@ def test_mysql_leaves_them_out_only_if_they_stay(tmp_path: Path) -> None:
 # ------------------------------------------------------------ servers
 
 
-def mirrored(url: str, lake: Path) -> TableStatus:
+def mirrored(url: str, lake: Path, form: Form) -> TableStatus:
     session: Any = Here()
-    (one,) = mirror(url, lake, tables="generated.*", until="now", spark=session)
+    (one,) = mirror(url, lake, tables="generated.*", until="now", spark=session, **form.settings)
     return one
 
 
-def rows_of(lake: Path) -> list[tuple[Any, ...]]:
-    rows = DeltaTable(str(lake / "generated.t")).to_pyarrow_table().to_pylist()
-    return sorted(tuple(row.values()) for row in rows)
-
-
-def updated(url: str, lake: Path) -> TableStatus:
-    """A table's status after an update, before which the lake had the server's rows."""
-    with connect(url) as connection:
-        run(connection, "DROP DATABASE IF EXISTS `generated`", "CREATE DATABASE `generated`")
-        run(connection, "USE `generated`", TABLE, "INSERT INTO t (id, a) VALUES (1, 1), (2, 2)")
-        try:
-            mirrored(url, lake)
-            run(connection, "INSERT INTO t (id, a) VALUES (3, 3)", "DELETE FROM t WHERE id = 2")
-            mirrored(url, lake)
-            assert rows_of(lake) == run(connection, "SELECT * FROM t ORDER BY id")
-            run(connection, "UPDATE t SET a = 10 WHERE id = 1")
-            status = mirrored(url, lake)
-            if status.stage == "following":
-                assert rows_of(lake) == run(connection, "SELECT * FROM t ORDER BY id")
-        finally:
-            run(connection, "DROP DATABASE `generated`")
-    return status
-
-
-def logs_them(url: str) -> bool:
-    with connect(url) as connection:
-        ((version,),) = run(connection, "SELECT VERSION()")
-    return "MariaDB" not in version or int(version.partition(".")[0]) < 11
-
-
-def test_the_lake_has_those_of_a_server_that_logs_them(url: str, tmp_path: Path) -> None:
-    if not logs_them(url):
-        pytest.skip("the server does not log generated columns in updates")
-    assert updated(url, tmp_path).stage == "following"
-
-
 @needs_server
-@pytest.mark.filterwarnings("ignore:MariaDB 11.8 does not log:binlog_core.BinlogWarning")
-def test_the_table_is_parked_if_the_server_does_not_log_them(tmp_path: Path) -> None:
-    if logs_them(SERVER):
-        pytest.skip("the server logs generated columns in updates")
-    one = updated(SERVER, tmp_path)
-    assert one.stage == "parked"
-    assert "both images of an update lack g, v," in str(one.reason)
-    assert rows_of(tmp_path) == [(1, 1, 2, 2), (3, 3, 6, 4)]
+@pytest.mark.filterwarnings("ignore:MariaDB from 11 on does not log:binlog_core.BinlogWarning")
+def test_the_lake_leaves_out_what_the_server_does_not_log(tmp_path: Path, form: Form) -> None:
+    def sql(*statements: str) -> list[Any]:
+        return run(connection, *statements)
+
+    def agrees(selected: str) -> None:
+        one = mirrored(SERVER, tmp_path, form)
+        assert (one.stage, one.unlogged) == ("following", [] if logs_them else unlogged)
+        rows = form.read(tmp_path / "generated.t").to_pylist()
+        found = sorted((tuple(row.values()) for row in rows), key=lambda row: int(row[0]))
+        assert found == sql(f"SELECT {selected} FROM t ORDER BY id")
+
+    with connect(SERVER) as connection:
+        ((version,),) = sql("SELECT VERSION()")
+        logs_them = "MariaDB" not in version or int(version.partition(".")[0]) < 11
+        unlogged = ["g", "v"]
+        columns = "id, a, g, v" if logs_them else "id, a, NULL, NULL"
+        sql("DROP DATABASE IF EXISTS `generated`", "CREATE DATABASE `generated`")
+        try:
+            sql("USE `generated`", TABLE, "INSERT INTO t (id, a) VALUES (1, 1), (2, 2)")
+            agrees(columns)
+            sql("INSERT INTO t (id, a) VALUES (3, 3)", "DELETE FROM t WHERE id = 2")
+            agrees(columns)
+            sql("UPDATE t SET a = 10 WHERE id = 1")
+            agrees(columns)
+            sql("ALTER TABLE t DROP COLUMN v, ADD COLUMN w INT AS (a + 2) VIRTUAL")
+            sql("UPDATE t SET a = 11 WHERE id = 1")
+            unlogged = ["g", "w"]
+            agrees("id, a, g, w" if logs_them else "id, a, NULL, NULL")
+            sql("ALTER TABLE t DROP COLUMN w, MODIFY g INT")
+            sql("UPDATE t SET a = 12 WHERE id = 1")
+            unlogged = []
+            agrees("id, a, g")
+        finally:
+            sql("DROP DATABASE `generated`")

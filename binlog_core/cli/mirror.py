@@ -264,6 +264,9 @@ def _tell(one: Compared, *, as_json: bool) -> None:
         results().print(
             Text(printable(f"{one.table}: {one.differ:,} of {one.rows:,} rows differ"), style="red")
         )
+        if one.columns:
+            text = f"  columns with values that the server does not have: {', '.join(one.columns)}"
+            results().print(Text(printable(text)), soft_wrap=True)
         for what in ("changed", "missing", "extra"):
             for key in getattr(one, what):
                 named = ", ".join(f"{name}={value!r}" for name, value in key.items())

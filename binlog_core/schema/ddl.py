@@ -23,7 +23,7 @@ from ..limits import DEFAULT_LIMITS, Limits
 from .alter_table import Alteration
 from .create_table import Dialect, Keys, NotADefinition, new_table_options, read_column, read_table_body
 from .table_definitions import ColumnSchema, TableSchema, with_keys
-from .tokens import Token, TokenKind, TokenReader, tokenize_statements
+from .tokens import Token, TokenKind, TokenReader, executed_by, tokenize_statements
 
 if TYPE_CHECKING:
     from ..events.query import QueryEvent
@@ -200,6 +200,7 @@ class DdlTracker:
             ``database.table`` of each table whose definition changed or is no longer known; empty if there
             are none. None if no statement of this kind can change a definition.
         """
+        sql = executed_by(mariadb, sql, sql_mode)
         if _CONCERNED.match(sql) is None or gtid_flags_extra & (FLAG_START_ALTER | FLAG_ROLLBACK_ALTER):
             return None
         charset = charsets.charset_of(server_collation) if server_collation is not None else None

@@ -63,6 +63,9 @@ def _pattern(*, escapes: bool) -> re.Pattern[str]:
 
 
 _PATTERNS = {escapes: _pattern(escapes=escapes) for escapes in (False, True)}
+_EXECUTABLE = re.compile(r"/\*(M?)!([0-9]{5,6})?[0-9]*")
+_NOT_OF_MARIADB = range(50700, 100000)
+_NOT_OF_MYSQL = 100000  # from this version on
 _DELIMITER_LINE = re.compile(r"[ \t]*(\S+)[^\n]*")
 _MOST_DELIMITER = 15  # characters, as in the servers' client
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
@@ -87,6 +90,44 @@ def is_number(text: str) -> bool:
     `str.isdigit` alone accepts characters that `int` refuses, and more digits than it takes.
     """
     return text.isascii() and text.isdigit() and len(text) <= 20
+
+
+def executed_by(mariadb: bool | None, sql: str, sql_mode: int = 0) -> str:
+    """A statement in which only those comments look like ``/*! … */`` whose content its server executed.
+
+    MySQL takes ``/*M! … */`` for a plain comment, as well as those for versions that it has never had, and
+    MariaDB those for versions of MySQL from 5.7 on.
+
+    Parameters
+    ----------
+    mariadb : bool or None
+        Whether MariaDB wrote the statement; None if that is not known: the text stays as it is.
+    sql : str
+        The statement.
+    sql_mode : int
+        As for `tokenize_statements`.
+
+    Returns
+    -------
+    str
+        A text of the same length.
+    """
+    if mariadb is None or _EXECUTABLE.search(sql) is None:
+        return sql
+    match_token = _PATTERNS[not sql_mode & SQL_MODE_NO_BACKSLASH_ESCAPES].match
+    parts, position, copied = [], 0, 0
+    while position < len(sql) and (match := match_token(sql, position)) is not None:
+        position = match.end()
+        found = _EXECUTABLE.fullmatch(match[0])
+        if found is None:
+            continue
+        version = int(found[2] or 0)
+        if (version in _NOT_OF_MARIADB) if mariadb else (found[1] or version >= _NOT_OF_MYSQL):
+            parts += [sql[copied : match.start()], "/*".ljust(len(match[0]))]
+            copied = position
+            end = sql.find("*/", position)
+            position = len(sql) if end < 0 else end + 2
+    return "".join((*parts, sql[copied:]))
 
 
 def tokenize_statements(sql: str, sql_mode: int = 0, *, most: int | None = None) -> Iterator[Iterator[Token]]:

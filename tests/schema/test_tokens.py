@@ -6,7 +6,12 @@ import pytest
 from support.growth import assert_linear
 
 from binlog_core.errors import SchemaError
-from binlog_core.schema.tokens import SQL_MODE_NO_BACKSLASH_ESCAPES, TokenReader, tokenize_statements
+from binlog_core.schema.tokens import (
+    SQL_MODE_NO_BACKSLASH_ESCAPES,
+    TokenReader,
+    executed_by,
+    tokenize_statements,
+)
 
 
 def texts(sql: str, mode: int = 0) -> list[list[str]]:
@@ -76,3 +81,27 @@ def test_the_time_is_in_proportion_to_the_text(kind: str, mode: int) -> None:
             pass
 
     assert_linear(run, HOSTILE[kind], 2000)
+
+
+@pytest.mark.parametrize(
+    ("sql", "mysql", "mariadb"),
+    [
+        ("a /*M! b */ c", "a c", "a b c"),
+        ("a /*M!100100 b */ c", "a c", "a b c"),
+        ("a /*! b */ c", "a b c", "a b c"),
+        ("a /*!50500 b */ c", "a b c", "a b c"),
+        ("a /*!50708 b */ c", "a b c", "a c"),
+        ("a /*!80016 b */ c", "a b c", "a c"),
+        ("a /*!100300 b */ c", "a c", "a b c"),
+        ("a '/*M! b */' c", "a /*M! b */ c", "a /*M! b */ c"),
+        ("a /* /*M! b */ c", "a c", "a c"),
+        ("/*!80000 a */ /*M! b */ c", "a c", "b c"),
+    ],
+)
+def test_comments_that_one_vendor_executes(sql: str, mysql: str, mariadb: str) -> None:
+    for vendor, expected in ((False, mysql), (True, mariadb)):
+        text = executed_by(vendor, sql)
+        assert len(text) == len(sql)
+        words = [token.text for one in tokenize_statements(text) for token in one]
+        assert " ".join(words) == expected
+    assert executed_by(None, sql) == sql

@@ -19,7 +19,7 @@ from ..._change_columns import LAKE_COLUMNS
 from ...errors import ApplyStopped, BinlogError, CopyNeeded
 from ..lake.delta import DeltaLakeTable
 from ..lake.table import App, LakeTable
-from ..rows.fit import SPECIAL, STATEMENT
+from ..rows.fit import SPECIAL, STATEMENT, widened
 from ..rows.types import import_pyarrow, named_key
 from .alterations import Check, ServerColumns
 from .changes import Changes
@@ -285,8 +285,15 @@ def apply_images(
         for check in effects.checks if effects.cleared is None else ():
             if check.column in here.names and not into.fits(check, jobs):
                 raise CopyNeeded(f"alter of the table is not applied: {check.reason}", column=check.column)
-        puts, deletes = into.merge(changes, pa.schema([*own, *added]))
+        puts, deletes = into.merge(changes, _altered([*own, *added], effects.types))
     return Applied(changes.images, puts, deletes, effects.cleared is not None)
+
+
+def _altered(fields: Iterable[pa.Field], types: Mapping[str, pa.DataType]) -> pa.Schema:
+    """The columns of changes in the types that statements gave them, also those that no change has."""
+    kinds = {one.name: one.type for one in fields}
+    kinds |= {name: kind for name, kind in types.items() if widened(kinds.get(name, kind), kind)}
+    return import_pyarrow().schema(list(kinds.items()))
 
 
 def _jobs_of(batch: Any) -> Jobs:

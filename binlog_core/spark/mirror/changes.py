@@ -20,11 +20,12 @@ from ...report import BinlogWarning
 from ...schema.ddl import DdlTracker
 from ...schema.table_definitions import TableSchema
 from ...schema.table_statements import read_statement
+from ...schema.tokens import executed_by
 from ...splits import FILE_NUMBER_SHIFT, Split
 from ..doors.split_writer import SplitWriter, attempt_name
 from ..lake.results import FileStatistics, ReportedStatement, WrittenSplit
 from ..options import SourceOptions
-from ..plan.definitions import from_text, statements_of, to_text
+from ..plan.definitions import FoundStatement, from_text, statements_of, to_text
 from ..plan.parts import Part
 from ..plan.ranges import LogPlace, LogRanges, Offset, offset_of, place_of
 from ..plan.xa import XaHistory
@@ -128,12 +129,14 @@ class LogPlan(LogRanges):
             return False
         logs = self._logs()
         i, position = place_of(logs, start)
-        return any(
-            read.kind in ("drop", "rename") and read.concerns(table)
-            for _, found in statements_of(logs[i:], self.access, start=position, run=self._run)
-            for event, _, _ in found
-            if (read := read_statement(event.query, event.database, event.status.sql_mode or 0)) is not None
-        )
+
+        def ends(one: FoundStatement) -> bool:
+            event, mode = one.event, one.event.status.sql_mode or 0
+            read = read_statement(executed_by(one.mariadb, event.query, mode), event.database, mode)
+            return read is not None and read.kind in ("drop", "rename") and read.concerns(table)
+
+        scanned = statements_of(logs[i:], self.access, start=position, run=self._run)
+        return any(ends(one) for _, found in scanned for one in found)
 
     def begin(
         self, place: LogPlace, definitions: Iterable[TableSchema], charsets: dict[str, str | None]

@@ -12,6 +12,7 @@ from ...server.connection import Connection
 from ..apply.files import shaped, spelled_like, tables_of
 from ..apply.jobs import Folder
 from ..rows.types import import_pyarrow, plain_type, spark_schema
+from ..workers import call_tasks
 from .copies import plan_copy, selected
 from .digests import DIGEST, digest_schema, digested
 from .marks import check_server, place_of
@@ -48,6 +49,8 @@ class Compared:
         most 100 of each.
     reason : str or None
         Why the table could not be compared; None if it was.
+    columns : list of str
+        The names of columns that hold values in the lake and that the server does not have.
     """
 
     table: str
@@ -57,11 +60,12 @@ class Compared:
     extra: list[dict[str, Any]] = field(default_factory=list)
     changed: list[dict[str, Any]] = field(default_factory=list)
     reason: str | None = None
+    columns: list[str] = field(default_factory=list)
 
     @property
     def agrees(self) -> bool:
         """Whether all rows were compared and are the same."""
-        return self.reason is None and not self.differ
+        return self.reason is None and not self.differ and not self.columns
 
 
 def compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compared]:
@@ -176,8 +180,29 @@ def _compared(
     rows = sum(one.rows for one in seen)
     theirs = [one.name for one in seen if one.name is not None]
     ours = [one.name for one in table.files()]
-    counted = differing(session, viewed, (folder, theirs), (lake.folder(state), ours))
-    return Compared(state.full_name, rows, *counted)
+    place = lake.folder(state)
+    counted = differing(session, viewed, (folder, theirs), (place, ours))
+    more = [name for name in table.columns.names if name not in viewed.schema.names]  # of dropped ones, null
+    held = [name for name in more if not all(call_tasks(session, _Empty(place, name), ours))]
+    return Compared(state.full_name, rows, *counted, columns=held)
+
+
+@dataclass(frozen=True)
+class _Empty:
+    """Tests whether a column has no value in a file."""
+
+    place: Folder
+    column: str
+
+    def __call__(self, name: str) -> bool:
+        import pyarrow.parquet as pq
+
+        with self.place.open().open_input_file(name) as source:
+            file = pq.ParquetFile(source)
+            if self.column not in file.schema_arrow.names:
+                return True
+            found = (one.column(0) for one in file.iter_batches(columns=[self.column]))
+            return all(one.null_count == len(one) for one in found)
 
 
 def differing(

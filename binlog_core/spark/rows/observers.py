@@ -14,6 +14,7 @@ from ...schema.ddl import FLAG_ROLLBACK_ALTER, FLAG_START_ALTER
 from ...schema.definitions import Definitions
 from ...schema.table_definitions import TableSchema
 from ...schema.table_statements import read_statement
+from ...schema.tokens import executed_by
 
 _ALTER = re.compile(r"\bALTER\b", re.IGNORECASE)
 
@@ -30,7 +31,7 @@ class LoggedStatement(NamedTuple):
     database : str
         The default database.
     sql : str
-        The text.
+        The text, in which only those comments are executable that the server executed.
     sql_mode : int
         The server's bit mask, for the rules by which the text is quoted.
     transaction : int
@@ -95,7 +96,9 @@ class StatementRecorder(Definitions):
         self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int
     ) -> None:
         """Note a statement."""
-        before = self._before(event)
+        mode = event.status.sql_mode or 0
+        sql = executed_by(mariadb, event.query, mode)
+        before = self._before(event, sql)
         if self._inner is not None and self._inner.follows:
             self._inner.follow(event, report, mariadb=mariadb, path=path, transaction=transaction)
         # An ALTER that is only announced, or rolled back, changes nothing.
@@ -106,8 +109,8 @@ class StatementRecorder(Definitions):
                 event.position,
                 event.timestamp,
                 event.database,
-                event.query,
-                event.status.sql_mode or 0,
+                sql,
+                mode,
                 transaction,
                 of_session=bool(event.flags & THREAD_SPECIFIC_FLAG),
                 mariadb=mariadb,
@@ -115,11 +118,11 @@ class StatementRecorder(Definitions):
             )
         )
 
-    def _before(self, event: QueryEvent) -> TableSchema | None:
+    def _before(self, event: QueryEvent, sql: str) -> TableSchema | None:
         """The definition that an ALTER TABLE changes, if definitions are followed."""
-        if self._inner is None or not self._inner.follows or _ALTER.search(event.query) is None:
+        if self._inner is None or not self._inner.follows or _ALTER.search(sql) is None:
             return None
-        found = read_statement(event.query, event.database, event.status.sql_mode or 0)
+        found = read_statement(sql, event.database, event.status.sql_mode or 0)
         if found is None or not found.tables:
             return None
         (name, *_), position = found.tables, event.position

@@ -14,12 +14,16 @@ pytest.importorskip("deltalake")
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from support.here import Here
+from support.lake_forms import Form
 
 from binlog_core.spark import start_session
 from binlog_core.spark.apply.jobs import Folder
+from binlog_core.spark.lake.table import DataFile
+from binlog_core.spark.mirror import comparing
 from binlog_core.spark.mirror.comparing import Compared, _compared, differing
 from binlog_core.spark.mirror.digests import digested
-from binlog_core.spark.mirror.state import Lake, TableState
+from binlog_core.spark.mirror.state import Lake, TableState, new_state
 from binlog_core.spark.mirror.viewing import Viewed
 
 SCHEMA = pa.schema({"a": pa.int32(), "b c": pa.string(), "v": pa.int64()})
@@ -87,6 +91,25 @@ def test_what_agrees() -> None:
     assert Compared("shop.t", 5).agrees
     assert not Compared("shop.t", 5, 1).agrees
     assert not Compared("shop.t", reason="the table is parked").agrees
+    assert not Compared("shop.t", 5, columns=["b"]).agrees
+
+
+def test_columns_that_only_the_lake_has(tmp_path: Path, form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparing, "differing", lambda *_: (0, [], [], []))
+    state, schema = TableState("shop", "t", "following"), pa.schema({"id": pa.int32()})
+    lake, session, selection = Lake(str(tmp_path)), cast("Any", Here()), cast("Any", None)
+    mirror = new_state("mysql://root@db1", ("*",), "archive")
+    mirror.format = form.settings["format"]
+    lake.use(mirror, form.settings.get("catalog"))
+    viewed = Viewed("shop.t", selection, schema, ("id",), ("",))
+    rows = pa.table({"id": [1, 2], "gone": [None, None], "held": [None, "x"]})
+    rows = rows.cast(pa.schema({"id": pa.int32(), "gone": pa.string(), "held": pa.string()}))
+    place = Path(lake.folder(state).root)
+    place.mkdir(exist_ok=True)
+    pq.write_table(rows, place / "a.parquet")
+    size = (place / "a.parquet").stat().st_size
+    lake.opened(state).replace([DataFile("a.parquet", 2, size)], rows.schema, None)
+    assert _compared(session, lake, state, viewed, lake.folder(state), []).columns == ["held"]
 
 
 def test_a_table_whose_files_have_more_than_its_rows_is_not_compared(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +14,7 @@ from ..apply.file_target import FileTarget
 from ..apply.jobs import Folder, Here, Jobs
 from ..lake.results import FileStatistics, ReportedStatement
 from ..lake.table import App, FileTable
-from ..rows.fit import STATEMENT
+from ..rows.fit import SPECIAL, STATEMENT
 from ..rows.types import import_pyarrow
 from .changes import Decoded
 from .joining import ON_DRIVER
@@ -108,9 +108,8 @@ def apply_round(
         columns.follow(batch.statements, since=since)
         if batch.below <= since:
             continue
-        changes = _changes(
-            session, lake, decoded.folder, batch, since, _key_fields(table, keys), state.unlogged
-        )
+        fields = _key_fields(table, keys)
+        changes = _changes(session, lake, decoded.folder, batch, since, fields, columns.are_kept)
         since = batch.below
         if changes is None:
             continue
@@ -134,6 +133,8 @@ class _ServerColumns:
     ----------
     generated : set of str
         The names, in small letters, of all columns so far that the server computes.
+    names : set of str or None
+        The names, in small letters, of all columns so far; None if they are not known.
     """
 
     def __init__(self, state: TableState, definition: TableSchema | None, *, by_case: bool) -> None:
@@ -144,7 +145,9 @@ class _ServerColumns:
         )
         self._tracker = DdlTracker(known, keep_timeline=False, lower_case=not by_case)
         self.generated: set[str] = set()
-        self._note_generated()
+        self.names: set[str] | None = set()
+        self._unlogged = {name.lower() for name in state.unlogged}
+        self._note()
 
     def present(self) -> ServerColumns | None:
         """The columns by their names in small letters; None if they are not known."""
@@ -158,10 +161,24 @@ class _ServerColumns:
         for one in statements:
             if since <= one.version and (until is None or one.version < until):
                 self._tracker.apply_statement(self._place[0], one.sql)
-                self._note_generated()
+                self._note()
 
-    def _note_generated(self) -> None:
+    def are_kept(self, names: Iterable[str]) -> list[str]:
+        """Those among the names of changes' columns that the lake has: not what only the log has.
+
+        MariaDB logs a hidden DB_ROW_HASH_1, and in updates leaves it out.
+        """
+        return [name for name in names if name in SPECIAL or self._is_kept(name.lower())]
+
+    def _is_kept(self, name: str) -> bool:
+        return name not in self._unlogged and (self.names is None or name in self.names)
+
+    def _note(self) -> None:
         known = self._tracker.definition(*self._place)
+        if known is None or self.names is None:
+            self.names = None
+        else:
+            self.names.update(column.name.lower() for column in known.columns)
         columns = () if known is None else known.columns
         self.generated.update(column.name.lower() for column in columns if column.generated)
 
@@ -179,20 +196,15 @@ def _changes(
     batch: Batch,
     since: int,
     keys: Sequence[Any],
-    without: Sequence[str],
+    kept: Callable[[Iterable[str]], list[str]],
 ) -> Jobs | None:
     """The rows and statements of a batch, on the driver if they are few, otherwise with the workers.
 
-    `without`: the names of columns that are left out.
+    `kept`: chooses among the names of columns.
     """
     pa, place = import_pyarrow(), Folder(folder, lake.storage_options)
     names = [file.name for file in batch.files]
     many = sum(file.bytes for file in batch.files) > ON_DRIVER
-    left_out = {name.lower() for name in without}
-
-    def kept(columns: Iterable[str]) -> list[str]:
-        return [name for name in columns if name.lower() not in left_out]
-
     parts = [] if many else [between(one, since, batch.below) for one in pieces(place, names)]
     parts = [one.select(kept(one.column_names)) for one in parts]
     schemas = [file.schema for file in batch.files] or [pa.schema(keys)]

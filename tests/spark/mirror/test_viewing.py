@@ -102,8 +102,8 @@ def test_a_table_that_is_dropped_meanwhile_does_not_end_a_comparison(
     mirrored(url, tmp_path)
     planned = comparing._planned
 
-    def dropping(connection: Any, lake: Lake, state: TableState, **rest: Any) -> Viewed:
-        found = planned(connection, lake, state, **rest)
+    def dropping(connection: Any, lake: Lake, state: TableState, *rest: Any) -> Viewed:
+        found = planned(connection, lake, state, *rest)
         if state.name == "u":
             sql("DROP TABLE u")
         return found

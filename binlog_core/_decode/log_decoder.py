@@ -291,7 +291,15 @@ class LogDecoder:
         while True:
             status = loop.run()
             if status == _rows.MORE:
-                if (offset := track.more(self._offset, loop)) is not None:
+                position = int(loop.position)
+                try:
+                    offset = track.more(self._offset, loop)
+                except BinlogError as error:
+                    found = track.leave_damage(self._offset, error)
+                    self._asides.lose(position, f"damage: {error.message}")
+                    self._go_on(found, position)
+                    continue
+                if offset is not None:
                     self._feed(offset)
                     continue
                 if track.follower is not None:

@@ -225,5 +225,21 @@ def parse_out_of_band(data: bytes) -> OutOfBand:
     return OutOfBand(fields.take(), fields.take_reference(), fields.take_reference(), fields.pos)
 
 
+def parse_gtid_state(data: bytes) -> list[tuple[int, int, int]]:
+    """The GTIDs of a state record, as (domain, server, sequence) in its order.
+
+    Raises
+    ------
+    DecodeError
+        The record ends inside them.
+    """
+    fields = Packed(data)
+    count = fields.take()
+    fields.take()  # the earliest file with XA
+    if count > len(data) // 3:
+        raise DecodeError(f"a GTID state of {count} GTIDs in {len(data)} bytes")
+    return [(fields.take(), fields.take(), fields.take()) for _ in range(count)]
+
+
 MOST_FIELDS_LEN = 5 * 9  # bytes of these, at most
 MOST_COMMIT_FIELDS_LEN = 10 * 9

@@ -109,7 +109,7 @@ class FileFollower:
     def _following(self) -> str | None:
         """The log that the last event names, or else the one with the next number, once it exists."""
         name = self._name
-        if name is None:
+        if name is None or not self._source.may_have_ended:
             return None
         if self._looked_at != self._source.position:
             self._looked_at = self._source.position

@@ -2,50 +2,36 @@
 
 Such a file has records of transactions that run side by side, in pieces, and those of transactions that were
 rolled back. The source gives the events of the transactions that commit in the file, in the order of
-their commit records, behind a descriptor: everything above it reads them as any other log. Positions are
-those of this log: they depend only on the file.
+their commit records, behind a descriptor and the GTIDs before the file: everything above it reads them as any
+other log. Positions are those of this log: they depend only on the file.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-import numpy as np
-
-from .._core._crc32 import first_wrong_page
 from .._core._innodb_binlog import short_transactions
 from .._format.event_header import HEADER, HEADER_LENGTH_V3
 from .._format.event_types import EventType
 from .._format.innodb_binlog import (
     BETWEEN_CHUNKS,
     COMMIT,
-    HEADER_LEN,
+    GTID_STATE,
     MOST_COMMIT_FIELDS_LEN,
-    MOST_FIELDS_LEN,
-    NOWHERE,
-    OUT_OF_BAND,
     Chunk,
-    OutOfBand,
-    Reference,
-    Tree,
-    chunk_at,
     parse_commit,
-    parse_file_header,
-    parse_out_of_band,
+    parse_gtid_state,
 )
-from .._format.magic import MADE_BEFOREHAND, MAGIC
-from ..errors import BinlogError, ChecksumError, DecodeError, MissingFileError
+from .._format.magic import MAGIC
+from ..errors import BinlogError, DecodeError
+from .innodb_pages import Cursor, PagedFile, PagedFiles, Sibling, is_made_beforehand
+from .innodb_trees import Piece, Trees
 from .sources import Source
 
-Sibling = Callable[[int], Source]
-
-_RUN_LEN = 256 << 10  # bytes of pages that are read and checked together
-_CACHED_RUNS = 16  # for the records of trees, which lie anywhere
-_OPEN_FILES = 16
-_MOST_LEVELS = 128  # twice those of a balanced tree of 2**64 records
+_NOTHING = memoryview(b"")
+_MOST_STATE_LEN = 16 << 20  # bytes of the GTIDs before a file; of a million GTIDs
 _VERSION = b"12.3.0-MariaDB"  # of the descriptor, which these files do not have
 # Those of 11.8, up to type 171, as hexadecimal digits
 _POST_HEADER_LENGTHS = (
@@ -53,139 +39,6 @@ _POST_HEADER_LENGTHS = (
     + bytes(119)
     + bytes.fromhex("041304000d0808080a0a0a")
 )
-
-
-class _File:
-    """One .ibb file: its pages, checked."""
-
-    def __init__(self, stored: Source) -> None:
-        self.path = stored.path
-        self.stored = stored
-        self.header = parse_file_header(stored.peek(HEADER_LEN), self.path)
-        self._run_len = max(_RUN_LEN, self.header.page_len)
-        self._runs: OrderedDict[int, memoryview] = OrderedDict()
-
-    def run(self, offset: int) -> tuple[int, memoryview]:
-        """Some pages, of which the first or a later one is that of an offset, and where they begin.
-
-        None behind the file's end.
-
-        Raises
-        ------
-        ChecksumError
-            The page of the offset is damaged.
-        """
-        begin = offset - offset % self._run_len
-        if (pages := self._runs.get(begin)) is not None:
-            self._runs.move_to_end(begin)
-        else:
-            pages = self._runs[begin] = self._read(begin, self._run_len)
-            if len(self._runs) > _CACHED_RUNS:
-                self._runs.popitem(last=False)
-        if offset >= begin + len(pages):  # behind the end, or behind a damaged page
-            begin = offset - offset % self.header.page_len
-            pages = self._read(begin, self.header.page_len, whole=True)
-        return begin, pages
-
-    def _read(self, begin: int, size: int, *, whole: bool = False) -> memoryview:
-        """Whole pages; fewer at the file's end, and before a damaged one unless `whole`: then an error."""
-        page_len = self.header.page_len
-        stored = self.stored.size
-        if stored is not None and begin >= stored:
-            return memoryview(b"")
-        self.stored.seek(begin)
-        buffer = np.empty(size, np.uint8).data  # not filled with zeros first
-        filled = 0
-        while filled < size and (count := self.stored.fill(buffer[filled:])):
-            filled += count
-        pages = buffer[: filled // page_len * page_len]
-        wrong = first_wrong_page(pages, page_len)
-        if wrong >= 0 and whole:
-            raise ChecksumError(
-                f"wrong checksum of page {begin // page_len + wrong}", path=self.path, offset=begin
-            )
-        return pages if wrong < 0 else pages[: wrong * page_len]
-
-
-class _Cursor:
-    """Goes through the chunks of a file, and of those that follow it.
-
-    Parameters
-    ----------
-    file : _File
-    offset : int
-        Where a chunk begins, or where the one before it ends.
-    """
-
-    def __init__(self, file: _File, offset: int) -> None:
-        self.file = file
-        self.offset = offset
-        self.ended = False
-
-    def next(self) -> Chunk | None:
-        """The next chunk; None where nothing more has been written, and where the file has `ended`."""
-        self.ended = False
-        while True:
-            begin, pages = self.file.run(self.offset)
-            if not pages:
-                self.ended = True
-                return None
-            page_len, size = self.file.header.page_len, len(pages)
-            at = self.offset - begin
-            while at < size:
-                found = chunk_at(pages, page_len, at, begin, self.file.path)
-                if not isinstance(found, int):
-                    if found is not None:
-                        self.offset = found.end
-                    return found
-                at = found
-            self.offset = begin + at
-
-    def enter(self, file: _File) -> None:
-        """Go on at the beginning of another file."""
-        self.file, self.offset = file, file.header.page_len
-
-
-class _Files:
-    """The files that a file's records lead to, by number."""
-
-    own: _File
-
-    def __init__(self, sibling: Sibling | None) -> None:
-        self._sibling = sibling
-        self._open: OrderedDict[int, _File] = OrderedDict()
-
-    def get(self, number: int) -> _File | None:
-        """A file; None: it does not exist."""
-        if number == self.own.header.number:
-            return self.own
-        if (file := self._open.get(number)) is not None:
-            self._open.move_to_end(number)
-            return file
-        if self._sibling is None:
-            return None
-        try:
-            stored = self._sibling(number)
-        except MissingFileError:
-            return None
-        try:
-            if stored.peek(len(MADE_BEFOREHAND)) == MADE_BEFOREHAND:
-                stored.close()
-                return None
-            file = _File(stored)
-            if file.header.number != number:
-                raise DecodeError(f"the header has number {file.header.number}", path=file.path)
-        except BaseException:
-            stored.close()
-            raise
-        self._open[number] = file
-        if len(self._open) > _OPEN_FILES:
-            self._open.popitem(last=False)[1].stored.close()
-        return file
-
-    def close(self) -> None:
-        while self._open:
-            self._open.popitem()[1].stored.close()
 
 
 class InnodbBinlogSource(Source):
@@ -204,8 +57,6 @@ class InnodbBinlogSource(Source):
         The stored bytes cannot be read from any position.
     """
 
-    growing = False  # files are made beforehand, so that a next one does not mean that this one has ended
-
     def __init__(self, stored: Source, sibling: Sibling | None = None) -> None:
         super().__init__(stored.path)
         if not stored.seekable:
@@ -213,19 +64,30 @@ class InnodbBinlogSource(Source):
                 "an .ibb file cannot be read from a stream: save it to a file first", path=self.path
             )
         self._stored = stored
-        self._files = _Files(sibling)
-        self._torn = 0
-        self._own: _Cursor | None = None
+        self._files = PagedFiles(sibling)
+        self._trees = Trees(self._files, self._record, self.path)
+        self._own: Cursor | None = None
         self._left = memoryview(MAGIC + _descriptor())
-        self._parts: Iterator[memoryview] = iter(())  # of the record that is being read
+        self._parts: Iterator[memoryview | Piece] = iter(())  # of the record that is being read
+        self._piece: Piece | None = None  # the part that is next
+        self._chunks: Iterator[memoryview] = iter(())  # of a piece
         self._before = True  # what the file begins with may continue a record of the file before it
-        self._ended = False
+        self._torn = self._over = self._closed = False
         self._failed: BinlogError | None = None
 
     @property
     def withheld(self) -> int:
         """1 if the log ends inside a record: a transaction may come later."""
-        return self._torn
+        return int(self._torn)
+
+    @property
+    def may_have_ended(self) -> bool:
+        """Whether nothing more can come in this log: all of its pages have been written and read."""
+        return self._over or (self._own is not None and self._own.ended and not self._torn)
+
+    def check_size(self) -> None:
+        """See `Source.check_size`."""
+        self._stored.check_size()
 
     def peek(self, size: int) -> bytes:
         """See `Source.peek`; what comes before a damaged page is not lost by looking ahead."""
@@ -236,6 +98,23 @@ class InnodbBinlogSource(Source):
                 raise
             return self._ahead
 
+    def pass_damage(self) -> bool:
+        """See `Source.pass_damage`: the next commit record is the first behind the damaged page or record.
+
+        The position grows by a page, so that the lost bytes have a place.
+        """
+        own = self._own
+        if self._failed is None or own is None:
+            return False
+        self._failed = self._piece = None
+        self._left = _NOTHING
+        self._parts = self._chunks = iter(())
+        self._over = own.file is not self._files.own
+        self._torn = False
+        self._before = True
+        self.position += own.file.header.page_len
+        return True
+
     def _fetch(self, size: int) -> bytes:
         buffer = memoryview(bytearray(size))
         return bytes(buffer[: self._fetch_into(buffer)])
@@ -244,23 +123,10 @@ class InnodbBinlogSource(Source):
         filled = 0
         try:
             while filled < len(buffer) and self._failed is None:
-                if self._left:
-                    count = min(len(buffer) - filled, len(self._left))
-                    buffer[filled : filled + count] = self._left[:count]
-                    self._left = self._left[count:]
-                    filled += count
-                elif (part := next(self._parts, None)) is not None:
-                    self._left = part
-                elif self._ended:
+                count = self._some(buffer[filled:], first=not filled)
+                if count is None:
                     break
-                elif self._own is None:
-                    self._own = self._begin()
-                elif self._torn or self._own.file is not self._files.own:
-                    self._ended = True  # with the record that the file's last one was
-                elif written := self._short_transactions(self._own, buffer[filled:]):
-                    filled += written
-                else:
-                    self._next_record(self._own)
+                filled += count
         except BinlogError as error:
             self._failed = error
         if self._failed is not None and not filled:  # what comes before it is good
@@ -269,71 +135,106 @@ class InnodbBinlogSource(Source):
 
     def close(self) -> None:
         """Close the files; may be called again."""
-        self._ended = True
-        self._parts = iter(())
-        self._left = memoryview(b"")
+        self._closed = True
+        self._parts = self._chunks = iter(())
+        self._left = _NOTHING
         self._ahead = b""
         self._files.close()
         self._stored.close()
 
-    # ------------------------------------------------------------ records
+    # ------------------------------------------------------------ bytes
 
-    def _begin(self) -> _Cursor | None:
-        if self._stored.peek(len(MADE_BEFOREHAND)) == MADE_BEFOREHAND:
-            self._ended = True
+    def _some(self, buffer: memoryview, *, first: bool) -> int | None:
+        """The next bytes, or a step towards them; None: no more for now, or they need a buffer of their own.
+
+        Parameters
+        ----------
+        buffer : memoryview
+        first : bool
+            Whether it is as large as it can be.
+        """
+        if self._left:
+            count = min(len(buffer), len(self._left))
+            buffer[:count] = self._left[:count]
+            self._left = self._left[count:]
+            return count
+        if (chunk := next(self._chunks, None)) is not None:
+            self._left = chunk
+            return 0
+        if self._piece is not None:
+            written = self._trees.copy(self._piece, buffer)
+            if written < 0:
+                if not first:
+                    return None
+                self._chunks = self._trees.chunks(self._piece)
+                written = 0
+            self._piece = None
+            return written
+        if (part := next(self._parts, None)) is not None:
+            if isinstance(part, Piece):
+                self._piece = part
+            else:
+                self._left = part
+                if not part:
+                    return None
+            return 0
+        if self._closed or self._over:
             return None
-        file = self._files.own = _File(self._stored)
-        return _Cursor(file, file.header.page_len)
+        if self._own is None:
+            return 0 if self._begin() else None
+        if self._own.file is not self._files.own:
+            self._over = True  # with the record that the file's last one was
+            return None
+        written, passed = self._short_transactions(self._own, buffer)
+        if written or passed:
+            return written
+        return self._next_record(self._own) if first else None
 
-    def _short_transactions(self, own: _Cursor, buffer: memoryview) -> int:
-        """Events from the cursor on, of records that need no care; returns the number of bytes."""
-        begin, pages = own.file.run(own.offset)
-        page_len = own.file.header.page_len
-        end, written, any_record = short_transactions(pages, page_len, own.offset - begin, buffer)
+    def _begin(self) -> bool:
+        """Read the file's header and the GTIDs before it; False: the server has not written them yet."""
+        if is_made_beforehand(self._stored):
+            return False
+        file = self._files.own = PagedFile(self._stored)
+        own = Cursor(file, file.header.page_len)
+        first = own.next()
+        if first is None:
+            return False
+        if first.kind == GTID_STATE and not first.continues:
+            self._left = memoryview(self._gtids_before(own, first))
+        self._own = Cursor(file, file.header.page_len)
+        return True
+
+    def _short_transactions(self, own: Cursor, buffer: memoryview) -> tuple[int, bool]:
+        """Events from the cursor on, of records that need no care; their bytes, and whether it has moved."""
+        begin, pages = own.run()
+        page_len, offset = own.file.header.page_len, own.offset
+        end, written, any_record = short_transactions(pages, page_len, offset - begin, buffer)
         own.offset = begin + end
         self._before = self._before and not any_record
-        return written
+        return written, own.offset > offset
 
-    def _next_record(self, own: _Cursor) -> None:
-        """Begin the record at the cursor, whatever it is."""
+    # ------------------------------------------------------------ records
+
+    def _next_record(self, own: Cursor) -> int | None:
+        """Begin the record at the cursor, whatever it is; None: there is none."""
         chunk = own.next()
         if chunk is None:
-            self._ended = True
-        elif chunk.continues:
+            self._over = own.ended and self._files.get(own.file.header.number + 1) is not None
+            return None
+        if chunk.continues:
             if not self._before:
-                raise self._error("a chunk continues a record that has not begun", chunk.offset)
+                raise DecodeError(
+                    "a chunk continues a record that has not begun", path=self.path, offset=chunk.offset
+                )
             self._before = not chunk.last
-        else:
-            self._before = self._before and chunk.kind in BETWEEN_CHUNKS
-            record = self._record(own, chunk)
-            if chunk.kind == COMMIT:
-                self._parts = self._transaction(record)
-            else:
-                deque(record, maxlen=0)
+            return 0
+        self._before = self._before and chunk.kind in BETWEEN_CHUNKS
+        record = self._record(own, chunk)
+        self._parts = self._transaction(record) if chunk.kind == COMMIT else self._passed(record)
+        return 0
 
-    def _transaction(self, record: Iterator[Chunk]) -> Iterator[memoryview]:
-        """The events of a commit record, and of the trees that it refers to."""
-        head = b""
-        for chunk in record:
-            head += chunk.data
-            if len(head) >= MOST_COMMIT_FIELDS_LEN:
-                break
-        if not chunk.last and len(head) < MOST_COMMIT_FIELDS_LEN:
-            return
-        trees, begin = parse_commit(head)
-        yield memoryview(head)[begin:]
-        for chunk in record:
-            yield chunk.data
-        if not chunk.last:
-            return
-        for tree in trees:
-            yield from self._tree(tree)
-
-    def _record(self, cursor: _Cursor, first: Chunk) -> Iterator[Chunk]:
-        """The chunks of a record, of which the cursor is behind the first.
-
-        Without the last one if the log ends before it, which is noted.
-        """
+    def _record(self, cursor: Cursor, first: Chunk) -> Iterator[Chunk | None]:
+        """The chunks of a record, of which the cursor is behind the first; None: no more is written yet."""
         yield first
         if first.last:
             return
@@ -343,9 +244,9 @@ class InnodbBinlogSource(Source):
             if chunk is None:
                 following = self._files.get(cursor.file.header.number + 1) if cursor.ended else None
                 if following is None:
-                    self._torn = 1
-                    return
-                cursor.enter(following)
+                    yield None
+                else:
+                    cursor.enter(following)
             elif between is not None and chunk.continues and chunk.kind == between:
                 between = None if chunk.last else between
             elif between is None and chunk.continues and chunk.kind == first.kind:
@@ -355,109 +256,71 @@ class InnodbBinlogSource(Source):
             elif between is None and not chunk.continues and chunk.kind in BETWEEN_CHUNKS:
                 between = None if chunk.last else chunk.kind
             else:
+                cursor.offset = chunk.offset  # where reading can go on
                 raise DecodeError(
                     f"a record of type {first.kind} is not whole when another begins",
                     path=cursor.file.path,
                     offset=chunk.offset,
                 )
 
-    def _error(self, message: str, offset: int) -> DecodeError:
-        return DecodeError(message, path=self.path, offset=offset)
+    def _written(self, record: Iterator[Chunk | None]) -> Iterator[Chunk | None]:
+        """A record's chunks; notes whether the log ends, for now, inside it."""
+        for chunk in record:
+            self._torn = chunk is None
+            yield chunk
 
-    # ------------------------------------------------------------ out-of-band records
+    def _passed(self, record: Iterator[Chunk | None]) -> Iterator[memoryview]:
+        for chunk in self._written(record):
+            if chunk is None:
+                yield _NOTHING
 
-    def _tree(self, tree: Tree) -> Iterator[memoryview]:
-        """The bytes of a transaction's out-of-band records, in the order in which they were written.
-
-        Each root is followed by the one before it, through the right reference of its leftmost leaf.
-        Only references are kept, never more than there are levels of the tree.
-        """
-        roots = [tree.last]
-        while (before := self._fields(self._leftmost(roots[-1])).right) != NOWHERE:
-            self._check_backward(before, roots[-1], len(roots))
-            roots.append(before)
-        seen = 0
-        for root in reversed(roots):
-            for place, fields in self._post_order(root):
-                if seen == 0:
-                    first = fields.number
-                    if place != tree.first:
-                        raise self._wrong(place, f"the first out-of-band record is at {tuple(tree.first)}")
-                if fields.number != first + seen:
-                    raise self._wrong(place, f"out-of-band record {fields.number}: expected {first + seen}")
-                seen += 1
-                if seen > tree.records:
-                    raise self._wrong(place, f"more than {tree.records} out-of-band records")
-                yield from self._data(place, fields.begin)
-        if seen != tree.records:
-            raise self._wrong(tree.last, f"{seen} out-of-band records: expected {tree.records}")
-
-    def _leftmost(self, place: Reference) -> Reference:
-        levels = 1
-        while (left := self._fields(place).left) != NOWHERE:
-            self._check_backward(left, place, levels)
-            place = left
-            levels += 1
-        return place
-
-    def _post_order(self, root: Reference) -> Iterator[tuple[Reference, OutOfBand]]:
-        stack: list[tuple[Reference, OutOfBand | None]] = [(root, None)]
-        while stack:
-            place, visited = stack.pop()
-            fields = visited or self._fields(place)
-            if visited or fields.left == NOWHERE:
-                yield place, fields
-                continue
-            for child in (fields.left, fields.right):
-                self._check_backward(child, place, len(stack))
-            stack += [(place, fields), (fields.right, None), (fields.left, None)]
-
-    def _check_backward(self, child: Reference, parent: Reference, levels: int) -> None:
-        """Refuse circles, and trees that no server makes: what a record refers to was written before it."""
-        if child >= parent:
-            raise self._wrong(parent, f"a reference to {tuple(child)}, which is not before it")
-        if levels > _MOST_LEVELS:
-            raise self._wrong(parent, f"out-of-band records in more than {_MOST_LEVELS} levels")
-
-    def _chunks_of(self, place: Reference) -> Iterator[Chunk]:
-        """The chunks of the out-of-band record at a place, from file to file."""
-        file = self._files.get(place.file)
-        if file is not None and place.offset < file.header.page_len:
-            raise self._wrong(place, "a reference into the file's header")
-        cursor = None if file is None else _Cursor(file, place.offset)
-        first = None if cursor is None else cursor.next()
-        if cursor is None or first is None or first.continues or first.kind != OUT_OF_BAND:
-            raise self._wrong(place, "not an out-of-band record")
-        yield from self._record(cursor, first)
-        if self.withheld:
-            raise self._wrong(place, "the out-of-band record is not whole")
-
-    def _fields(self, place: Reference) -> OutOfBand:
+    def _transaction(self, record: Iterator[Chunk | None]) -> Iterator[memoryview | Piece]:
+        """The events of a commit record, and of the trees that it refers to; nothing: no more for now."""
         head = b""
-        for chunk in self._chunks_of(place):
-            head += chunk.data[:MOST_FIELDS_LEN]
-            if chunk.last or len(head) >= MOST_FIELDS_LEN:
+        record = self._written(record)
+        for chunk in record:
+            if chunk is None:
+                yield _NOTHING
+                continue
+            head += chunk.data
+            if len(head) >= MOST_COMMIT_FIELDS_LEN:
                 break
+        trees, begin = parse_commit(head)
+        if begin < len(head):
+            yield memoryview(head)[begin:]
+        for chunk in record:
+            if chunk is None:
+                yield _NOTHING
+            elif chunk.data:
+                yield chunk.data
+        for tree in trees:
+            yield from self._trees.pieces(tree)
+
+    def _gtids_before(self, own: Cursor, first: Chunk) -> bytes:
+        """The GTID_LIST event of the state record with which the file begins; empty if it is not whole."""
+        data = b""
+        for chunk in self._record(own, first):
+            if chunk is None or len(data) > _MOST_STATE_LEN:
+                return b""
+            data += chunk.data
+        gtids = parse_gtid_state(data)
+        body = struct.pack("<I", len(gtids))
         try:
-            return parse_out_of_band(head)
-        except DecodeError as error:
-            raise self._wrong(place, error.message) from None
+            body += b"".join(struct.pack("<IIQ", *gtid) for gtid in gtids)
+        except struct.error:
+            raise DecodeError(
+                "the GTID state has a number that no GTID has", path=self.path, offset=first.offset
+            ) from None
+        return _event(EventType.MARIADB_GTID_LIST, body, len(MAGIC) + len(_descriptor()))
 
-    def _data(self, place: Reference, begin: int) -> Iterator[memoryview]:
-        for chunk in self._chunks_of(place):
-            if begin < len(chunk.data):
-                yield chunk.data[begin:]
-            begin = max(0, begin - len(chunk.data))
 
-    def _wrong(self, place: Reference, message: str) -> DecodeError:
-        file = self._files.get(place.file)
-        path = file.path if file is not None else self.path
-        return DecodeError(f"{message} (file number {place.file})", path=path, offset=place.offset)
+def _event(kind: EventType, body: bytes, position: int) -> bytes:
+    length = HEADER_LENGTH_V3 + len(body)
+    return HEADER.pack(0, kind, 0, length, (position + length) & 0xFFFFFFFF, 0) + body
 
 
 def _descriptor() -> bytes:
     """The format description of the version's defaults: no checksums."""
     body = struct.pack("<H50sIB", 4, _VERSION, 0, HEADER_LENGTH_V3) + _POST_HEADER_LENGTHS + b"\0"
-    length = HEADER_LENGTH_V3 + len(body) + 4
-    event = HEADER.pack(0, EventType.FORMAT_DESCRIPTION, 0, length, len(MAGIC) + length, 0) + body
+    event = _event(EventType.FORMAT_DESCRIPTION, body + bytes(4), len(MAGIC))[:-4]
     return event + struct.pack("<I", zlib.crc32(event))

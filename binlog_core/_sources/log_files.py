@@ -128,15 +128,7 @@ class LogFile:
         return BufferSource(self.target, self.path)
 
     def follower(self, source: Source, stop: threading.Event, report: Report) -> Follower:
-        """The object that waits at the end of this log, which is open as `source`.
-
-        Raises
-        ------
-        BinlogError
-            Such a log cannot be followed.
-        """
-        if not source.growing:
-            raise BinlogError("an .ibb file cannot be followed: follow its server", path=self.path)
+        """The object that waits at the end of this log, which is open as `source`."""
         return FileFollower(source, stop=stop, report=report)
 
     def after(self, source: Source, path: str, done: Checkpoint) -> LogFile:

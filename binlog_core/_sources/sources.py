@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from .._format.event_header import FIRST_EVENT, IN_USE_FLAG, begins_with_descriptor, flags_of
-from .._format.magic import MAGIC
+from .._format.magic import INNODB_MAGIC, MAGIC
 from .._redaction import shown_url
 from ..errors import BinlogError, cannot_read
 
@@ -57,8 +57,8 @@ class Source(ABC):
         Whether `seek` can also go backward.
     read_once : bool
         Whether it cannot be opened again: a pipe.
-    growing : bool
-        Whether the log can be followed while its server writes it.
+    may_have_ended : bool
+        Whether the log with the next number can be the one to go on with: False while more must come in this.
     begin : int
         Position of the first event that it has; before that, only `peek` can see the log's descriptor.
     done_records : int
@@ -83,7 +83,6 @@ class Source(ABC):
     splittable: bool = False
     seekable: bool = False
     read_once: bool = False
-    growing: bool = True
     begin: int = 4
     done_records: int = 0
     done_gtid: Gtid | MariadbGtid | None = None
@@ -111,6 +110,11 @@ class Source(ABC):
         The beginning of an encrypted event, shorter than its header: too short to decrypt.
         """
         return 0
+
+    @property
+    def may_have_ended(self) -> bool:
+        """See above."""
+        return True
 
     def check_size(self) -> None:  # noqa: B027 - most sources have nothing to check
         """Raise BinlogError if a mapped file has become shorter than its mapping.
@@ -255,6 +259,10 @@ class Source(ABC):
     def _move(self, position: int) -> None:
         """Make `position` the next byte that `_fetch` gives; called only if `seekable`."""
         raise NotImplementedError
+
+    def pass_damage(self) -> bool:
+        """After an error of `read`: make it go on behind the damage; False: that is not possible."""
+        return False
 
     def acknowledge(self, position: Position) -> None:  # noqa: B027 - only servers wait for it
         """Tell the sender that everything before a position is stored safely."""
@@ -531,7 +539,8 @@ def open_local(path: str, *, mmap: bool | None = None) -> Source:
         if mmap is None:
             head = source.peek(23)
             # Compressed and encrypted logs are read piece by piece in any case.
-            if head[:4] != MAGIC or says_in_use(head) or on_network_mount(path):
+            plain = head[:4] == MAGIC or (head[:4] == INNODB_MAGIC and _is_full(handle))
+            if not plain or says_in_use(head) or on_network_mount(path):
                 return source
         mapped = _map(handle, path)
     except BaseException:
@@ -553,6 +562,15 @@ def _map(handle: BinaryIO, path: str) -> Source | None:
         ValueError,
     ):  # some file systems do not support mappings, and the file may have become empty
         return None
+
+
+def _is_full(handle: BinaryIO) -> bool:
+    """Whether an .ibb file's last page has its checksum: until then FLUSH can make the file shorter."""
+    here = handle.tell()
+    handle.seek(-4, os.SEEK_END)
+    last = handle.read(4)
+    handle.seek(here)
+    return any(last)
 
 
 def says_in_use(head: bytes) -> bool:

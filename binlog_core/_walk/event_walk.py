@@ -184,7 +184,14 @@ def walk(track: Track, start: int | None = None, stop: int | None = None) -> Ite
                 status = _headers.WALK_TRUNCATED
         position = base + offset
         if status in (_headers.WALK_END, _headers.WALK_TRUNCATED):
-            if (found_at := track.more(offset)) is not None:
+            try:
+                found_at = track.more(offset)
+            except BinlogError as error:
+                left = track.leave_damage(offset, error)
+                yield Damage(position, left.base, error.message)
+                offset = 0
+                continue
+            if found_at is not None:
                 offset = found_at
                 continue
             if track.waits():

@@ -290,10 +290,21 @@ class Track:
     def go_to(self, position: int) -> int:
         """Make the window begin at a position, or contain it; return the offset in it."""
         if self._view is None:
-            self.source.seek(position)
-            self.window, self.base, self._block = b"", position, None
-            self._group_begin = position
+            while True:
+                try:
+                    self.source.seek(position)
+                    break
+                except BinlogError:
+                    if not self.skip_errors or not self.source.pass_damage():
+                        raise
+                    position = max(position, self.source.position)
+            self._restart(position)
         return position - self.base
+
+    def _restart(self, position: int) -> None:
+        """Make the window empty, at a position where the source is."""
+        self.window, self.base, self._block = b"", position, None
+        self._group_begin = position
 
     def more(self, offset: int, loop: _rows.Decoder | None = None) -> int | None:
         """Keep the window's bytes from an offset on, and read more after them.
@@ -457,6 +468,26 @@ class Track:
         return True
 
     # ------------------------------------------------------------ damage
+
+    def leave_damage(self, offset: int, error: BinlogError) -> Resumption:
+        """Continue where the source can be read again, after its error about what follows an offset.
+
+        The beginning of an event at the offset is lost.
+
+        Raises
+        ------
+        BinlogError
+            The error, if errors are not skipped, or the source has nothing after it.
+        """
+        position = self.base + offset
+        if not self.skip_errors or not self.source.pass_damage():
+            raise error
+        self.report.add(
+            "skipped_events", path=error.path or self.path, offset=error.offset, detail=error.message
+        )
+        self._restart(self.source.position)
+        self.report.lose(self.path, position, self.base)
+        return Resumption(self.window, self.base, 0, False)
 
     def pass_over(self, position: int, length: int, reason: str, doubtful: int | None = None) -> Resumption:
         """Continue at the next real event after a damaged one; skipped bytes are reported.

@@ -1,12 +1,13 @@
-"""The events of short transactions, taken out of the pages of MariaDB's binary log in InnoDB.
+"""The events of transactions, taken out of the pages of MariaDB's binary log in InnoDB.
 
 A commit record that refers to no out-of-band records has all events of its transaction: these are copied here.
-Records that are not of commits are passed over. Whatever else comes is left to Python.
+Records that are not of commits are passed over. Out-of-band records are parsed and copied one by one. Whatever
+else comes, or is not whole in the given pages, is left to Python.
 
 Source: MariaDB server 12.3, Docs/replication/binlog.md.
 """
 
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memcpy
 
 cdef enum:
@@ -17,6 +18,7 @@ cdef enum:
     REST_IS_FILLER = 0xFF
     COMMIT = 1
     GTID_STATE = 2
+    OUT_OF_BAND = 3
     FILLER = 4
     LAST_KNOWN = 6
 
@@ -73,6 +75,11 @@ cdef Taken take(
     return taken
 
 
+cdef inline void check_pages(const uint8_t[::1] pages, size_t page_len) except *:
+    if page_len < CHECKSUM_LEN + CHUNK_HEAD_LEN + 1 or pages.shape[0] % page_len:
+        raise ValueError(f"{pages.shape[0]} bytes: expected pages of {page_len}")
+
+
 def short_transactions(
     const uint8_t[::1] pages not None, size_t page_len, size_t at, uint8_t[::1] out not None
 ):
@@ -100,8 +107,7 @@ def short_transactions(
     any : bool
         Whether a record was passed or copied that is not of GTID states or filler.
     """
-    if page_len < CHECKSUM_LEN + CHUNK_HEAD_LEN + 1 or pages.shape[0] % page_len:
-        raise ValueError(f"{pages.shape[0]} bytes: expected pages of {page_len}")
+    check_pages(pages, page_len)
     cdef size_t size = <size_t> pages.shape[0], room = <size_t> out.shape[0]
     cdef Taken taken
     if at >= size or room == 0:
@@ -109,3 +115,133 @@ def short_transactions(
     with nogil:
         taken = take(&pages[0], size, page_len, at, &out[0], room)
     return taken.end, taken.written, taken.any
+
+
+cdef inline bint take_packed(const uint8_t** at, const uint8_t* end, uint64_t* value) noexcept nogil:
+    """The next packed integer; False: the bytes end inside it, or it has more than 64 bits."""
+    cdef const uint8_t* p = at[0]
+    cdef size_t length, i
+    cdef uint64_t low = 0
+    if p >= end:
+        return False
+    length = (p[0] & 7) + 1
+    if length == 8:
+        length = 9
+    if length > <size_t> (end - p):
+        return False
+    for i in range(min(length, 8)):
+        low |= <uint64_t> p[i] << (8 * i)
+    low >>= 3
+    if length == 9:
+        if p[8] >> 3:
+            return False
+        low |= <uint64_t> p[8] << 61
+    value[0] = low
+    at[0] = p + length
+    return True
+
+
+def out_of_band(const uint8_t[::1] pages not None, size_t page_len, size_t at):
+    """The fields of the out-of-band record at a place, if its first chunk has them.
+
+    Parameters
+    ----------
+    pages : bytes-like, shape (n_bytes,), uint8
+        Whole pages whose checksums are right.
+    page_len : int
+        Bytes of each, at least 8.
+    at : int
+        Offset in `pages` of the record's first byte.
+
+    Returns
+    -------
+    tuple of int or None
+        The record's number; file and offset of its left child, and of its right one; bytes of these fields.
+        None: this is left to Python.
+    """
+    check_pages(pages, page_len)
+    cdef size_t size = <size_t> pages.shape[0]
+    if at >= size:
+        return None
+    cdef size_t page_end = at - at % page_len + page_len - CHECKSUM_LEN
+    if at + CHUNK_HEAD_LEN >= page_end or pages[at] & ~LAST != OUT_OF_BAND:
+        return None
+    cdef size_t length = pages[at + 1] | <size_t> pages[at + 2] << 8
+    if length > page_end - at - CHUNK_HEAD_LEN:
+        return None
+    cdef const uint8_t* begin = &pages[0] + at + CHUNK_HEAD_LEN
+    cdef const uint8_t* p = begin
+    cdef uint64_t fields[5]
+    cdef int i
+    for i in range(5):
+        if not take_packed(&p, begin + length, &fields[i]):
+            return None
+    return fields[0], fields[1], fields[2], fields[3], fields[4], <size_t> (p - begin)
+
+
+cdef ssize_t copy(
+    const uint8_t* pages, size_t pages_len, size_t page_len, size_t at, size_t skip, uint8_t* out, size_t room
+) noexcept nogil:
+    cdef size_t written = 0, page_end, begin, length, first
+    cdef uint8_t kind, code
+    cdef bint begun = False
+    while at < pages_len:
+        page_end = at - at % page_len + page_len - CHECKSUM_LEN
+        if begun and (at + CHUNK_HEAD_LEN >= page_end or pages[at] == REST_IS_FILLER):
+            at = page_end + CHECKSUM_LEN
+            continue
+        if at + CHUNK_HEAD_LEN >= page_end:
+            return -1
+        kind = pages[at]
+        code = kind & ~(CONTINUES | LAST)
+        begin = at + CHUNK_HEAD_LEN
+        length = pages[at + 1] | <size_t> pages[at + 2] << 8
+        if length > page_end - begin:
+            return -1
+        at = begin + length
+        if begun and not kind & CONTINUES:
+            if (code == GTID_STATE or code == FILLER) and kind & LAST:
+                continue
+            return -1
+        if code != OUT_OF_BAND or (kind & CONTINUES and not begun):
+            return -1
+        begun = True
+        first = min(skip, length)
+        skip -= first
+        length -= first
+        if length > room - written:
+            return -1
+        if length:
+            memcpy(out + written, pages + begin + first, length)
+        written += length
+        if kind & LAST:
+            return <ssize_t> written
+    return -1
+
+
+def copy_out_of_band(
+    const uint8_t[::1] pages not None, size_t page_len, size_t at, size_t skip, uint8_t[::1] out not None
+):
+    """Copy the bytes of an out-of-band record that is whole in these pages.
+
+    Parameters
+    ----------
+    pages, page_len, at
+        As in `out_of_band`.
+    skip : int
+        Bytes of its fields, which are not copied.
+    out : writable buffer, shape (n_bytes,), uint8
+
+    Returns
+    -------
+    int
+        Bytes in `out`; -1: they do not fit, or this is left to Python.
+    """
+    check_pages(pages, page_len)
+    cdef size_t size = <size_t> pages.shape[0], room = <size_t> out.shape[0]
+    cdef ssize_t written
+    if at >= size or room == 0:
+        return -1
+    with nogil:
+        written = copy(&pages[0], size, page_len, at, skip, &out[0], room)
+    return written

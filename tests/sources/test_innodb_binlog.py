@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def test_crc32c() -> None:
     """The check value of the standard, and the writer's own computation bit by bit."""
     assert crc32c(b"123456789") == crc32c(b"123456789", portable=True) == 0xE3069283
     pick = random.Random(1)
-    for size in (0, 1, 7, 8, 9, 63, 64, 1000):
+    for size in (0, 1, 7, 8, 9, 63, 64, 335, 336, 337, 1000, 3071, 3072, 3080, 7000, 16380):
         data = pick.randbytes(size)
         assert crc32c(data) == crc32c(data, portable=True) == ibb.crc32c(data)
         assert crc32c(data[3:], crc32c(data[:3])) == crc32c(data)
@@ -185,8 +186,8 @@ def test_headers(at: int, value: int, message: str, tmp_path: Path) -> None:
         list(log.rows())
 
 
-def test_splits_positions_and_following(tmp_path: Path) -> None:
-    """A file is one split, a group's position continues there, and a file cannot be followed."""
+def test_splits_and_positions(tmp_path: Path) -> None:
+    """A file is one split, and a group's position continues there."""
     rows = [[{"id": i, "note": "x" * 50}] for i in range(200)]
     ibb.write_files(tmp_path, ibb.engine_files(made_of(rows), seed=4))
     splits = plan_splits(str(tmp_path), 1000)
@@ -198,11 +199,184 @@ def test_splits_positions_and_following(tmp_path: Path) -> None:
             read += sum(len(batch.array) for batch in group.batches)
             with binlog_core.open(tmp_path, start=group.position) as rest:
                 assert [c.after["id"] for c in rest.rows()] == list(range(read, 200))
-    with (
-        pytest.raises(binlog_core.BinlogError, match="cannot be followed"),
-        binlog_core.open(tmp_path, follow=True) as log,
-    ):
-        list(log.rows())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_followed_while_it_is_written(seed: int, tmp_path: Path) -> None:
+    """The server makes files beforehand, writes pages in order, and the last one again and again."""
+    pick = random.Random(seed)
+    rows = [
+        [{"id": i, "note": "x" * pick.randrange(400)}] * pick.choice([1, 2, 9])
+        for i in range(pick.randint(20, 60))
+    ]
+    files = ibb.engine_files(made_of(rows), seed=seed)
+    states = []  # of the folder, as one file after the other is filled
+    for number, data in enumerate(files):
+        page_len = 1 << data[4]
+        for end in range(page_len * pick.randint(0, 3), len(data), page_len * pick.randint(1, 3)):
+            states.append((number, data[:end] + bytes(len(data) - end)))
+            if end and any(data[end : end + page_len]):  # a page of which half is written
+                page = data[end : end + page_len]
+                used = pick.randrange(1, page_len)
+                states.append((number, data[:end] + half(page, used) + bytes(len(data) - end - page_len)))
+        states.append((number, data))
+    made = [1]
+    for number, data in enumerate(files[:2]):
+        (tmp_path / f"binlog-{number:06}.ibb").write_bytes(bytes(len(data)))
+
+    def go_on() -> None:
+        """The next state of the folder."""
+        number, data = states.pop(0)
+        (tmp_path / f"binlog-{number:06}.ibb").write_bytes(data)
+        if number + 1 > made[0] and number + 1 < len(files):
+            made[0] += 1
+            (tmp_path / f"binlog-{number + 1:06}.ibb").write_bytes(bytes(4096))
+
+    wanted = [row["id"] for one in rows for row in one]
+    got: list[int] = []
+    with binlog_core.open(tmp_path / "binlog-000000.ibb", follow=True) as log:
+
+        class Steps(threading.Event):
+            """Waiting lets the server go on; in the end nothing is left to wait for."""
+
+            def wait(self, timeout: float | None = None) -> bool:
+                if not states:
+                    return True
+                go_on()
+                return False
+
+        log._stopping = Steps()
+        for change in log.rows():
+            got.append(change.after["id"])
+        assert log.tail is None
+    assert got == wanted
+
+
+def half(page: bytes, used: int) -> bytes:
+    """A page of which only the chunks before an offset have been written."""
+    at = 0
+    while at + 4 <= len(page) - 4 and page[at] not in (0, 255):
+        end = at + 3 + int.from_bytes(page[at + 1 : at + 3], "little")
+        if end > used:
+            break
+        at = end
+    written = page[:at].ljust(len(page) - 4, b"\0")
+    return written + struct.pack("<I", ibb.page_crc(written)) if any(written) else bytes(len(page))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_reading_goes_on_behind_damage(seed: int, tmp_path: Path) -> None:
+    """With on_error="skip" all transactions come of which no byte is in a damaged page."""
+    pick = random.Random(seed)
+    rows = [[{"id": i, "note": "x" * pick.randrange(300)}] * pick.choice([1, 2]) for i in range(60)]
+    writer = ibb.Writer(shift=9, pages=1000, interval=5)
+    pages_of: dict[int, set[int]] = {}
+    for i, events in enumerate(made_of(rows)):
+        gtid = int.from_bytes(events[9:13], "little")
+        places = []
+        trees = ibb.packed(0)
+        if pick.random() < 0.4:
+            tree = ibb.OutOfBand(writer)
+            for begin in range(gtid, len(events), 90):
+                places += span(writer, tree.append, events[begin : begin + 90])
+            trees, events = tree.reference() + ibb.packed(0), events[:gtid]
+        places += span(writer, writer.record, ibb.COMMIT, trees + events)
+        pages_of[i] = set(places)
+    (data,) = writer.contents()
+    damaged = set(pick.sample(range(1, len(data) // 512), pick.choice([1, 2, 5])))
+    broken = bytearray(data)
+    for page in damaged:
+        broken[512 * page + pick.randrange(512)] ^= 1 << pick.randrange(8)
+    path = tmp_path / "binlog-000000.ibb"
+    path.write_bytes(broken)
+    whole = {i for i, places in pages_of.items() if not places & damaged}
+    for mmap in (True, False):
+        with binlog_core.open(path, on_error="skip", mmap=mmap) as log:
+            got = [change.after["id"] for change in log.rows()]
+            report = log.report
+        assert {i for i in got if got.count(i) == len(rows[i])} >= whole
+        assert got == sorted(got)
+        assert report.skipped_events >= 1
+        assert report.first["skipped_events"].offset // 512 in damaged
+        assert sum(end - begin for _, begin, end in report.lost_ranges) >= 512
+        with binlog_core.open(path, on_error="skip", mmap=mmap) as log:
+            kinds = [event.type_code for event in log.events()]
+            assert kinds.count(162) >= len(whole)
+            assert len(log.headers()) == len(kinds)
+    with pytest.raises(binlog_core.ChecksumError) as caught:
+        all_rows(path)
+    assert caught.value.offset is not None and caught.value.offset // 512 in damaged
+
+
+def span(writer: ibb.Writer, write: Any, *arguments: Any) -> range:
+    """The pages that a record takes."""
+    writer_pages = writer.files[-1]
+    first = len(writer_pages) - 1
+    write(*arguments)
+    return range(first, len(writer_pages))
+
+
+def test_reading_goes_on_behind_a_wrong_record(tmp_path: Path) -> None:
+    """A record that is not whole, a reference that leads nowhere, a type that is not known."""
+    events = made_of([[{"id": i, "note": "x" * 40}] for i in range(9)])
+    writer = ibb.Writer(shift=9, pages=1000)
+    for i, one in enumerate(events):
+        if i == 2:
+            writer._put(ibb.COMMIT, ibb.packed(0) + one[:60])  # without its end
+        if i == 4:
+            trees = b"".join(map(ibb.packed, (3, 0, 520, 0, 600, 0)))
+            writer.record(ibb.COMMIT, trees + one[:38])
+        if i == 6:
+            writer.record(11, b"of a later version")
+            writer.fill()
+        writer.record(ibb.COMMIT, ibb.packed(0) + one)
+    (data,) = writer.contents()
+    path = tmp_path / "binlog-000000.ibb"
+    path.write_bytes(data)
+    with pytest.raises(binlog_core.DecodeError, match="not whole when another begins"):
+        all_rows(path)
+    with binlog_core.open(path, on_error="skip") as log:
+        assert [change.after["id"] for change in log.rows()] == list(range(9))
+        assert log.report.skipped_events == 3
+
+
+def test_positions_have_the_gtids_before_the_file(tmp_path: Path) -> None:
+    """From the state record on page 1: a group's position can be continued at on the server."""
+    rows = [[{"id": i, "note": "x" * 900}] for i in range(12)]
+    paths = ibb.write_files(tmp_path, ibb.engine_files(made_of(rows), seed=2))
+    before = 0
+    for path in paths:
+        with binlog_core.open(path) as log:
+            groups = list(log.groups())
+            first = next(iter(log.events([163])), None)
+        if path != paths[0] and first is not None:
+            # The transaction before may end in this file, behind the state.
+            assert [str(gtid) for gtid in first.gtids] in ([f"0-1-{before - 1}"], [f"0-1-{before}"])
+        ids = [c.after["id"] for c in all_rows(path)]
+        before = ids[-1] + 1 if ids else before
+        if ids:
+            assert str(groups[-1].position.gtids) == f"0-1-{before}"
+    assert before == 12
+
+
+def test_records_that_several_transactions_refer_to(tmp_path: Path) -> None:
+    """Forged: many commit records with the same tree would give more bytes than any disk has."""
+    (events,) = made_of([[{"id": 1, "note": "x" * 200}] * 20])
+    gtid = int.from_bytes(events[9:13], "little")
+    writer = ibb.Writer(shift=9, pages=10000)
+    tree = ibb.OutOfBand(writer)
+    for begin in range(gtid, len(events), 300):
+        tree.append(events[begin : begin + 300])
+    for _ in range(1000):
+        writer.record(ibb.COMMIT, tree.reference() + ibb.packed(0) + events[:gtid])
+    path = tmp_path / "binlog-000000.ibb"
+    (data,) = writer.contents()
+    path.write_bytes(data)
+    read = 0
+    with pytest.raises(binlog_core.DecodeError, match="several transactions refer"):
+        for batch in binlog_core.open(path).batches():
+            read += len(batch.array)
+    assert read * 200 <= len(data)
 
 
 def test_missing_files_and_streams(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ THROUGH: dict[str, str] = {
     "_scans.py": "test_duckdb.py",
     "replay/undo_rows.py": "replay/test_undo.py",
     "server/run.py": "server/test_stream.py",  # a tuple
+    "_sources/innodb_pages.py": "sources/test_innodb_binlog.py",  # with the source that reads by them
+    "_sources/innodb_trees.py": "sources/test_innodb_binlog.py",
     "_sources/opened.py": "test_log.py",  # what a Log has open
     "spark/apply/attempts.py": "spark/apply/test_file_target.py",  # files of failed commits
     "spark/doors/partition.py": "spark/doors/test_datasource.py",  # a field in Spark's own class

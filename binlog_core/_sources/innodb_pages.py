@@ -1,0 +1,235 @@
+"""The pages of MariaDB's .ibb files: read and checked in runs, and gone through chunk by chunk."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+import numpy as np
+
+from .._core._crc32 import first_wrong_page
+from .._format.innodb_binlog import HEADER_LEN, Chunk, chunk_at, parse_file_header
+from .._format.magic import MADE_BEFOREHAND
+from ..errors import BinlogError, ChecksumError, DecodeError, MissingFileError
+from .sources import Source
+
+Sibling = Callable[[int], Source]
+
+_RUN_LEN = 256 << 10  # bytes of pages that are read and checked together, …
+_MAPPED_RUN_LEN = 1 << 20  # … of a mapped file, where they take no memory of their own
+_CACHED_RUNS = 16  # for out-of-band records, which lie anywhere
+_CHECKED_RUNS = 1 << 14  # of a mapped file
+_OPEN_FILES = 16
+_TORN_WAIT = 0.05  # seconds, before the last page of a file is read again if its checksum is wrong
+
+
+def is_made_beforehand(stored: Source) -> bool:
+    """Whether an .ibb file has zeros where its header will be; the source is then read again from there."""
+    return head_of(stored)[: len(MADE_BEFOREHAND)] == MADE_BEFOREHAND
+
+
+def head_of(stored: Source) -> bytes:
+    """The first 512 bytes, as they are now."""
+    stored.seek(0)
+    head = b""
+    while len(head) < HEADER_LEN and (part := stored.read(HEADER_LEN - len(head))):
+        head += part
+    return head
+
+
+class PagedFile:
+    """One .ibb file.
+
+    Parameters
+    ----------
+    stored : Source
+        Its bytes.
+
+    Raises
+    ------
+    FormatError, ChecksumError
+        It has no valid header.
+    """
+
+    def __init__(self, stored: Source) -> None:
+        self.path = stored.path
+        self.stored = stored
+        self.header = parse_file_header(head_of(stored), self.path)
+        self._view = stored.view()
+        self._run_len = _RUN_LEN if self._view is None else _MAPPED_RUN_LEN
+        self._runs: OrderedDict[int, memoryview] = OrderedDict()
+
+    @property
+    def size(self) -> int:
+        """Its bytes at present."""
+        return self.stored.size or 0
+
+    def run(self, offset: int) -> tuple[int, memoryview]:
+        """Some pages, of which the first or a later one is that of an offset, and where they begin.
+
+        None behind the file's end.
+
+        Raises
+        ------
+        ChecksumError
+            The page of the offset is damaged.
+        """
+        begin = offset - offset % self._run_len
+        if (pages := self._runs.get(begin)) is not None:
+            self._runs.move_to_end(begin)
+        else:
+            pages = self._runs[begin] = self._checked(begin, self._run_len)
+            if len(self._runs) > (_CACHED_RUNS if self._view is None else _CHECKED_RUNS):
+                self._runs.popitem(last=False)
+        if offset >= begin + len(pages):  # behind the end, or behind a damaged page
+            begin = offset - offset % self.header.page_len
+            pages = self._page(begin)
+        return begin, pages
+
+    def forget(self, offset: int) -> None:
+        """Read the pages of an offset again the next time: the server may write more of them."""
+        self._runs.pop(offset - offset % self._run_len, None)
+
+    def _page(self, begin: int) -> memoryview:
+        """One page, or none."""
+        page_len = self.header.page_len
+        page = self._checked(begin, page_len)
+        if not page and begin + page_len <= self.size:
+            if not any(self._read(begin + page_len, page_len)):  # the server may be writing it
+                time.sleep(_TORN_WAIT)
+                page = self._checked(begin, page_len)
+            if not page:
+                raise ChecksumError(
+                    f"wrong checksum of page {begin // page_len}", path=self.path, offset=begin
+                )
+        return page
+
+    def _checked(self, begin: int, size: int) -> memoryview:
+        """Whole pages; fewer at the file's end, and before a damaged one."""
+        page_len = self.header.page_len
+        pages = self._read(begin, size)
+        pages = pages[: len(pages) // page_len * page_len]
+        wrong = first_wrong_page(pages, page_len)
+        return pages if wrong < 0 else pages[: wrong * page_len]
+
+    def _read(self, begin: int, size: int) -> memoryview:
+        if self._view is not None:
+            return self._view[begin : begin + size]
+        if begin >= self.size:
+            return memoryview(b"")
+        self.stored.seek(begin)
+        buffer = np.empty(size, np.uint8).data  # not filled with zeros first
+        filled = 0
+        while filled < size and (count := self.stored.fill(buffer[filled:])):
+            filled += count
+        return buffer[:filled]
+
+
+class Cursor:
+    """Goes through the chunks of a file, and of those that follow it.
+
+    After an error it is where reading can go on: behind the damaged page.
+
+    Parameters
+    ----------
+    file : PagedFile
+    offset : int
+        Where a chunk begins, or where the one before it ends.
+    """
+
+    def __init__(self, file: PagedFile, offset: int) -> None:
+        self.file = file
+        self.offset = offset
+        self.ended = False  # the file, whatever is written later
+
+    def run(self) -> tuple[int, memoryview]:
+        """The pages at the cursor, and where they begin; see ``PagedFile.run``."""
+        try:
+            return self.file.run(self.offset)
+        except BinlogError:
+            self._leave_page()
+            raise
+
+    def next(self) -> Chunk | None:
+        """The next chunk; None where nothing more has been written, and where the file has `ended`."""
+        page_len = self.file.header.page_len
+        while True:
+            begin, pages = self.run()
+            self.ended = not pages
+            at = self.offset - begin
+            while at < len(pages):
+                try:
+                    found = chunk_at(pages, page_len, at, begin, self.file.path)
+                except BinlogError:
+                    self.offset = begin + at
+                    self._leave_page()
+                    raise
+                if isinstance(found, int):
+                    at = found
+                    continue
+                self.offset = begin + at if found is None else found.end
+                if found is None:
+                    self.file.forget(self.offset)
+                return found
+            if self.ended:
+                self.file.forget(self.offset)
+                return None
+            self.offset = begin + at
+
+    def enter(self, file: PagedFile) -> None:
+        """Go on at the beginning of another file."""
+        self.file, self.offset = file, file.header.page_len
+
+    def _leave_page(self) -> None:
+        page_len = self.file.header.page_len
+        self.offset += page_len - self.offset % page_len
+
+
+class PagedFiles:
+    """The files that a file's records lead to, by number.
+
+    Parameters
+    ----------
+    sibling : callable or None
+        Opens the file with another number, as it is stored; raises MissingFileError if there is none.
+    """
+
+    own: PagedFile
+
+    def __init__(self, sibling: Sibling | None) -> None:
+        self._sibling = sibling
+        self._open: OrderedDict[int, PagedFile] = OrderedDict()
+
+    def get(self, number: int) -> PagedFile | None:
+        """A file; None: it does not exist, or has no header yet."""
+        if number == self.own.header.number:
+            return self.own
+        if (file := self._open.get(number)) is not None:
+            self._open.move_to_end(number)
+            return file
+        if self._sibling is None:
+            return None
+        try:
+            stored = self._sibling(number)
+        except MissingFileError:
+            return None
+        try:
+            if is_made_beforehand(stored):
+                stored.close()
+                return None
+            file = PagedFile(stored)
+            if file.header.number != number:
+                raise DecodeError(f"the header has number {file.header.number}", path=file.path)
+        except BaseException:
+            stored.close()
+            raise
+        self._open[number] = file
+        if len(self._open) > _OPEN_FILES:
+            self._open.popitem(last=False)[1].stored.close()
+        return file
+
+    def close(self) -> None:
+        """Close all but the own one."""
+        while self._open:
+            self._open.popitem()[1].stored.close()

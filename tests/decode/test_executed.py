@@ -102,6 +102,19 @@ def test_a_log_begins_with_all_that_came_before() -> None:
     assert met.snapshot().gtids() == MariadbGtidSet.parse("0-2-6")
 
 
+def test_a_transaction_that_comes_again_is_not_one_that_came_before() -> None:
+    """A server went away inside a transaction twice: its rows must be sent a third time."""
+    met = Executed(MariadbGtidSet.parse("0-1-4"))
+    for _ in range(3):
+        met.add(runs(maria(0, 1, 5, 5)))
+        met.contain(MariadbGtidSet.parse("0-1-4"), MariadbGtid(0, 1, 5))
+        assert met.snapshot().gtids() == MariadbGtidSet.parse("0-1-4")
+    met = Executed(GtidSet.parse(f"{UUID}:1-4"))
+    met.add(runs(mysql(5, 5)))
+    met.contain(GtidSet.parse(f"{UUID}:1-4"), Gtid(UUID, "", 5))
+    assert met.snapshot().gtids() == GtidSet.parse(f"{UUID}:1-4")
+
+
 def test_the_latest_of_a_domain_comes_last_in_a_list() -> None:
     state = [MariadbGtid(0, 1, 9), MariadbGtid(2, 1, 3), MariadbGtid(0, 5, 4)]
     assert last_of_domains(state) == MariadbGtidSet.parse("0-5-4,2-1-3")

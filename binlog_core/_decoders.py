@@ -66,7 +66,11 @@ class Decoders:
             if (follow or file.chained) and i == last:
                 follower = file.follower(source, reading.stop, reading.report)
             if definitions is not None and i == first:
-                definitions.begin(source)
+                try:
+                    definitions.begin(source)
+                except BaseException:
+                    source.close()
+                    raise
             decoder = decoder_of(source, i, follower)
             yield from self._while_open(decoder, reading)
         following = self._files[last]

@@ -11,6 +11,7 @@ from .gtids import AnyGtid, AnyGtidSet, Gtid, GtidSet, MariadbGtid, MariadbGtidS
 
 _FIELDS = frozenset(("file", "offset", "gtids", "server", "records", "transaction"))
 _LONGEST_NAME = 512
+WITHOUT_FILES = "<by GTID>"  # instead of a name: the log of a server that can be read by GTIDs alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +23,10 @@ class Position:
     Parameters
     ----------
     file : str
-        The log's name; in a later segment of an archive, with its folder: ``timeline-2/bin.000001``.
+        The log's name; in a later segment of an archive, with its folder: ``timeline-2/bin.000001``. "" for a
+        server that can be read by GTIDs alone (MariaDB with ``binlog_storage_engine=innodb``).
     offset : int
-        The offset in that log of the transaction to continue with.
+        The offset in that log of the transaction to continue with; 0 without a file.
     gtids : GtidSet, MariadbGtidSet or None
         The GTIDs before it; for MariaDB, the last GTID of each domain. None if the log does not have them.
     server : str or None
@@ -45,7 +47,7 @@ class Position:
     transaction: Gtid | MariadbGtid | None = None
 
     def __str__(self) -> str:
-        fields: dict[str, Any] = {"file": self.file, "offset": self.offset}
+        fields: dict[str, Any] = {"file": self.file, "offset": self.offset} if self.file else {}
         if self.gtids is not None:
             fields["vendor"] = "mariadb" if isinstance(self.gtids, MariadbGtidSet) else "mysql"
             fields["gtids"] = "".join(str(self.gtids).split())
@@ -72,10 +74,10 @@ class Position:
             fields = None
         if not isinstance(fields, dict) or not fields.keys() - {"vendor"} <= _FIELDS:
             raise _not_one(text, "expected the JSON text of a position")
-        file, offset, records = fields.get("file"), fields.get("offset"), fields.get("records", 0)
+        file, offset, records = fields.get("file", ""), fields.get("offset", 0), fields.get("records", 0)
         server, gtids, vendor = fields.get("server"), fields.get("gtids"), fields.get("vendor")
         transaction = fields.get("transaction")
-        if not isinstance(file, str) or not 0 < len(file) <= _LONGEST_NAME:
+        if not isinstance(file, str) or len(file) > _LONGEST_NAME or not (file or "gtids" in fields):
             raise _not_one(text, "expected a name for file")
         if not (_is_count(offset) and _is_count(records)):
             raise _not_one(text, "expected whole numbers of 0 or more for offset and records")

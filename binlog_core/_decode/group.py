@@ -10,7 +10,7 @@ import numpy as np
 
 from .._sources.log_names import name_within, unpacked
 from ..batch import ChangeBatch
-from ..position import Position
+from ..position import WITHOUT_FILES, Position
 
 if TYPE_CHECKING:
     from .executed import Snapshot
@@ -100,8 +100,10 @@ class Group:
 
         Its GTIDs are known if the log lists those before it and was read from its beginning.
         """
-        name = unpacked(name_within(self.path))
         executed = self._executed
         gtids = executed.gtids() if executed is not None else None
         running = executed.running if executed is not None and self._records else None
-        return Position(name, self.resume_position, gtids, self._server, self._records, running)
+        name, offset = unpacked(name_within(self.path)), self.resume_position
+        if self.path == WITHOUT_FILES:
+            name, offset, gtids = "", 0, executed.known() if executed is not None else None
+        return Position(name, offset, gtids, self._server, self._records, running)

@@ -51,6 +51,12 @@ class LiveFeed:
         self.behind = False  # it lacks transactions of the archive
         with _lost(), self._connect() as connection:
             self._facts = connection.facts()
+            if self._facts.by_gtids_only:
+                raise ServerError(
+                    "with binlog_storage_engine=innodb a server does not send its files, so that no archive"
+                    " can keep them: read its rows by GTIDs, or copy its .ibb files",
+                    path=connection.name,
+                )
             status = status_of(connection)
         # Not its clock: events have the time of the session, or of the primary.
         self.end = (status.file, status.offset) if status is not None else None

@@ -35,6 +35,7 @@ _TLS_REFUSED = 2026
 _WHOLE = "SET SESSION sql_select_limit = 18446744073709551615"  # the server's setting may cut all results
 _NO_TLS = "set it up there (ssl_cert, ssl_key), or ssl_mode=DISABLED"
 _NO_ANSWER = "check that it runs, its host and port, and that no firewall blocks it"
+_ENGINE = "binlog_storage_engine"
 _SET_LOG_BIN = (
     "set log_bin in its option file (on RDS turn on automated backups; on Aurora only the writer has logs)"
 )
@@ -124,6 +125,8 @@ class Facts:
         Whether transactions have GTIDs: always on MariaDB, with gtid_mode=ON on MySQL.
     executed : str
         gtid_executed, or MariaDB's gtid_binlog_pos.
+    by_gtids_only : bool
+        Whether its log has no files and positions: MariaDB with binlog_storage_engine=innodb.
     """
 
     version: str
@@ -133,6 +136,7 @@ class Facts:
     checksum: str
     gtids: bool
     executed: str
+    by_gtids_only: bool = False
 
     @property
     def number(self) -> tuple[int, ...]:
@@ -400,7 +404,8 @@ class Connection:
         version: str = self.query("SELECT VERSION()", as_version, least=1)[0][0]
         mariadb = "mariadb" in version.lower()
         gtids = "gtid_binlog_pos" if mariadb else "gtid_executed"
-        found = self.variables(["server_id", "log_bin", "binlog_checksum", "server_uuid", "gtid_mode", gtids])
+        names = ["server_id", "log_bin", "binlog_checksum", "server_uuid", "gtid_mode", gtids, _ENGINE]
+        found = self.variables(names)
         if found.get("log_bin") not in ("1", "ON"):
             raise ServerError(
                 f"the server does not write a binary log (log_bin is OFF): {_SET_LOG_BIN}", path=self.name
@@ -417,6 +422,7 @@ class Connection:
                 checksum=found.get("binlog_checksum") or "NONE",
                 gtids=mariadb or found.get("gtid_mode", "").upper() == "ON",
                 executed=executed,
+                by_gtids_only=found.get(_ENGINE, "").lower() == "innodb",
             )
 
     def variables(self, names: list[str]) -> dict[str, str]:

@@ -122,6 +122,12 @@ class History:
 
     def _look(self, source: ServerSource) -> None:
         stream = source.stream
+        if stream.facts.by_gtids_only:
+            raise SchemaError(
+                'schema="server" needs positions, which a log in InnoDB does not have: give the definitions,'
+                " or set binlog_row_metadata = FULL",
+                path=source.stream.address.name,
+            )
         host = self._address if self._address.socket else replace(self._address, hosts=(stream.host,))
         of = stream.facts.uuid or stream.facts.server_id, stream.begun_at
         here = source.path in self._files and (self._files.index(source.path), source.begin) >= self._begin

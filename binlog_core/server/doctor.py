@@ -334,8 +334,9 @@ def _others(settings: dict[str, str], facts: Facts) -> list[Finding]:
     if facts.server_id == 0:
         out.append(Finding("server id", "fails", "server_id=0: it serves no replicas", "set server_id"))
     if settings.get("binlog_storage_engine", "").lower() == "innodb":
-        found = "binlog_storage_engine=innodb: its logs have no positions in files"
-        out.append(Finding("binary log", "note", found, "start from GTIDs"))
+        found = "binlog_storage_engine=innodb: the log can be read by GTIDs alone, not archived or mirrored"
+        cure = 'start from GTIDs, a position with GTIDs, or "now"; an archive needs the classic log'
+        out.append(Finding("binary log", "note", found, cure))
     compressed = "ON" in (settings.get("binlog_transaction_compression"), settings.get("log_bin_compress"))
     if settings.get("binlog_transaction_compression") == "ON":
         found = "transactions are compressed by zstd"

@@ -19,6 +19,7 @@ from ..position import Position
 from .answers import log_name, maybe, understood, whole
 from .connection import LIST_BYTES, Connection, Facts
 from .dump import Begin, Dump, LineLost
+from .gtid_dump import gtids_to_begin_with
 from .refusals import COPY_AGAIN, clean_text
 
 _STATUS_RIGHT = "REPLICATION CLIENT"
@@ -67,6 +68,8 @@ def start_of(connection: Connection, facts: Facts, start: Any) -> Start:
     ServerError
         The GTIDs are of the other vendor, or the server has no GTIDs.
     """
+    if facts.by_gtids_only:
+        return _without_files(connection, facts, start)
     if start is None:
         return Start(Begin())
     if isinstance(start, Position):
@@ -89,6 +92,15 @@ def start_of(connection: Connection, facts: Facts, start: Any) -> Start:
         f" GRANT {_STATUS_RIGHT} ON *.* TO the user",
         path=connection.name,
     )
+
+
+def _without_files(connection: Connection, facts: Facts, start: Any) -> Start:
+    found = by_gtids(connection, facts, gtids_to_begin_with(connection, facts, start))
+    if not isinstance(start, Position) or not start.records:
+        return found
+    if start.transaction is None:
+        raise _inside_unknown(connection)
+    return Start(found.begin, found.gtids, start.records, start.transaction)
 
 
 def by_gtids(connection: Connection, facts: Facts, gtids: AnyGtidSet) -> Start:
@@ -170,13 +182,17 @@ def _at_position(connection: Connection, facts: Facts, position: Position) -> St
             path=connection.name,
         )
     if position.records and position.transaction is None:
-        raise DivergedError(
-            "the position is inside a transaction, does not have its GTID, and is from another server:"
-            f" {COPY_AGAIN}",
-            path=connection.name,
-        )
+        raise _inside_unknown(connection)
     found = by_gtids(connection, facts, position.gtids)
     return Start(found.begin, found.gtids, *done)
+
+
+def _inside_unknown(connection: Connection) -> DivergedError:
+    return DivergedError(
+        "the position is inside a transaction, does not have its GTID, and is from another server:"
+        f" {COPY_AGAIN}",
+        path=connection.name,
+    )
 
 
 def _nothing(facts: Facts) -> AnyGtidSet:

@@ -28,6 +28,7 @@ from ..limits import DEFAULT_LIMITS, Limits
 from .address import Address
 from .connection import Connection, Facts
 from .dump import Begin, Dump, LineLost
+from .gtid_dump import GtidDump
 from .refusals import COPY_AGAIN
 from .run import Run, is_before, numbered
 from .start import (
@@ -410,7 +411,14 @@ class ServerStream:
     # ------------------------------------------------------------ one connection after another
 
     def _begin_dump(self, connection: Connection, begin: Begin) -> None:
-        self._dump = Dump(
+        if self.facts.by_gtids_only and self._stop_given:
+            raise PositionError(
+                f"stop={self._stop!r} is a place in a file, and with binlog_storage_engine=innodb a server's"
+                " log has no files: stop at a time, or with follow=False where the log ends",
+                path=connection.name,
+            )
+        kind = GtidDump if self.facts.by_gtids_only else Dump
+        self._dump = kind(
             connection,
             self.facts,
             begin,
@@ -503,6 +511,8 @@ class ServerStream:
 
     def _is_same(self, facts: Facts) -> bool:
         """Whether this is the server that was read before, judged by its own facts."""
+        if facts.by_gtids_only:
+            return False  # without positions it can only go on as another server would
         if facts.mariadb or self.facts.mariadb:
             return facts.mariadb == self.facts.mariadb and facts.server_id == self.facts.server_id
         return facts.uuid == self.facts.uuid

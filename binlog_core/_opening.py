@@ -128,8 +128,8 @@ def open(
         there: a forged index can hide rows.
     server : mapping, optional
         Options for a server: ``server_id``, ``ssl_mode``, ``ssl_ca``, ``ssl_cert``, ``ssl_key``, ``socket``,
-        ``connect_timeout``, ``heartbeat``, ``reconnect``, ``semi_sync`` (see "Live servers"). They can also
-        be in the URL's query.
+        ``connect_timeout``, ``heartbeat``, ``reconnect``, ``semi_sync``, ``ignore_missing_gtids`` (see "Live
+        servers"). They can also be in the URL's query.
     password_file, defaults_file : path, optional
         For a server: a file with the password, and an option file as for the vendors' clients. Without a
         password in these or in the URL, it comes from MYSQL_PWD in the environment.

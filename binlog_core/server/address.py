@@ -6,10 +6,11 @@ Source: MySQL Reference Manual, "Connecting to the Server Using URI-Like Strings
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
+from uuid import UUID
 
 from .._sources.places import is_server
 from .world import REAL, World
@@ -66,6 +67,9 @@ class Address:
     error_texts : bool
         Add the server's own text to errors as a note. It can quote values of rows, so they do not have it
         otherwise, except for errors whose texts have none.
+    ignore_missing_gtids : tuple of str
+        UUIDs (MySQL) or domains (MariaDB) of writers whose purged transactions are not needed: a start at
+        GTIDs that lacks them is not refused. As an option also a text with commas.
     world : World
         Makes connections and tells the time; not an option of an address.
     """
@@ -88,6 +92,7 @@ class Address:
     get_server_public_key: bool = False
     server_public_key: str | None = None
     error_texts: bool = False
+    ignore_missing_gtids: tuple[str, ...] = ()
     world: World = field(default=REAL, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -214,6 +219,23 @@ def _port(text: str) -> int:
     return int(text) if text else _PORT
 
 
+def _writers(value: Any) -> tuple[str, ...]:
+    """UUIDs or domains, as their GTIDs are printed."""
+    given = value.split(",") if isinstance(value, str) else value
+    if isinstance(given, int) or not isinstance(given, Iterable):
+        given = [value]
+    out = []
+    for one in given:
+        text = str(one).strip().lower()
+        try:
+            out.append(str(int(text)) if text.isdecimal() else str(UUID(text)))
+        except ValueError:
+            raise ValueError(
+                "ignore_missing_gtids: expected UUIDs (MySQL) or domains (MariaDB), with commas between them"
+            ) from None
+    return tuple(out)
+
+
 def _number(value: Any, kind: type[_Number]) -> _Number | None:
     try:
         return kind(value)
@@ -232,6 +254,8 @@ def _value(name: str, value: Any) -> Any:
         if mode not in SSL_MODES:
             raise ValueError(f"ssl_mode: expected one of {', '.join(SSL_MODES)}")
         return mode
+    if name == "ignore_missing_gtids":
+        return _writers(value)
     if name == "compression":
         if value not in COMPRESSIONS:
             raise ValueError(f"compression: expected one of {', '.join(COMPRESSIONS)}")

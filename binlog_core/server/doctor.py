@@ -27,11 +27,13 @@ from ..report import Report
 from .address import Address
 from .answers import maybe
 from .connection import Connection, Facts
+from .foreign_keys import tables_changed_unlogged
 from .refusals import clean_text
 from .start import lacking, logs_of, status_of, unknown_sources
 
 _GTID_LISTS = (PreviousGtidsEvent, MariadbGtidListEvent)
 _HEAD = 4  # events at the beginning of a log, one of which lists the GTIDs before it
+_TOLD = 5  # tables that a finding names
 _ENOUGH = 24 * 3600  # seconds of logs; if fewer are kept, that is noted
 _RIGHTS = ("REPLICATION SLAVE", "ALL PRIVILEGES", "REPLICATION REPLICA")
 _NAMES = [
@@ -113,6 +115,7 @@ def examine(address: Address, archive: str | os.PathLike[str] | None = None) -> 
             *_gtids(settings, facts),
             *_logs(connection, settings),
             *_others(settings, facts),
+            *_cascades(connection, facts),
             *(_archive(connection, settings, os.fspath(archive)) if archive is not None else ()),
             *(_history(facts, os.fspath(archive)) if archive is not None else ()),
         ]
@@ -322,6 +325,20 @@ def _history(facts: Facts, path: str) -> list[Finding]:
     )
     cure = "let the server catch up if it is behind; otherwise it has another history: start another archive"
     return [Finding("archive", "fails", clean_text(found), cure)]
+
+
+def _cascades(connection: Connection, facts: Facts) -> list[Finding]:
+    try:
+        tables = tables_changed_unlogged(connection, facts)
+    except ServerError:  # a proxy, say, without such a table
+        return []
+    if not tables:
+        return []
+    names = ", ".join(clean_text(".".join(map(str, table))) for table in tables[:_TOLD])
+    names += f" and {len(tables) - _TOLD} more" if len(tables) > _TOLD else ""
+    found = f"foreign keys change rows of {names}, and the server does not log these changes"
+    cure = "" if facts.mariadb else "MySQL 9.6 or later logs them, without innodb_native_foreign_keys"
+    return [Finding("foreign keys", "note", found, cure)]
 
 
 def _others(settings: dict[str, str], facts: Facts) -> list[Finding]:

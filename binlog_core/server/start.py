@@ -20,6 +20,7 @@ from .answers import log_name, maybe, understood, whole
 from .connection import LIST_BYTES, Connection, Facts
 from .dump import Begin, Dump, LineLost
 from .gtid_dump import gtids_to_begin_with
+from .missing_gtids import with_unneeded
 from .refusals import COPY_AGAIN, clean_text
 
 _STATUS_RIGHT = "REPLICATION CLIENT"
@@ -115,6 +116,7 @@ def by_gtids(connection: Connection, facts: Facts, gtids: AnyGtidSet) -> Start:
             "the server has no GTIDs (gtid_mode is not ON): start from a file and position",
             path=connection.name,
         )
+    gtids = with_unneeded(connection, facts, gtids, connection.address.server_id or random_id())
     if isinstance(gtids, MariadbGtidSet):
         text = listed(gtids)
         return Start(Begin("", FIRST_EVENT, text), MariadbGtidSet.parse(text))

@@ -14,14 +14,13 @@ from ..._tables.full_names import full_name, own_name
 from ...errors import SchemaError
 from ...schema.tokens import tokenize_statements
 from ...server.connection import LIST_BYTES, Connection, Facts
+from ...server.foreign_keys import ACTS, cascades_are_logged
 from ..apply.jobs import Folder
 from ..lake.results import FileStatistics
 from ..rows.types import import_pyarrow
 from .changes import Decoded
 from .raw import pieces
 
-_NATIVE = "innodb_native_foreign_keys"
-_ACTS = ("CASCADE", "SET NULL", "SET DEFAULT")  # the same in SQL
 _TYPE, _DELETE, _PREIMAGE, _POSTIMAGE = "_change_type", "delete", "update_preimage", "update_postimage"
 _BY_STATEMENT = "changes were logged as statements, not as rows, and may concern the table"
 _BY_KEY = "rows that its foreign key to {} changed are not in the log"
@@ -136,9 +135,7 @@ def _acts(cascade: Cascade, files: Sequence[FileStatistics], folder: Folder) -> 
 
 def reach_of(connection: Connection, facts: Facts) -> Reach:
     """What a server's foreign keys, views and triggers do, as far as its user may see them."""
-    logged = (
-        not facts.mariadb and facts.number >= (9, 6) and connection.variables([_NATIVE]) != {_NATIVE: "ON"}
-    )
+    logged = cascades_are_logged(connection, facts)
     return Reach(tuple(_cascades(connection)), logged, _further(connection))
 
 
@@ -146,12 +143,12 @@ def _cascades(connection: Connection) -> Iterator[Cascade]:
     rows = connection.query(
         "SELECT CONSTRAINT_SCHEMA, CONSTRAINT_NAME, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA,"
         " REFERENCED_TABLE_NAME, DELETE_RULE, UPDATE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS"
-        f" WHERE DELETE_RULE IN {_ACTS} OR UPDATE_RULE IN {_ACTS}",
+        f" WHERE DELETE_RULE IN {ACTS} OR UPDATE_RULE IN {ACTS}",
         most=LIST_BYTES,
         right="SELECT",
     )
     referenced: dict[tuple[str | None, ...], list[str]] = {}
-    if any(row[-1] in _ACTS for row in rows):
+    if any(row[-1] in ACTS for row in rows):
         for *constraint, column in connection.query(
             "SELECT CONSTRAINT_SCHEMA, CONSTRAINT_NAME, TABLE_NAME, REFERENCED_COLUMN_NAME"
             " FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_COLUMN_NAME IS NOT NULL",
@@ -160,11 +157,11 @@ def _cascades(connection: Connection) -> Iterator[Cascade]:
         ):
             referenced.setdefault(tuple(constraint), []).append(str(column))
     for database, name, table, other, parent, at_delete, at_update in rows:
-        columns = referenced.get((database, name, table), ()) if at_update in _ACTS else ()
+        columns = referenced.get((database, name, table), ()) if at_update in ACTS else ()
         yield Cascade(
             full_name(str(other), str(parent)),
             full_name(str(database), str(table)),
-            at_delete in _ACTS,
+            at_delete in ACTS,
             tuple(columns),
         )
 

@@ -10,7 +10,7 @@ from .connection import Connection, Facts
 
 _NATIVE = "innodb_native_foreign_keys"
 _LOGGED_SINCE = (9, 6)  # MySQL
-ACTS = "('CASCADE', 'SET NULL', 'SET DEFAULT')"  # the rules that change rows
+ACTS = ("CASCADE", "SET NULL", "SET DEFAULT")  # the rules that change rows; the same in SQL
 
 
 def cascades_are_logged(connection: Connection, facts: Facts) -> bool:

@@ -195,13 +195,17 @@ class InnodbBinlogSource(Source):
         if is_made_beforehand(self._stored):
             return False
         file = self._files.own = PagedFile(self._stored)
-        own = Cursor(file, file.header.page_len)
-        first = own.next()
+        looking = Cursor(file, file.header.page_len)
+        try:
+            first = looking.next()
+        except BinlogError:  # whoever reads the page next says so, and can go on behind it
+            self._own = Cursor(file, file.header.page_len)
+            return True
         if first is None:
             return False
-        if first.kind == GTID_STATE and not first.continues:
-            self._left = memoryview(self._gtids_before(own, first))
         self._own = Cursor(file, file.header.page_len)
+        if first.kind == GTID_STATE and not first.continues:
+            self._left = memoryview(self._gtids_before(looking, first))
         return True
 
     def _short_transactions(self, own: Cursor, buffer: memoryview) -> tuple[int, bool]:
@@ -219,7 +223,6 @@ class InnodbBinlogSource(Source):
         """Begin the record at the cursor, whatever it is; None: there is none."""
         chunk = own.next()
         if chunk is None:
-            self._over = own.ended and self._files.get(own.file.header.number + 1) is not None
             return None
         if chunk.continues:
             if not self._before:

@@ -513,17 +513,20 @@ class Track:
         return found
 
     def _resume(self, position: int, length: int, doubtful: int | None) -> Resumption:
-        found = resume(
-            self.boundaries,
-            self.source,
-            self.window,
-            self.base,
-            position,
-            length,
-            doubtful=doubtful,
-            in_parts=self.in_parts,
-            report=self.report,
-        )
+        try:
+            found = resume(
+                self.boundaries,
+                self.source,
+                self.window,
+                self.base,
+                position,
+                length,
+                doubtful=doubtful,
+                in_parts=self.in_parts,
+                report=self.report,
+            )
+        except BinlogError as error:  # the source is damaged before there is a next event
+            return self.leave_damage(position - self.base, error)
         if found.ahead:
             self.believe_no_positions()
         if self._view is None:

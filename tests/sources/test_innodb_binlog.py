@@ -284,6 +284,7 @@ def test_reading_goes_on_behind_damage(seed: int, tmp_path: Path) -> None:
         pages_of[i] = set(places)
     (data,) = writer.contents()
     damaged = set(pick.sample(range(1, len(data) // 512), pick.choice([1, 2, 5])))
+    damaged |= {1} if seed % 3 == 0 else set()  # where the file's first records are
     broken = bytearray(data)
     for page in damaged:
         broken[512 * page + pick.randrange(512)] ^= 1 << pick.randrange(8)
@@ -338,6 +339,43 @@ def test_reading_goes_on_behind_a_wrong_record(tmp_path: Path) -> None:
     with binlog_core.open(path, on_error="skip") as log:
         assert [change.after["id"] for change in log.rows()] == list(range(9))
         assert log.report.skipped_events == 3
+
+
+def test_reading_goes_on_behind_a_damaged_event_before_a_damaged_page(tmp_path: Path) -> None:
+    """The next event is looked for over the end of what can be read."""
+    rows = [[{"id": i, "note": "x" * 900}] for i in range(20)]
+    writer = ibb.Writer(shift=9, pages=1000)
+    pages = {}
+    for i, events in enumerate(made_of(rows)):
+        if i == 9:  # the length of its table map is not possible
+            gtid = int.from_bytes(events[9:13], "little")
+            events = events[: gtid + 9] + b"\x05\x00\x00\x00" + events[gtid + 13 :]
+        pages[i] = span(writer, writer.record, ibb.COMMIT, ibb.packed(0) + events)
+    (data,) = writer.contents()
+    broken = bytearray(data)
+    broken[512 * pages[11][-1] + 9] ^= 1
+    path = tmp_path / "binlog-000000.ibb"
+    path.write_bytes(broken)
+    for mmap in (True, False):
+        with binlog_core.open(path, on_error="skip", mmap=mmap) as log:
+            got = [change.after["id"] for change in log.rows()]
+            assert log.report.skipped_events >= 2
+        assert [*range(9), *range(13, 20)] == [i for i in got if i not in (9, 10, 11, 12)]
+    with pytest.raises(binlog_core.BinlogError):
+        all_rows(path)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_damaged_header_ends_nothing_but_its_file(number: int, tmp_path: Path) -> None:
+    files = ibb.engine_files(made_of([[{"id": i, "note": "x" * 300}] for i in range(40)]), seed=5)
+    paths = ibb.write_files(tmp_path, files)
+    broken = bytearray(files[number])
+    broken[20] ^= 1
+    paths[number].write_bytes(broken)
+    with pytest.raises(binlog_core.ChecksumError, match=rf"header \(file .*00{number}.ibb"):
+        all_rows(tmp_path)
+    with binlog_core.open(paths[2], on_error="skip") as log:  # its next one is damaged, or an earlier one
+        assert list(log.rows())
 
 
 def test_positions_have_the_gtids_before_the_file(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """MariaDB 12.3's fragments and its binary log in InnoDB beside the same transactions in a classic log.
 
-By CPU time, in turns; the closing table has the rates divided by that of the classic log.
+By CPU time, in turns; the closing table has the rates divided by that of the classic log: of one without
+checksums, as these logs are, and of one with a CRC32 in each event, as the server writes it by default.
+Checksums of pages and events are verified.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from support.writer.fragments import event_of, fragments_of
 import binlog_core
 
 TABLE = Table("bench", "orders", [("id", "BIGINT"), ("amount", "DECIMAL(12,2)"), ("note", "VARCHAR(200)")])
+TITLE = "MariaDB 12.3, rate divided by that of a classic log: without checksums, with CRC32"
 PAGE_SHIFT, PIECE = 14, 32768  # pages and binlog_cache_size as the server has them
 FRAGMENT_LEN = 1 << 20
 
@@ -38,9 +41,9 @@ SHAPES = (Shape("one row", 1, 1), Shape("100 rows", 100, 100), Shape("20,000 row
 
 
 @cache
-def transaction(shape: Shape) -> tuple[bytes, list[bytes]]:
-    """The head of a log, and the events of a transaction, without checksums."""
-    log = Log("11.8.1-MariaDB-log", checksum=False, next_positions=False)
+def transaction(shape: Shape, checksum: bool = False) -> tuple[bytes, list[bytes]]:
+    """The head of a log, and the events of a transaction."""
+    log = Log("11.8.1-MariaDB-log", checksum=checksum, next_positions=False)
     head = log.getvalue()
     log.event(162, struct.pack("<QIB6x", 1, 0, 0))
     rows = [
@@ -62,9 +65,9 @@ def count_of(shape: Shape) -> int:
     return max(1, megabytes() * 10**6 // sum(map(len, transaction(shape)[1])))
 
 
-def classic(shape: Shape, folder: Path) -> Path:
-    head, events = transaction(shape)
-    path = folder / "bin.000001"
+def classic(shape: Shape, folder: Path, *, checksum: bool = False) -> Path:
+    head, events = transaction(shape, checksum)
+    path = folder / f"bin.00000{1 + checksum}"
     path.write_bytes(head + b"".join(events) * count_of(shape))
     return path
 
@@ -94,11 +97,12 @@ def rows_in(path: Path) -> int:
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_innodb(shape: Shape, tmp_path: Path) -> None:
     plain, pages = classic(shape, tmp_path), in_innodb(shape, tmp_path)
-    assert rows_in(plain) == rows_in(pages) == shape.rows * count_of(shape)
-    first, second = best([lambda: decode(plain), lambda: decode(pages)])
-    LINES["MariaDB 12.3, rate divided by that of a classic log"].append(
-        f".ibb, transactions of {shape.name:<12}{first / second:.2f}"
+    usual = classic(shape, tmp_path, checksum=True)
+    assert rows_in(plain) == rows_in(usual) == rows_in(pages) == shape.rows * count_of(shape)
+    first, second, third = best(
+        [lambda path=path: decode(path, verify_checksum=True) for path in (plain, usual, pages)]  # type: ignore[misc]
     )
+    LINES[TITLE].append(f".ibb, transactions of {shape.name:<12}{first / third:14.2f}{second / third:14.2f}")
 
 
 def test_fragments(tmp_path: Path) -> None:
@@ -118,6 +122,4 @@ def test_fragments(tmp_path: Path) -> None:
     assert len(cut) > len(events)
     assert rows_in(plain) == rows_in(path) == shape.rows * count_of(shape)
     first, second = best([lambda: decode(plain), lambda: decode(path)])
-    LINES["MariaDB 12.3, rate divided by that of a classic log"].append(
-        f"rows events in fragments       {first / second:.2f}"
-    )
+    LINES[TITLE].append(f"rows events in fragments        {first / second:14.2f}")

@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
-from ._gtid_fields import gtid_text
 from ._json_text import JsonText
 from ._tables.column_types import Kind
 from ._tables.tables import Column
 from .batch import ChangeBatch
+from .gtids import gtid_text
 
 if TYPE_CHECKING:
     from ._core._values import RowReader

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from ._change_columns import CHANGE_COLUMNS, DELETE, INSERT, POSTIMAGE, PREIMAGE
 from ._core._capsules import schema_capsule, stream_capsule
 from ._core._values import RowReader, row_texts
-from ._gtid_fields import gtid_text
 from ._json_text import encode_plain
 from ._pushdown import pushed_condition
 from ._tables.full_names import canonical_name, own_name
@@ -31,6 +30,7 @@ from .batches import empty_batch, fitted
 from .errors import SchemaError
 from .events import GtidEvent, MariadbGtidEvent
 from .events.describe import Describer
+from .gtids import gtid_text
 from .passes import Prepared
 
 if TYPE_CHECKING:

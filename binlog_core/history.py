@@ -18,7 +18,6 @@ from ._decode.merge import ChangeReader
 from ._decode.savepoints import RowPlace, Savepoints
 from ._exports import opener_of
 from ._format.event_types import GTID_EVENTS
-from ._gtid_fields import gtid_text
 from ._sources.log_names import name_within
 from ._tables.column_types import BLOB_TYPE_CODES
 from ._tables.full_names import canonical_name
@@ -26,6 +25,7 @@ from .batch import OUTCOMES
 from .conditions import UNBOUNDED, Condition, quoted, quoted_name
 from .errors import BinlogError, ConditionError, SchemaError
 from .events import QueryEvent
+from .gtids import gtid_text
 from .log import Log
 from .report import BinlogWarning
 from .schema.table_statements import read_statement

@@ -391,15 +391,19 @@ class Log:
         elif selection.where is not None:  # tables that have rows, but maybe none that match
             reading.defined = lambda: selection.of_tables(selection.met.fitting.values())
 
+    def _leaves_most_out(self, selection: Selection) -> bool:
+        settings, files = self.settings, self.files
+        first, last = settings.file_range(files)
+        logs = ((files[i], settings.ranged(selection, files, i)) for i in range(first, last + 1))
+        return self.indexes.leave_most_out(logs, settings.definitions, self._format)
+
     def _decoded(
         self, reading: Reading, selection: Selection, definitions: Definitions | None, *, indexed: bool
     ) -> Iterator[Group]:
         settings = self.settings
         narrows = selection.narrows or isinstance(settings.start, dt.datetime)
         indexed = indexed and settings.index and narrows and not (settings.follow or settings.strict)
-        if self._divides(selection, definitions) and not (
-            indexed and self.indexes.leave_most_out(self.files, self.settings, selection, self._format)
-        ):
+        if self._divides(selection, definitions) and not (indexed and self._leaves_most_out(selection)):
             from ._threads.threaded_pass import ThreadedPass
 
             threaded = ThreadedPass(self.files, self.settings, selection, reading, self.sources.take)

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from ._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
 from ._format.event_types import GTID_EVENTS, EventType
 from ._format.statements import first_word
-from ._gtid_fields import gtid_text
 from ._reading import opened
 from ._redaction import shown_statement
 from .batch import OUTCOMES
 from .events import MariadbGtidEvent, QueryEvent, RowsQueryEvent
 from .events.query import query_text
+from .gtids import gtid_text
 
 if TYPE_CHECKING:
     from ._decode.group import Group

@@ -14,9 +14,9 @@ import numpy as np
 
 from .._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
 from .._core._values import RowReader
-from .._gtid_fields import gtid_text
 from .._tables import charsets
 from .._tables.column_types import SPAN_KINDS, TEMPORAL_KINDS, Kind
+from ..gtids import gtid_text
 from .condition_values import Span, TextTest
 
 if TYPE_CHECKING:

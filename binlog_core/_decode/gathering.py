@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._format.compression import inflate_columns
-from .._gtid_fields import gtid_of
 from .._subsets import only, whole_changes
 from ..batch import ChangeBatch
 from ..errors import DecompressionError, DivergedError
-from ..gtids import MariadbGtid
+from ..gtids import MariadbGtid, gtid_of
 from ..position import Checkpoint
 from .asides import Asides
 from .executed import Executed, Snapshot

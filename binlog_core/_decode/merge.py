@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._core._values import Changes, Kept, RowReader, ValuePlan
-from .._gtid_fields import gtid_text
 from .._subsets import only
 from ..batch import ChangeBatch
+from ..gtids import gtid_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

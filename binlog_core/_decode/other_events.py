@@ -13,11 +13,10 @@ from .._format.event_types import COMPRESSED_ROWS_EVENTS, GTID_EVENTS, ROWS_EVEN
 from .._format.fragments import Fragments
 from .._format.rows_events import inflate_rows_event
 from .._format.statements import changes_rows, may_change_definitions
-from .._gtid_fields import gtid_of
 from .._walk.packed import PackedEvents
 from ..errors import BinlogError, DecodeError, EncryptionError
 from ..events.gtid import gtids_of_list
-from ..gtids import GtidSet
+from ..gtids import GtidSet, gtid_of
 from .at_hand import parse_at_hand, query_body
 from .executed import Executed, last_of_domains
 from .gtid_selection import is_selected

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from .._decode.log_decoder import LogDecoder
     from .._decode.selection import Selection
     from .._format.format_description import FormatDescription
-    from .._settings import Settings
-    from .._sources.log_files import LogFile, LogFiles
+    from .._sources.log_files import LogFile
     from .._tables.tables import Table
     from ..schema.definitions import Definitions
     from .choosing import Extent
@@ -133,19 +132,31 @@ class Indexes:
         return ranges.extents(selection, definitions, mariadb=decoder.format.is_mariadb)
 
     def leave_most_out(
-        self, files: LogFiles, settings: Settings, selection: Selection, format_: FormatDescription | None
+        self,
+        logs: Iterable[tuple[LogFile, Selection]],
+        definitions: Callable[[], Definitions | None],
+        format_: FormatDescription | None,
     ) -> bool:
-        """Whether less than half of a pass's logs must be read, so that one thread is enough."""
+        """Whether less than half of a pass's logs must be read, so that one thread is enough.
+
+        Parameters
+        ----------
+        logs : iterable of (LogFile, Selection)
+            The logs of the pass, each with what is selected in it.
+        definitions : callable
+            Makes the definitions of a pass.
+        format_ : FormatDescription or None
+            The first log's.
+        """
         kept = size = 0
-        first, last = settings.file_range(files)
         self._ahead.clear()
-        for i in range(first, last + 1):
+        for file, selection in logs:
             tables: list[Table] | None = None if selection.tables_from_index is None else []
-            here = replace(settings.ranged(selection, files, i), met=NamesMet(), tables_from_index=tables)
-            ranges = self._ranges_of(files[i])
+            here = replace(selection, met=NamesMet(), tables_from_index=tables)
+            ranges = self._ranges_of(file)
             if ranges is None or not ranges.serve(here) or format_ is None:
                 return False
-            for start, stop in ranges.extents(here, settings.definitions(), mariadb=format_.is_mariadb):
+            for start, stop in ranges.extents(here, definitions(), mariadb=format_.is_mariadb):
                 kept += (ranges.end if stop is None else stop) - (start or 0)
             size += ranges.end
         return 2 * kept < size

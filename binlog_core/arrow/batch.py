@@ -11,10 +11,10 @@ import numpy as np
 from .._change_columns import CHANGE_COLUMNS, DEFAULT_CHANGE_COLUMNS
 from .._core._capsules import schema_capsule, stream_capsule
 from .._core._columns import Layout, export_batch, export_columns
-from .._gtid_fields import gtid_text
 from .._tables.side_dtypes import TRANSACTION_DTYPE
 from .._tables.tables import Column
 from ..errors import DecodeError, SchemaError
+from ..gtids import gtid_text
 from .forms import IMAGE_COLUMNS, OP_LABELS, form_of
 from .text import TextErrors
 from .types import ArrowField, ChangeColumn, Geometry, Vectors, WideDecimals, struct_field

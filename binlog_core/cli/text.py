@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from .._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
 from .._core._values import RowReader, row_texts
-from .._gtid_fields import gtid_text
 from .._json_text import encode_plain as _encode
 from .._json_text import plain
 from ..batch import ChangeBatch
+from ..gtids import gtid_text
 
 if TYPE_CHECKING:
     from .._decode.group import Group

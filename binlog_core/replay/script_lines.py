@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from .._decode.group import Aside
-from .._gtid_fields import gtid_text
 from .._redaction import shown_statement
+from ..gtids import gtid_text
 
 SANDBOX = r"/*M!999999\- enable the sandbox mode */ "  # to MariaDB's client: no commands from here on
 _CHARSETS_WITH_BACKSLASHES = "'big5', 'cp932', 'gb18030', 'gbk', 'sjis'"  # in the second byte of a character

@@ -11,7 +11,6 @@ from typing import Any, Self
 from .._decode.executed import Executed, last_of_domains
 from .._format.event_header import FIRST_EVENT, LENGTH_AT, SERVER_ID_AT, TYPE_AT, length_of, type_of
 from .._format.event_types import EventType
-from .._gtid_fields import gtid_of
 from ..errors import (
     AuthenticationError,
     BinlogError,
@@ -23,7 +22,7 @@ from ..errors import (
     ServerError,
     UnreachableError,
 )
-from ..gtids import AnyGtid, AnyGtidSet, Gtid, GtidSet, MariadbGtid, MariadbGtidSet, set_of_one
+from ..gtids import AnyGtid, AnyGtidSet, Gtid, GtidSet, MariadbGtid, MariadbGtidSet, gtid_of, set_of_one
 from ..limits import DEFAULT_LIMITS, Limits
 from .address import Address
 from .connection import Connection, Facts

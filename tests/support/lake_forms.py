@@ -108,3 +108,9 @@ class IcebergForm:
 
 Form = DeltaForm | IcebergForm
 FORMS: dict[str, Callable[[Path], Form]] = {"delta": DeltaForm, "iceberg": IcebergForm}
+
+
+@pytest.fixture(params=FORMS)
+def form(request: pytest.FixtureRequest, tmp_path: Path) -> Form:
+    """For the conftest of tests that run once with each form."""
+    return FORMS[request.param](tmp_path)

@@ -15,7 +15,7 @@ from support.logs import GTID, MARIA_GTID, all_rows, path_of
 
 import binlog_core
 from binlog_core import DecodeError
-from binlog_core._gtid_fields import gtid_text
+from binlog_core.gtids import gtid_text
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._change_columns import CHANGED, DELETE, POSTIMAGE, PREIMAGE
-from ..._gtid_fields import gtid_text
 from ..._tables.column_types import SPAN_KINDS
 from ..._tables.tables import Column
 from ...batch import ChangeBatch
 from ...errors import SchemaError
+from ...gtids import gtid_text
 from .types import import_pyarrow
 
 if TYPE_CHECKING:

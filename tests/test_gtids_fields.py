@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from binlog_core._gtid_fields import gtid_of, gtid_text
 from binlog_core.batch import TRANSACTION_DTYPE
-from binlog_core.gtids import Gtid, MariadbGtid
+from binlog_core.gtids import Gtid, MariadbGtid, gtid_of, gtid_text
 
 UUID = bytes(range(16))
 TEXT = "00010203-0405-0607-0809-0a0b0c0d0e0f"

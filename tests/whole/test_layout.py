@@ -79,3 +79,9 @@ def test_each_module_has_its_tests(module: str) -> None:
 
 def test_only_modules_are_named() -> None:
     assert set(THROUGH) <= set(modules())
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    """Outside packages pytest takes two files of one name for one module, and collects neither."""
+    alone = [path.name for path in TESTS.rglob("test_*.py") if not (path.parent / "__init__.py").exists()]
+    assert sorted(alone) == sorted(set(alone))

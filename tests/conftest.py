@@ -26,7 +26,7 @@ GROUPS = {
         "decode/test_savepoints",
         *("spark/apply/test_apply_batch", "spark/mirror/test_mirroring", "spark/doors/test_keeping"),
     ),
-    "export": ("spark/doors/test_spark_export", "spark/doors/test_export_", "spark/apply/test_current"),
+    "export": ("spark/doors/test_spark_export", "spark/doors/test_export_", "spark/test_current"),
     "spark": ("spark/",),
     "commands": ("cli/test_cli_export", "whole/test_docs"),
     "typing": ("whole/test_typing",),

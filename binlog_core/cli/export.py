@@ -31,7 +31,7 @@ from .progress import patience, splits_bar
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from ..spark.apply.current import CurrentTable
+    from ..spark.current import CurrentTable
     from ..spark.lake.results import ExportResult, ExportState
 
 _LOG_LINES = 20  # of Spark's own, shown when it fails by itself
@@ -179,7 +179,7 @@ def export(
         raise typer.BadParameter("--state of a server needs --archive: the next run continues there")
     with errors_as_lines(), contextlib.ExitStack() as kept:
         from ..spark import ReadOptions, export_logs
-        from ..spark.apply.current import write_current
+        from ..spark.current import write_current
         from ..spark.options import split_size_of
         from ..splits import plan_splits
 

@@ -5,15 +5,16 @@ Importing this needs neither pyspark nor pyarrow.
 
 from ..errors import ApplyStopped
 from ..splits import Split, plan_splits
-from .apply.batch import Applied, apply_changes
-from .apply.current import CurrentTable, write_current
+from .apply.batch import Applied
 from .apply.file_target import IcebergTarget
-from .apply.spark_sql import SparkTarget
+from .applying import apply_changes
+from .current import CurrentTable, write_current
 from .doors.dataframe import changes_df, primary_key, read_changes, register, splits_df, table_schema
 from .doors.export import export_logs
 from .doors.running import Progress
 from .lake.results import ExportResult, ExportState
 from .lake.writer import WriteLimits
+from .merge_target import SparkTarget
 from .options import SourceOptions
 from .rows.read_options import ReadOptions
 from .rows.reader import SplitRows, read_split

@@ -11,9 +11,10 @@ import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import BinlogError
+from ..lake.runner import Runner, run_here
 from .rows.types import import_pyarrow
 
 if TYPE_CHECKING:
@@ -24,21 +25,8 @@ _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
 
-class Run(Protocol):
-    """Calls a function with each task, somewhere; results in their order."""
-
-    def __call__(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-        """Call it."""
-        ...
-
-
-def run_here(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-    """Call a function with each task in this process; see `Run`."""
-    return [function(task) for task in tasks]
-
-
-def runner(spark: SparkSession) -> Run:
-    """A `Run` that uses the workers of a session if there is more than one task."""
+def runner(spark: SparkSession) -> Runner:
+    """A `Runner` that uses the workers of a session if there is more than one task."""
 
     def run(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
         return call_tasks(spark, function, tasks) if len(tasks) > 1 else run_here(function, tasks)
@@ -127,3 +115,11 @@ def _successes(outcomes: Iterable[tuple[bool, Any]]) -> list[Any]:
         if not fine:
             raise result
     return [result for _, result in found]
+
+
+def attempt_name() -> str:
+    """A name that is different for each attempt of a task."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return f"a{context.taskAttemptId()}" if context is not None else "a0"

@@ -19,7 +19,7 @@ THROUGH: dict[str, str] = {
     "cli/history.py": "test_history.py",
     "cli/transactions.py": "test_transactions.py",
     "cli/undo.py": "replay/test_undo.py",
-    "_debezium.py": "cli/test_cli_debezium.py",  # envelopes of whole logs, as the command writes them
+    "_debezium.py": "cli/test_cli_debezium.py",  # envelopes of whole logs
     "_decode/at_hand.py": "test_transactions.py",  # glue between the loop and events
     "_decode/ddl_before.py": "schema/test_definitions.py",
     "_decode/gathering.py": "decode/test_log_decoder.py",  # part of the decoder
@@ -42,6 +42,10 @@ THROUGH: dict[str, str] = {
     "_sources/innodb_trees.py": "sources/test_innodb_binlog.py",
     "_sources/opened.py": "test_log.py",  # what a Log has open
     "spark/apply/attempts.py": "spark/apply/test_file_target.py",  # files of failed commits
+    "lake/runner.py": "spark/test_workers.py",
+    "spark/applying.py": "spark/apply/test_apply_changes.py",
+    "spark/jobs.py": "spark/apply/test_jobs.py",
+    "spark/schemas.py": "spark/rows/test_spark_types.py",
     "spark/doors/partition.py": "spark/doors/test_datasource.py",  # a field in Spark's own class
     "spark/lake/table.py": "spark/lake/test_lake_delta.py",  # protocols, and a record
     "_sources/resolve.py": "sources/test_log_files.py",

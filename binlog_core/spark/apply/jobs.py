@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from ..._change_columns import LAKE_COLUMNS
 from ..lake.delta import delta_filesystem
 from ..lake.destination import open_filesystem
-from ..rows.types import arrow_schema, import_pyarrow
-from ..workers import call_partitions, call_tasks
+from ..rows.types import import_pyarrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
-_PLACE = LAKE_COLUMNS[1], LAKE_COLUMNS[3]  # of a change in the order of all
+PLACE = LAKE_COLUMNS[1], LAKE_COLUMNS[3]  # of a change in the order of all
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,7 @@ class Here:
         """See `Jobs`."""
         changes = self.changes
         if not _in_order(changes):
-            changes = changes.sort_by([(name, "ascending") for name in _PLACE])
+            changes = changes.sort_by([(name, "ascending") for name in PLACE])
         return [function(changes.to_batches())]
 
     def run(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
@@ -168,37 +166,7 @@ class Here:
         return [function(task) for task in tasks]
 
 
-@dataclass(frozen=True)
-class OnSpark:
-    """Spark's workers, in Spark Connect too; the changes are a DataFrame."""
-
-    spark: SparkSession
-    changes: DataFrame
-
-    @property
-    def schema(self) -> pa.Schema:
-        """See `Jobs`."""
-        return arrow_schema(self.changes.schema)
-
-    def renamed(self, names: Mapping[str, str]) -> OnSpark:
-        """See `Jobs`."""
-        return replace(self, changes=self.changes.withColumnsRenamed(dict(names)))
-
-    def stage(
-        self, function: Callable[[Iterable[pa.RecordBatch]], _Result], *, together: bool = False
-    ) -> list[_Result]:
-        """See `Jobs`."""
-        frame = self.changes
-        if together:
-            frame = frame.repartition(_PLACE[0]).sortWithinPartitions(*_PLACE)
-        return call_partitions(frame, function)
-
-    def run(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-        """See `Jobs`."""
-        return call_tasks(self.spark, function, tasks)
-
-
 def _in_order(changes: pa.Table) -> bool:
-    version, ordinal = (changes[name].to_numpy() for name in _PLACE)
+    version, ordinal = (changes[name].to_numpy() for name in PLACE)
     later = version[1:] > version[:-1]
     return bool((later | ((version[1:] == version[:-1]) & (ordinal[1:] > ordinal[:-1]))).all())

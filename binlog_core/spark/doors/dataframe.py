@@ -12,7 +12,8 @@ from ...splits import DEFAULT_SPLIT_SIZE, plan_splits
 from ..options import SourceKeywords, SourceOptions
 from ..plan.parts import Part, plan_parts
 from ..rows.fit import SPECIAL, places_by_name
-from ..rows.types import arrow_schema, import_pyarrow, spark_schema
+from ..rows.types import import_pyarrow
+from ..schemas import arrow_schema, spark_schema
 from ..workers import runner
 from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .inference import find_definitions

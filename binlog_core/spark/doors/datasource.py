@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from ...errors import BinlogError
 from ..options import SourceOptions, paths_of
 from ..plan.parts import Part, plan_parts
-from ..rows.types import arrow_schema, spark_schema
+from ..schemas import arrow_schema, spark_schema
 from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .filters import pushed_predicate
 from .keeping import bring_up_to_date

@@ -13,6 +13,7 @@ from ..._decode.selection import Selection, check_condition, is_wanted_name, unm
 from ..._tables.full_names import full_name
 from ..._tables.given_names import NamesMet
 from ...errors import BinlogError
+from ...lake.runner import Runner
 from ...schema.given import Schema
 from ...splits import (
     DEFAULT_SPLIT_SIZE,
@@ -30,9 +31,9 @@ from ..plan.xa import XaHistory
 from ..rows.read_options import ReadOptions
 from ..rows.timeline import Timeline
 from ..rows.types import import_pyarrow
-from ..workers import Run, runner
+from ..workers import runner
 from .resuming import Resuming
-from .running import Progress, counter, run_splits, spark_failure
+from .running import Progress, run_splits, spark_failure
 from .split_writer import SplitWriter
 
 if TYPE_CHECKING:
@@ -184,7 +185,6 @@ def export_logs(
             destination.nested,
             output_options,
             numbers,
-            counter(session),
             exact_splits=exact,
         )
         try:
@@ -260,7 +260,7 @@ def _destination(
     raise ValueError(f"format={format!r}: expected parquet, delta or iceberg")
 
 
-def _loaded(options: ReadOptions, logs: list[Split], run: Run) -> ReadOptions:
+def _loaded(options: ReadOptions, logs: list[Split], run: Runner) -> ReadOptions:
     # Workers may not see the file, and a server should be asked only once.
     if isinstance(options.schema, Timeline | None):
         return options
@@ -275,7 +275,7 @@ def _loaded(options: ReadOptions, logs: list[Split], run: Run) -> ReadOptions:
     return replace(options, schema=timeline, schema_start=None)
 
 
-def _prepared(options: ReadOptions, logs: list[Split], run: Run) -> dict[str, tuple[Prepared, ...]]:
+def _prepared(options: ReadOptions, logs: list[Split], run: Runner) -> dict[str, tuple[Prepared, ...]]:
     history = XaHistory(options.access)
     history.follow(logs, run=run)
     return {log.path: found for log in logs if (found := history.prepared(log))}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,8 @@ from ...splits import (
     check_seams,
 )
 from ..lake.results import WrittenSplit
-from ..workers import call_tasks
-from .split_writer import SplitWriter, attempt_name
+from ..workers import attempt_name, call_tasks
+from .split_writer import SplitWriter
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -47,10 +47,22 @@ class Progress:
     rows: int = 0
 
 
-def counter(session: SparkSession) -> Accumulator[tuple[int, int, int]] | None:
-    """Sums (splits, bytes of logs, rows) that the workers add to; None in Spark Connect, which has none."""
-    if not hasattr(session, "sparkContext"):
-        return None
+@dataclass(frozen=True)
+class _Writing:
+    """The function for ``mapPartitions``: writes splits, and adds to the sums of `_counter`."""
+
+    writer: SplitWriter
+    done: Accumulator[tuple[int, int, int]]
+
+    def __call__(self, splits: Iterable[Split]) -> Iterator[WrittenSplit]:
+        for split in splits:
+            result = self.writer.write(split, attempt_name())
+            self.done.add((1, result.log_bytes, result.rows))
+            yield result
+
+
+def _counter(session: SparkSession) -> Accumulator[tuple[int, int, int]]:
+    """Sums (splits, bytes of logs, rows) that the workers add to."""
     from pyspark import AccumulatorParam
 
     class Sums(AccumulatorParam[tuple[int, int, int]]):
@@ -77,14 +89,17 @@ def run_splits(
     group = f"binlog_core-{uuid.uuid4().hex}"
     users = {name: context.getLocalProperty(name) for name in _JOB_GROUP}
     context.setJobGroup(group, f"export of {len(splits)} splits", interruptOnCancel=True)
-    stop = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(writer.done, len(splits), progress, stop), daemon=True)
+    stop, sums = threading.Event(), _counter(session)
+    work = _Writing(writer, sums)
+    watcher = threading.Thread(target=_watch, args=(sums, len(splits), progress, stop), daemon=True)
     try:
         if progress is not None:
             progress(Progress(0, len(splits)))
             watcher.start()
         found, reread = _rounds(
-            lambda todo: context.parallelize(todo, len(todo)).mapPartitions(writer).collect(), splits, done
+            lambda todo: context.parallelize(todo, len(todo)).mapPartitions(work).collect(),
+            splits,
+            done,
         )
     except BaseException:
         context.cancelJobGroup(group)  # also on Ctrl-C: no task keeps writing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,6 @@ from ..rows.read_options import ReadOptions
 from ..rows.reader import Chunk, SplitRows
 
 if TYPE_CHECKING:
-    from pyspark import Accumulator
-
     from ..rows.observers import LoggedStatement
 
 _ANY = ""  # among words: a change of any table
@@ -54,8 +52,6 @@ class SplitWriter:
         Options for the store of `staging`.
     logs : mapping of str to int
         The numbers of the logs by path.
-    done : Accumulator or None
-        Gets (splits, bytes of the log, rows) added for each written split.
     exact : bool
         Whether all splits begin and end at transaction boundaries.
     exact_splits : frozenset of int
@@ -72,18 +68,9 @@ class SplitWriter:
     nested: bool = False
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
     logs: Mapping[str, int] = field(default_factory=dict, repr=False)
-    done: Accumulator[tuple[int, int, int]] | None = field(default=None, repr=False)
     exact: bool = False
     exact_splits: frozenset[int] = frozenset()
     parts: type[PartWriter] = PartWriter
-
-    def __call__(self, splits: Iterable[Split]) -> Iterator[WrittenSplit]:
-        """Write each split."""
-        for split in splits:
-            result = self.write(split, attempt_name())
-            if self.done is not None:
-                self.done.add((1, result.log_bytes, result.rows))
-            yield result
 
     def write(self, split: Split, attempt: str) -> WrittenSplit:
         """Write one split; if it fails, only a note of the error is left.
@@ -213,11 +200,3 @@ def _reported(statement: LoggedStatement, split: Split) -> Iterator[ReportedStat
         statement.database,
         statement.sql_mode,
     )
-
-
-def attempt_name() -> str:
-    """A name that is different for each attempt of a task."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return f"a{context.taskAttemptId()}" if context is not None else "a0"

@@ -18,9 +18,9 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ..._sources.log_names import name_within
+from ...lake.runner import Runner, run_here
 from ..plan.parts import index_of
 from ..plan.ranges import LogPlace, LogRanges, Offset, offset_of, place_of
-from ..workers import Run, run_here
 from .changes import ChangeReader, check_columns
 from .keeping import ArchiveKeeper
 from .partition import LogPartition
@@ -42,7 +42,7 @@ class BinlogStreamReader(LogRanges, DataSourceStreamReader, SupportsTriggerAvail
         What reads through logs. Spark plans a stream in a separate process, which has no session.
     """
 
-    def __init__(self, changes: ChangeReader, paths: list[str], run: Run = run_here) -> None:
+    def __init__(self, changes: ChangeReader, paths: list[str], run: Runner = run_here) -> None:
         super().__init__(changes.options, paths, run)
         self._changes = changes
         self._until: tuple[str, int] | None = None  # for a query that takes what is there now: log and size

@@ -27,7 +27,7 @@ from ..._sources.object_stores import telling
 from ..._sources.places import is_url
 from ..._tables.full_names import full_name
 from ...errors import BinlogError
-from ..rows.types import spark_schema
+from ..rows.types import type_name
 from .destination import (
     Destination,
     by_table,
@@ -439,10 +439,7 @@ def _describe_table(
         "versions": [
             {
                 "version": version,
-                "columns": [
-                    {"name": field.name, "type": field.dataType.simpleString()}
-                    for field in spark_schema(schema)
-                ],
+                "columns": [{"name": field.name, "type": type_name(field.type)} for field in schema],
             }
             for version, schema in versions.items()
         ],

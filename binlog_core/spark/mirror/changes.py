@@ -16,13 +16,14 @@ from ..._sources.timeline import NAME
 from ..._tables.full_names import full_name, split_name
 from ...errors import BinlogError, MirrorError, PreparedBeforeError
 from ...gtids import parse_gtid_set
+from ...lake.runner import Runner, run_here
 from ...report import BinlogWarning
 from ...schema.ddl import DdlTracker
 from ...schema.table_definitions import TableSchema
 from ...schema.table_statements import read_statement
 from ...schema.tokens import executed_by
 from ...splits import FILE_NUMBER_SHIFT, Split
-from ..doors.split_writer import SplitWriter, attempt_name
+from ..doors.split_writer import SplitWriter
 from ..lake.results import FileStatistics, ReportedStatement, WrittenSplit
 from ..options import SourceOptions
 from ..plan.definitions import FoundStatement, from_text, statements_of, to_text
@@ -30,7 +31,7 @@ from ..plan.parts import Part
 from ..plan.ranges import LogPlace, LogRanges, Offset, offset_of, place_of
 from ..plan.xa import XaHistory
 from ..rows.fit import SPECIAL
-from ..workers import Run, call_tasks, run_here
+from ..workers import attempt_name, call_tasks
 from .raw import RawWriter
 from .state import CHANGES, GTIDS, Lake
 
@@ -69,7 +70,7 @@ class LogPlan(LogRanges):
         archive: str,
         tables: Sequence[str],
         storage_options: dict[str, Any] | None = None,
-        run: Run = run_here,
+        run: Runner = run_here,
         *,
         lower_case: bool = False,
         counted: Collection[str] = (),
@@ -204,8 +205,8 @@ class LogPlan(LogRanges):
             return self._parts(start, end)
 
 
-def walking(session: SparkSession) -> Run:
-    """A `Run` that uses the workers if there are enough logs to be worth a job."""
+def walking(session: SparkSession) -> Runner:
+    """A `Runner` that uses the workers if there are enough logs to be worth a job."""
 
     def run(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
         if len(tasks) < _JOB_LOGS:

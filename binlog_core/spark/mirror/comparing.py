@@ -11,7 +11,8 @@ from ...errors import BinlogError, MirrorError, ServerError
 from ...server.connection import Connection
 from ..apply.files import shaped, spelled_like, tables_of
 from ..apply.jobs import Folder
-from ..rows.types import import_pyarrow, plain_type, spark_schema
+from ..rows.types import import_pyarrow, plain_type
+from ..schemas import spark_schema
 from ..workers import call_tasks
 from .copies import plan_copy, selected
 from .digests import DIGEST, digest_schema, digested

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...lake.runner import Runner, run_here
 from ..apply.attempts import attempt
 from ..apply.files import FileWriter, shaped, spelled_like, tables_of
 from ..apply.jobs import Folder
 from ..lake.table import DataFile, FileTable
 from ..rows.types import import_pyarrow
-from ..workers import Run, call_tasks, run_here
+from ..workers import call_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,7 +100,7 @@ def join(session: SparkSession, joiner: Joiner, files: Iterable[Sized]) -> list[
         groups[-1].append(one.name)
         size += one.bytes
         total += one.bytes
-    run: Run = run_here if total <= ON_DRIVER else partial(call_tasks, session)
+    run: Runner = run_here if total <= ON_DRIVER else partial(call_tasks, session)
     return [one for one in run(joiner, [names for names in groups if names]) if one is not None]
 
 

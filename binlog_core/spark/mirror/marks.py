@@ -146,7 +146,7 @@ def place_of(mark: Mark, logs: list[Split], access: Access) -> tuple[int, int]:
 
 
 def _place_of_gtids(known: GtidSet, logs: list[Split], access: Access) -> tuple[int, int]:
-    from ... import open as open_log
+    from ..._opening import open as open_log
 
     kinds = {EventType.PREVIOUS_GTIDS, EventType.GTID, EventType.GTID_TAGGED}
     for i in range(len(logs) - 1, -1, -1):

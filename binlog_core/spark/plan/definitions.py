@@ -20,6 +20,7 @@ from ..._tables.full_names import full_name
 from ...errors import BinlogError
 from ...events import QueryEvent
 from ...gtids import parse_gtid_set
+from ...lake.runner import Runner, run_here
 from ...report import Report
 from ...schema.ddl import DdlTracker
 from ...schema.definitions import Definitions, SchemaSource
@@ -28,7 +29,6 @@ from ...schema.table_definitions import ColumnSchema, TableSchema, UniqueKey
 from ...splits import Split
 from ..access import Access
 from ..rows.timeline import Timeline
-from ..workers import Run, run_here
 
 _LONGEST_TEXT = 256 << 20
 
@@ -41,7 +41,7 @@ def follow_definitions(
     start: int = 0,
     end: int | None = None,
     wanted: Callable[[str], bool] = lambda name: True,
-    run: Run = run_here,
+    run: Runner = run_here,
 ) -> Timeline:
     """Follow the statements of logs: `run` reads them, log by log, and this process follows them.
 
@@ -95,7 +95,7 @@ def statements_of(
     *,
     start: int = 0,
     end: int | None = None,
-    run: Run = run_here,
+    run: Runner = run_here,
 ) -> Iterable[tuple[Split, list[FoundStatement]]]:
     """The statements in logs that define tables; the arguments are those of `follow_definitions`."""
     logs = list(logs)

@@ -12,11 +12,11 @@ from ..._decode.boundaries import boundary_behind
 from ..._format.event_header import FIRST_EVENT
 from ..._sources.log_names import name_within, unpacked
 from ...errors import BinlogError
+from ...lake.runner import Runner, run_here
 from ...splits import FILE_NUMBER_SHIFT, Split, plan_splits, trust_splits
 from ..options import SourceOptions
 from ..rows.prepared import Prepared
 from ..rows.timeline import Timeline
-from ..workers import Run, run_here
 from .definitions import follow_definitions, tracker_of
 from .xa import XaHistory
 
@@ -130,7 +130,7 @@ def index_of(splits: list[Split], file: str) -> int:
     raise BinlogError(f"no log {file!r} among those given: it may have been purged", path=splits[0].path)
 
 
-def plan_parts(paths: Iterable[str], options: SourceOptions, run: Run = run_here) -> list[Part]:
+def plan_parts(paths: Iterable[str], options: SourceOptions, run: Runner = run_here) -> list[Part]:
     """The parts of a batch query; `run` reads through logs where the options require it.
 
     Raises
@@ -151,7 +151,7 @@ def plan_parts(paths: Iterable[str], options: SourceOptions, run: Run = run_here
     return with_definitions(parts, timeline_of(paths, options, run))
 
 
-def timeline_of(paths: Iterable[str], options: SourceOptions, run: Run = run_here) -> Timeline | None:
+def timeline_of(paths: Iterable[str], options: SourceOptions, run: Runner = run_here) -> Timeline | None:
     """The definitions from the statements of all logs, with schema=ddl."""
     if not options.follows:
         return None
@@ -167,7 +167,7 @@ def with_definitions(parts: list[Part], timeline: Timeline | None) -> list[Part]
     return [replace(part, definitions=timeline.part(part.split)) for part in parts]
 
 
-def _divided(paths: list[str], options: SourceOptions, run: Run) -> list[Part]:
+def _divided(paths: list[str], options: SourceOptions, run: Runner) -> list[Part]:
     splits = plan_logs(paths, options, divided=True)
     if options.start_offset is not None:
         splits = _from_position(splits, options.start_offset[1])

@@ -13,10 +13,10 @@ from ..._format.event_header import FIRST_EVENT
 from ..._sources.log_names import name_within
 from ..._sources.sources import Source
 from ...errors import BinlogError
+from ...lake.runner import Runner, run_here
 from ...splits import Split
 from ..options import SourceOptions
 from ..rows.timeline import Timeline
-from ..workers import Run, run_here
 from .definitions import follow_definitions, from_text, to_text, tracker_of
 from .parts import (
     Part,
@@ -66,7 +66,7 @@ class LogRanges:
 
     lower_case: bool | None = None
 
-    def __init__(self, options: SourceOptions, paths: list[str], run: Run = run_here) -> None:
+    def __init__(self, options: SourceOptions, paths: list[str], run: Runner = run_here) -> None:
         self._run = run
         self._options = replace(options, start_offset=None)
         self._paths = paths

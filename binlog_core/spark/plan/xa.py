@@ -23,11 +23,11 @@ from ..._walk.track import Track
 from ..._walk.typed_events import events_of
 from ...errors import PreparedBeforeError
 from ...events import GtidEvent, QueryEvent, XaPrepareEvent
+from ...lake.runner import Runner, run_here
 from ...report import Report
 from ...splits import Split
 from ..access import Access
 from ..rows.prepared import Prepared
-from ..workers import Run, run_here
 
 _GTIDS = tuple(GTID_EVENTS)
 _IS_GTID = event_walk.by_code(_GTIDS)
@@ -107,7 +107,7 @@ class XaHistory:
         ]
 
     def follow(
-        self, logs: Iterable[Split], *, start: int = 0, end: int | None = None, run: Run = run_here
+        self, logs: Iterable[Split], *, start: int = 0, end: int | None = None, run: Runner = run_here
     ) -> None:
         """Have `run` read logs, from a position in the first to one in the last.
 

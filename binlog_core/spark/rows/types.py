@@ -17,12 +17,24 @@ from ...errors import DecodeError, MissingExtraError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
 KEY_METADATA = "binlog.primary_key"  # of a column: its place in the primary key, from 0
-_SPARK_METADATA = b"SPARK::metadata::json"
+SPARK_METADATA = b"SPARK::metadata::json"
 _MAX_PRECISION = 38  # of a decimal in a lake
 _BIGINT_UNSIGNED_DIGITS = 20
+_NAMES = {
+    "bool": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float": "float",
+    "double": "double",
+    "date32[day]": "date",
+    "string": "string",
+    "binary": "binary",
+    "null": "void",
+}
 
 
 def lake_type(column: Column) -> pa.DataType:
@@ -103,64 +115,33 @@ def lake_schema(columns: Iterable[Column]) -> pa.Schema:
     )
 
 
-def spark_schema(schema: pa.Schema) -> StructType:
-    """The Spark schema that Spark itself makes of an Arrow schema.
-
-    Raises
-    ------
-    MissingExtraError
-        pyspark is not installed.
-    """
-    try:
-        from pyspark.sql.pandas.types import from_arrow_schema
-    except ImportError:
-        raise MissingExtraError.of("pyspark", "spark", "a Spark schema") from None
-    plain = import_pyarrow().schema([field.with_type(_no_geometry(field.type)) for field in schema])
-    found: StructType = from_arrow_schema(plain, prefer_timestamp_ntz=True)
-    for ours, theirs in zip(schema, found, strict=True):
-        if ours.metadata and _SPARK_METADATA in ours.metadata:  # before Spark 4.2 it is not carried over
-            theirs.metadata = json.loads(ours.metadata[_SPARK_METADATA])
-    return found
-
-
-def _no_geometry(kind: pa.DataType) -> pa.DataType:
-    """A struct of SRID and WKB, marked as different from Spark's own GEOMETRY: Spark 4.1 fails without it."""
+def type_name(kind: pa.DataType) -> str:
+    """The name of a lake's type in SQL: bigint, decimal(10,2), array<string> …"""
     pa = import_pyarrow()
-    if not pa.types.is_struct(kind) or kind.get_field_index("wkb") < 0:
-        return kind
-    return pa.struct(
-        [one.with_metadata({b"geometry": b"false"}) if one.name == "wkb" else one for one in kind]
-    )
-
-
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark wants of batches for its own schema."""
-    from pyspark.sql.pandas import types
-
-    to_arrow: Any = types.to_arrow_schema
-    try:
-        found: pa.Schema = to_arrow(schema, timezone="UTC")
-    except TypeError:  # before Spark 4.2: it is always UTC, and metadata is not carried over
-        fields = [
-            field.with_metadata({_SPARK_METADATA: json.dumps(theirs.metadata)}) if theirs.metadata else field
-            for field, theirs in zip(to_arrow(schema), schema, strict=True)
-        ]
-        found = import_pyarrow().schema(fields)
-    return found
+    test = pa.types
+    if test.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if test.is_list(kind):
+        return f"array<{type_name(kind.value_type)}>"
+    if test.is_struct(kind):
+        return f"struct<{','.join(f'{one.name}:{type_name(one.type)}' for one in kind)}>"
+    if test.is_timestamp(kind):
+        return "timestamp_ntz" if kind.tz is None else "timestamp"
+    return _NAMES[str(kind)]
 
 
 def key_metadata(place: int) -> dict[bytes, bytes]:
     """Field metadata with a column's place in the primary key, from 0, in Spark's form."""
-    return {_SPARK_METADATA: json.dumps({KEY_METADATA: place}).encode()}
+    return {SPARK_METADATA: json.dumps({KEY_METADATA: place}).encode()}
 
 
-def named_key(schema: pa.Schema | StructType) -> tuple[str, ...]:
+def named_key(schema: Iterable[Any]) -> tuple[str, ...]:
     """The primary key in the metadata of the columns of a DataFrame or table; empty if there is none."""
     places: dict[str, int] = {}
     for field in schema:
         metadata: Any = field.metadata or {}
-        if _SPARK_METADATA in metadata:
-            metadata = json.loads(metadata[_SPARK_METADATA])
+        if SPARK_METADATA in metadata:
+            metadata = json.loads(metadata[SPARK_METADATA])
         if KEY_METADATA in metadata:
             places[field.name] = int(metadata[KEY_METADATA])
     return tuple(sorted(places, key=places.__getitem__))

@@ -30,8 +30,12 @@ import deltalake  # noqa: E402
 from deltalake import DeltaTable  # noqa: E402
 from pyspark import cloudpickle  # noqa: E402
 
-from binlog_core.errors import BinlogError, CopyNeeded  # noqa: E402
-from binlog_core.spark.apply.batch import Applied, ApplyStopped, apply_changes  # noqa: E402
+from binlog_core.errors import (  # noqa: E402
+    ApplyStopped,
+    BinlogError,
+    CopyNeeded,
+)
+from binlog_core.spark import Applied, apply_changes  # noqa: E402
 from binlog_core.spark.apply.jobs import Here  # noqa: E402
 from binlog_core.spark.doors.changes import ChangeReader, infer_schema  # noqa: E402
 from binlog_core.spark.doors.dataframe import primary_key  # noqa: E402
@@ -39,7 +43,7 @@ from binlog_core.spark.lake.delta import DeltaLakeTable  # noqa: E402
 from binlog_core.spark.lake.iceberg import IcebergLakeTable  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
 from binlog_core.spark.plan.parts import plan_parts  # noqa: E402
-from binlog_core.spark.rows.types import arrow_schema, spark_schema  # noqa: E402
+from binlog_core.spark.schemas import arrow_schema, spark_schema  # noqa: E402
 
 STRICT = b"\x01" + (1 << 21).to_bytes(8, "little")  # status variable: sql_mode
 COLUMNS = [("id", "INT"), ("a", "VARCHAR(20)"), ("b", "BIGINT")]

@@ -15,7 +15,8 @@ pytest.importorskip("pyspark")
 from deltalake import DeltaTable  # noqa: E402
 from support.source import batch_of  # noqa: E402
 
-from binlog_core.spark.apply.batch import ApplyStopped, apply_changes  # noqa: E402
+from binlog_core.errors import ApplyStopped  # noqa: E402
+from binlog_core.spark import apply_changes  # noqa: E402
 
 COLUMNS: list[Any] = [
     ("id", "INT", {"null": False}),

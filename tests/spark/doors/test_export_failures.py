@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession  # noqa: E402
 
 from binlog_core import BinlogError, DecodeError, NotABinlogError  # noqa: E402
 from binlog_core.spark import ReadOptions, Split, export_logs  # noqa: E402
-from binlog_core.spark.apply.current import write_current  # noqa: E402
+from binlog_core.spark.current import write_current  # noqa: E402
 from binlog_core.spark.doors import export as export_module  # noqa: E402
 
 pytestmark = pytest.mark.spark

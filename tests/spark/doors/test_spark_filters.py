@@ -16,7 +16,7 @@ from support.source import OTHER, orders, read  # noqa: E402
 from binlog_core.spark.doors.changes import ChangeReader, infer_schema  # noqa: E402
 from binlog_core.spark.doors.datasource import PruningReader  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
-from binlog_core.spark.rows.types import arrow_schema, spark_schema  # noqa: E402
+from binlog_core.spark.schemas import arrow_schema, spark_schema  # noqa: E402
 
 
 def test_filters_leave_out_parts(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from binlog_core import BinlogError, SchemaError
 from binlog_core.spark.doors.changes import ChangeReader, infer_schema
 from binlog_core.spark.doors.streaming import BinlogStreamReader
 from binlog_core.spark.options import SourceOptions
-from binlog_core.spark.rows.types import arrow_schema, spark_schema
+from binlog_core.spark.schemas import arrow_schema, spark_schema
 from binlog_core.spark.session import quiet_java, start_session
 
 T = Table("shop", "t", [("id", "INT"), ("text", "VARCHAR(20)")], primary_key=["id"])
@@ -355,7 +355,7 @@ def test_a_worker_that_is_killed_in_a_batch(spark: SparkSession, server: Server,
 def test_a_table_follows_a_server_through_failures(spark: SparkSession, tmp_path: Path) -> None:
     """Changes, DDL and a sink that fails after its commit: in Delta each batch is applied once."""
     delta = pytest.importorskip("deltalake")
-    from binlog_core.spark.apply.batch import Applied, apply_changes
+    from binlog_core.spark import Applied, apply_changes
 
     logs = DATA / "apply" / "maria118"
     states = json.loads((logs / "truth.json").read_text())["states"]

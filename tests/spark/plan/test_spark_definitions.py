@@ -28,7 +28,7 @@ from binlog_core.spark.doors.streaming import BinlogStreamReader
 from binlog_core.spark.options import SourceOptions
 from binlog_core.spark.plan.definitions import from_text, to_text
 from binlog_core.spark.plan.parts import plan_parts
-from binlog_core.spark.rows.types import arrow_schema, spark_schema
+from binlog_core.spark.schemas import arrow_schema, spark_schema
 
 OLD = Table("shop", "t", [("id", "INT"), ("a", "VARCHAR(20)")])
 NEW = Table("shop", "t", [("b", "VARCHAR(20)"), ("id", "INT")])

@@ -22,7 +22,7 @@ from binlog_core.spark.doors.changes import ChangeReader, infer_schema
 from binlog_core.spark.doors.streaming import BinlogStreamReader
 from binlog_core.spark.options import SourceOptions
 from binlog_core.spark.plan.parts import plan_parts
-from binlog_core.spark.rows.types import arrow_schema, spark_schema
+from binlog_core.spark.schemas import arrow_schema, spark_schema
 
 XA_PREPARE = 38
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

@@ -16,7 +16,7 @@ from binlog_core._change_columns import LAKE_COLUMNS  # noqa: E402
 from binlog_core.spark.doors.changes import infer_schema  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
 from binlog_core.spark.rows.json_rows import all_tables_schema  # noqa: E402
-from binlog_core.spark.rows.types import spark_schema  # noqa: E402
+from binlog_core.spark.schemas import spark_schema  # noqa: E402
 
 
 def test_documents_as_variant(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from binlog_core._tables.tables import Column, Table
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from binlog_core.spark.rows.types import lake_schema, lake_type, spark_schema, to_lake  # noqa: E402
+from binlog_core.spark.rows.types import lake_schema, lake_type, to_lake, type_name  # noqa: E402
+from binlog_core.spark.schemas import spark_schema  # noqa: E402
 
 
 def integer(bytes_: int, signed: bool | None) -> Column:
@@ -72,7 +73,7 @@ TYPES = [
 @pytest.mark.parametrize(("column", "wanted"), TYPES, ids=lambda value: getattr(value, "kind", value))
 def test_spark_type(column: Column, wanted: str) -> None:
     schema = spark_schema(lake_schema([column]))
-    assert schema["c"].dataType.simpleString() == wanted
+    assert schema["c"].dataType.simpleString() == type_name(lake_type(column)) == wanted
     assert schema["c"].nullable
 
 

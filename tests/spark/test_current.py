@@ -23,7 +23,7 @@ from binlog_core import (  # noqa: E402
 )
 from binlog_core.schema.table_statements import spelling_of  # noqa: E402
 from binlog_core.spark import ReadOptions, export_logs  # noqa: E402
-from binlog_core.spark.apply.current import _concerning, write_current  # noqa: E402
+from binlog_core.spark.current import _concerning, write_current  # noqa: E402
 
 
 @pytest.fixture(scope="module")

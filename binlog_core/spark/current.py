@@ -8,30 +8,32 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..._change_columns import LAKE_COLUMNS
-from ..._exports.manifests import MANIFEST
-from ..._sources.object_stores import load_json
-from ..._sources.places import local_path
-from ..._tables.full_names import full_name, split_name
-from ...errors import ApplyStopped, BinlogError
-from ...schema.table_statements import spelling_of
-from ..lake.destination import open_filesystem
-from ..lake.parquet import check_manifest
-from ..rows.fit import SPECIAL
-from ..rows.types import import_pyarrow, spark_schema
-from .batch import apply_images
-from .changes import Changes
-from .jobs import Folder, Jobs
-from .sinks import DELETES, MergeSink, merge_schema
-from .spark_sql import quoted, read_files
-from .staging import AppliedStatement
-from .statements import OnAlter
+from .._change_columns import LAKE_COLUMNS
+from .._exports.manifests import MANIFEST
+from .._sources.object_stores import load_json
+from .._sources.places import local_path
+from .._tables.full_names import full_name, split_name
+from ..errors import ApplyStopped, BinlogError
+from ..schema.table_statements import spelling_of
+from .apply.batch import apply_images
+from .apply.changes import Changes
+from .apply.jobs import Folder, Jobs
+from .apply.sinks import DELETES, MergeSink, merge_schema
+from .apply.staging import AppliedStatement
+from .apply.statements import OnAlter
+from .jobs import OnSpark
+from .lake.destination import open_filesystem
+from .lake.parquet import check_manifest
+from .merge_target import quoted, read_files
+from .rows.fit import SPECIAL
+from .rows.types import import_pyarrow
+from .schemas import spark_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from .alterations import Check
+    from .apply.alterations import Check
 
 _TYPE, _VERSION, _, _ORDINAL = LAKE_COLUMNS
 _OF_SPARK = re.compile(r"\.?(part-.*|_SUCCESS(\.crc)?)")  # the files of a table that it wrote
@@ -126,7 +128,7 @@ def write_current(
             if table["partial_rows"] or changing:
                 into = _NewTable(spark, Folder(source, storage_options), directory, overwrite)
                 apply_images(
-                    frame,
+                    OnSpark(spark, frame),
                     into,
                     tuple(table["key"]),
                     on_alter=on_alter,

@@ -12,14 +12,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..lake.table import App
-from ..rows.fit import widened
-from ..rows.types import arrow_schema, import_pyarrow, spark_schema
-from .alterations import Check, From
-from .changes import Changes
-from .folding import fits
-from .jobs import Folder, Here, Jobs, OnSpark
-from .sinks import DELETES, LACKS, MergeFile, MergeSink, bases_of, merge_schema
+from .apply.alterations import Check, From
+from .apply.changes import Changes
+from .apply.folding import fits
+from .apply.jobs import Folder, Here, Jobs
+from .apply.sinks import DELETES, LACKS, MergeFile, MergeSink, bases_of, merge_schema
+from .jobs import OnSpark
+from .lake.table import App
+from .rows.fit import widened
+from .rows.types import import_pyarrow
+from .schemas import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

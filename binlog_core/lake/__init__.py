@@ -1,0 +1,1 @@
+"""Changes as rows and tables of a lake; without a JVM."""

@@ -26,7 +26,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ._change_columns import CHANGE_COLUMNS
-from ._reading import in_all_threads, log_of
+from ._opened import in_all_threads, log_of
 from ._scans import (
     AllChangesScan,
     ChangedRowsScan,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
 from ._format.event_types import GTID_EVENTS, EventType
 from ._format.statements import first_word
-from ._reading import opened
+from ._opened import opened
 from ._redaction import shown_statement
 from .batch import OUTCOMES
 from .events import MariadbGtidEvent, QueryEvent, RowsQueryEvent

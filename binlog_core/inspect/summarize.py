@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
 from .._format.event_types import EventType, event_name
 from .._format.statements import changes_rows, first_word, may_change_definitions
-from .._reading import in_all_threads, opened
+from .._opened import in_all_threads, opened
 from .._redaction import shown_statement
 from ..batch import OUTCOMES
 from ..events import (

@@ -24,7 +24,7 @@ from .._decode.selection import Selection
 from .._format.event_header import FIRST_EVENT, length_of
 from .._format.event_types import GTID_EVENTS, ROWS_EVENTS, ROWS_EVENTS_V0, EventType
 from .._format.format_description import FormatDescription
-from .._reading import files_of
+from .._opened import files_of
 from .._sources.sources import BufferSource
 from .._threads import processors
 from .._walk.event_walk import Damage, Run, walk

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .._change_columns import FILE_NUMBER_SHIFT
 from .._format.event_header import FIRST_EVENT
-from .._reading import files_of
+from .._opened import files_of
 from .._redaction import shown_url
 from .._sources.archives import EPOCH_SHIFT
 from .._sources.log_files import LogFile

@@ -30,6 +30,7 @@ THROUGH: dict[str, str] = {
     "_format/innodb_binlog.py": "sources/test_innodb_binlog.py",  # with the source that reads its pages
     "_format/magic.py": "format/test_descriptors.py",  # constants
     "inspect/report_page/style.py": "inspect/test_report_page.py",  # colours
+    "_opened.py": "test_dataset.py",
     "_options.py": "test_face.py",  # types only
     "_records.py": "test_batch.py",  # what a ChangeBatch is made of
     "replay/flashback_script.py": "replay/test_scripts.py",

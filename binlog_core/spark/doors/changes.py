@@ -249,7 +249,8 @@ class ChangeReader:
         options = self.options
         if options.table is None:
             kind = DebeziumRows if options.documents == "debezium" else JsonRows
-            yield from kind(self.schema, options.images, options.documents).read(reader)
+            variant = variant_of if options.documents == "variant" else None
+            yield from kind(self.schema, options.images, variant).read(reader)
             return
         fitter = Fitter(
             FrameSchema(
@@ -290,3 +291,11 @@ class ChangeReader:
                 table=self.options.table,
             )
         yield fitter.statement(statement, split, kind)
+
+
+def variant_of(text: str) -> dict[str, bytes]:
+    """A JSON text as Spark stores a VARIANT."""
+    from pyspark.sql.types import VariantVal
+
+    found = VariantVal.parseJson(text)
+    return {"value": found.value, "metadata": found.metadata}

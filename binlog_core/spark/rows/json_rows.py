@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -69,16 +69,6 @@ def _variant() -> pa.DataType:
     return pa.struct([pa.field("value", pa.binary(), nullable=False), marked])
 
 
-def _variants(documents: list[str | None]) -> list[dict[str, bytes] | None]:
-    from pyspark.sql.types import VariantVal
-
-    found: list[dict[str, bytes] | None] = []
-    for text in documents:
-        one = None if text is None else VariantVal.parseJson(text)
-        found.append(None if one is None else {"value": one.value, "metadata": one.metadata})
-    return found
-
-
 class JsonRows:
     """Makes one row of each changed row.
 
@@ -88,15 +78,17 @@ class JsonRows:
         Columns of `all_tables_schema`, in any order.
     images : "both", "after" or "keychange"
         Which row images become documents; see `select_images`.
-    documents : "json", "variant" or "debezium"
-        As for `all_tables_schema`.
+    variant : callable or None
+        Makes a VARIANT of a document's JSON text; None: documents stay text.
     """
 
-    def __init__(self, schema: pa.Schema, images: Images, documents: Documents = "json") -> None:
+    def __init__(
+        self, schema: pa.Schema, images: Images, variant: Callable[[str], dict[str, bytes]] | None = None
+    ) -> None:
         self._schema = schema
         self._names = [name.lower() for name in schema.names]
         self._images = images
-        self._variant = documents == "variant"
+        self._variant = variant
 
     def read(self, reader: SplitRows) -> Iterator[pa.RecordBatch]:
         """The rows of a split."""
@@ -157,8 +149,9 @@ class JsonRows:
             for name in ("_gtid", "_file", "_xid"):
                 if name in self._names:
                     columns[name] = metadata_column(batch, name, transaction)
-            if self._variant:
-                columns |= {name: _variants(columns[name]) for name in ("before", "after")}
+            if self._variant is not None:
+                for name in ("before", "after"):
+                    columns[name] = [None if one is None else self._variant(one) for one in columns[name]]
             yield self._batch(columns, len(part))
 
     def _batch(self, columns: dict[str, Any], count: int) -> pa.RecordBatch:

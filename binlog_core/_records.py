@@ -91,7 +91,7 @@ class BatchRecords(Records):
         """
         return self._bit("absent_bitmap", name)
 
-    def find(self, name: str) -> Column:
+    def _find(self, name: str) -> Column:
         """The decoded column with a name; SchemaError if there is none."""
         for column in self.value_columns:
             if column.name == name:
@@ -105,7 +105,7 @@ class BatchRecords(Records):
         )
 
     def _bit(self, bitmap: str, name: str) -> NDArray[np.bool_]:
-        index = self.find(name).index
+        index = self._find(name).index
         if index < 0:
             return np.zeros(len(self), bool)
         bytes_: NDArray[np.uint8] = self.array["image"][bitmap][:, index // 8]

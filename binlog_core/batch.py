@@ -166,7 +166,7 @@ class ChangeBatch(BatchRecords):
             raise ValueError(f"members={members!r}: expected names or numbers")
         if text_errors not in ("raise", "replace"):
             raise ValueError(f"text_errors={text_errors!r}: expected raise or replace")
-        column = self.find(name)
+        column = self._find(name)
         if column.kind in SPAN_KINDS:
             return self._span_column(column, text_errors)
         mask = self.is_null(name) | self.is_absent(name)

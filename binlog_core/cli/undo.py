@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,15 +13,20 @@ import typer
 
 from .._sources.places import is_server
 from ..replay import ServerUndo, UndoPlan, plan_undo
-from ..replay.undo import Action
+from ..replay.row_batches import ROWS_AT_A_TIME
+from ..replay.server_undo import Outcome
+from ..replay.undo import Action, State, UndoRow
 from ..server.connection import Connection
 from .files import output
 from .options import LogOptions, RangeOptions, RowOptions, rewritten, spread
-from .output import errors_as_lines, note, printable, results
-from .progress import patience
+from .output import errors_as_lines, messages, note, printable, results
+from .progress import counter, patience
 
 _MOST_SHOWN = 20
+_MOST_REASONS = 10
+_MOST_OF_A_REASON = 3
 _ACTIONS: dict[Action, str] = {"insert": "inserted again", "update": "set back", "delete": "removed"}
+_REASONS: dict[State, str] = {"changed since": "changed since", "changed between": "changed between these"}
 
 
 @spread
@@ -48,6 +55,16 @@ def undo(
             help="With --check: restore single columns if others have changed other columns of the row.",
         ),
     ] = False,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="ROWS",
+            help=f"Rows of a statement. Default: {ROWS_AT_A_TIME}, but 1 for an UPDATE in a script, where no"
+            " server says whether rows collide in a UNIQUE key.",
+            show_default=False,
+        ),
+    ] = None,
     to: Annotated[
         Path | None,
         typer.Option(
@@ -106,33 +123,47 @@ def undo(
             options = logs.arguments(selection.schema) | chosen | part.places(logs)
             plan = plan_undo(logs.files, partial=partial, databases=databases, **options)
         notes = plan.notes
+        outcome: Outcome = "unchanged"
         if address:
-            with Connection(address) as connection, patience("asking the server"):
-                on_server = ServerUndo(plan, connection, by_column=by_column)
-                if execute:
-                    on_server.execute()
-                else:
-                    on_server.check()
-                notes = notes + on_server.notes
+            with Connection(address) as connection, counter("asking the server", "rows") as count:
+                on_server = ServerUndo(
+                    plan, connection, by_column=by_column, batch=batch or ROWS_AT_A_TIME, progress=count
+                )
+                with _outcome_of(on_server):
+                    on_server.execute() if execute else on_server.check()
+                notes, outcome = notes + on_server.notes, on_server.outcome
         if to is not None or not check:
             with output(to, overwrite=overwrite, private=logs.keys is not None) as file:
-                plan.write(file)
+                plan.write(file, batch=batch)
         for text in notes:
             note(text)
         if as_json:
-            typer.echo(json.dumps(as_dict(plan, notes), indent=2))
+            typer.echo(json.dumps(as_dict(plan, notes, outcome), indent=2))
         elif check or to is not None:
-            show(plan, checked=check is not None, executed=execute, by_column=by_column)
+            show(plan, checked=check is not None, outcome=outcome, by_column=by_column, script=to)
         else:
-            for row in plan.left_alone()[:_MOST_SHOWN]:
-                note(f"left alone: {row.table}, {row.key}: {row.why}")
-            if (more := len(plan.left_alone()) - _MOST_SHOWN) > 0:
-                note(f"and {more:,} more rows, which are named in the script")
+            for line in left_alone(plan):
+                note(line)
 
 
-def as_dict(plan: UndoPlan, notes: list[str]) -> dict[str, Any]:
+@contextmanager
+def _outcome_of(on_server: ServerUndo) -> Iterator[None]:
+    """Say what an error leaves behind."""
+    try:
+        yield
+    except BaseException:
+        if on_server.outcome == "unknown":
+            text = "the connection was lost during COMMIT: --check shows whether it was committed"
+        else:
+            text = "nothing was changed"
+        messages().print(text, style="bold", markup=False)
+        raise
+
+
+def as_dict(plan: UndoPlan, notes: list[str], outcome: Outcome) -> dict[str, Any]:
     """The report as plain values for JSON."""
     return {
+        "outcome": outcome,
         "transactions": plan.transactions,
         "notes": notes,
         "rows": [
@@ -149,32 +180,63 @@ def as_dict(plan: UndoPlan, notes: list[str]) -> dict[str, Any]:
     }
 
 
-def show(plan: UndoPlan, *, checked: bool, executed: bool, by_column: bool) -> None:
-    """Print the report for people."""
+def show(plan: UndoPlan, *, checked: bool, outcome: Outcome, by_column: bool, script: Path | None) -> None:
+    """Print the report for people; its last line is what was done."""
     console = results()
+
+    def line(text: str) -> None:
+        console.print(printable(text), markup=False)
+
     for text in plan.transactions[:_MOST_SHOWN]:
-        console.print(printable(f"undoes {text}"), markup=False)
+        line(f"undoes {text}")
     if (more := len(plan.transactions) - _MOST_SHOWN) > 0:
-        console.print(f"and {more:,} more transactions")
-    counts = Counter((row.table, row.action) for row in plan.rows if row.state in ("ready", "done"))
-    title = "taken back" if executed else "can be reversed"
-    console.print(f"{title}:" if counts else f"nothing {title}")
+        line(f"and {more:,} more transactions")
+    is_done = outcome == "committed"
+    undone = [row for row in plan.rows if row.state in ("ready", "done")]
+    counts = Counter((row.table, row.action) for row in undone)
+    title = "undone" if is_done else "can be undone"
+    line(f"{title}:" if counts else f"nothing {title}")
     for name in sorted({name for name, _ in counts}):
         found = [(counts[name, action], told) for action, told in _ACTIONS.items()]
-        told = ", ".join(f"{count:,} {what}" for count, what in found if count)
-        console.print(printable(f"  {name}: {told}"), markup=False)
+        line(f"  {name}: {', '.join(f'{count:,} {what}' for count, what in found if count)}")
     parts = Counter((row.table, row.columns) for row in plan.rows if row.columns is not None)
     for (name, columns), count in sorted(parts.items()):
-        told = f"of {count:,} only {', '.join(columns or ())}, since others changed other columns"
-        console.print(printable(f"  {name}: {told}"), markup=False)
+        line(f"  {name}: of {count:,} only {', '.join(columns or ())}, since others changed other columns")
+    for text in left_alone(plan):
+        line(text)
     alone = plan.left_alone()
-    if alone:
-        console.print(f"left alone: {len(alone):,} row{'s' * (len(alone) != 1)}")
-    for row in alone[:_MOST_SHOWN]:
-        console.print(printable(f"  {row.table}, {row.key}: {row.why}"), markup=False)
-    if (more := len(alone) - _MOST_SHOWN) > 0:
-        console.print(f"  and {more:,} more; all with --json")
-    if checked and any(row.why.startswith("other values in") for row in alone) and not by_column:
-        console.print("--by-column restores rows in which others changed only other columns")
-    if checked and not executed and plan.ready():
-        console.print("nothing was changed: add --execute to do it")
+    if checked and any(row.reason.startswith("other values in") for row in alone) and not by_column:
+        line("--by-column restores rows in which others changed only other columns")
+    left = f"{len(alone):,} left alone (see above)" if alone else "none left alone"
+    if script is not None:
+        line(f"written to {script}: {_rows(len(undone))}, {left}")
+    if is_done and undone:
+        line(f"committed: {_rows(len(undone))} restored, {left}")
+    elif checked:
+        line("nothing was changed" + (": add --execute to do it" if undone and not is_done else ""))
+
+
+def left_alone(plan: UndoPlan) -> Iterator[str]:
+    """The rows that are left alone: how many for each reason, the most first, and some of them."""
+    alone = plan.left_alone()
+    if not alone:
+        return
+    groups: dict[tuple[str, str], list[UndoRow]] = {}
+    for row in alone:
+        groups.setdefault((row.table, row.reason or _REASONS.get(row.state, row.state)), []).append(row)
+    yield f"left alone: {_rows(len(alone))}"
+    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
+    for (name, reason), rows in ordered[:_MOST_REASONS]:
+        yield f"  {len(rows):,} of {name}: {reason}"
+        for row in rows[:_MOST_OF_A_REASON]:
+            yield f"    {row.key}" + (f", by {row.who}" if row.who else "")
+        if (more := len(rows) - _MOST_OF_A_REASON) > 0:
+            yield f"    and {more:,} more"
+    if (rest := ordered[_MOST_REASONS:]) and (more := sum(len(rows) for _, rows in rest)):
+        yield f"  {more:,} for other reasons"
+    if any(len(rows) > _MOST_OF_A_REASON for _, rows in ordered) or rest:
+        yield "  each of them with --json"
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' * (count != 1)}"

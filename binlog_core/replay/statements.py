@@ -274,6 +274,9 @@ class TableStatements:
         key = table.primary_key
         self.key = [own[name] for name in key] if key and all(name in own for name in key) else None
         self.whole = len(columns) == len(table.columns)
+        # What only a server or a definition tells; None: each time may be set by any change of its row.
+        self.generated: frozenset[str] = frozenset()
+        self.self_updating: frozenset[str] | None = None
 
     def literals(self, row: dict[str, Any]) -> list[str | None]:
         """The literals of one image."""
@@ -308,23 +311,31 @@ class TableStatements:
     def _update(self, before: Literals, after: Literals, *, inverse: bool) -> str:
         if inverse:
             self.want_old_values(after, before)
-        # Times are set even if they do not change: otherwise ON UPDATE CURRENT_TIMESTAMP would change them.
-        pairs = self.assignments(before, after, inverse=inverse)
+        pairs = [f"{self.names[i]} = {after[i]}" for i in self.assigned(before, after, inverse=inverse)]
         if not pairs:  # the change changed nothing, but it is in the log
             pairs = [f"{n} = {new}" for n, new in zip(self.names, after, strict=True) if new is not None][:1]
         if not pairs:
             raise SchemaError("the image has no column that could be set")
         return f"UPDATE {self.name} SET {', '.join(pairs)} WHERE {self._where(before)};"
 
-    def assignments(self, before: Literals, after: Literals, *, inverse: bool) -> list[str]:
-        """The assignments of SET that turn one image into another."""
+    def assigned(self, before: Literals, after: Literals, *, inverse: bool) -> list[int]:
+        """The columns that SET names to turn one image into another.
+
+        Also times that do not change, if the server may set them: ON UPDATE CURRENT_TIMESTAMP.
+        """
         return [
-            f"{name} = {new}"
-            for name, column, old, new in zip(self.names, self.columns, before, after, strict=True)
+            i
+            for i, (column, old, new) in enumerate(zip(self.columns, before, after, strict=True))
             if new is not None
-            and (new != old or column.kind in _SELF_UPDATING)
+            and (new != old or self._sets_itself(column))
             and not (inverse and old is None)
+            and column.name not in self.generated
         ]
+
+    def _sets_itself(self, column: Column) -> bool:
+        if self.self_updating is None:
+            return column.kind in _SELF_UPDATING
+        return column.name in self.self_updating
 
     def comparisons(self, row: Literals) -> list[tuple[str, str]]:
         """For each column of an image its name, and the condition that the server has exactly this value."""

@@ -7,7 +7,7 @@ only if it is still in the second state; every statement checks that in its WHER
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Literal, Unpack
 
@@ -16,7 +16,8 @@ from .._tables.column_types import Kind
 from ..errors import BinlogError, SchemaError
 from .later_changes import find_later
 from .literals import ENUM_ZERO, is_plain, prepared
-from .script_lines import POSTAMBLE, comment, preamble
+from .row_batches import ROWS_AT_A_TIME, divided, is_certain, joined
+from .script_lines import POSTAMBLE, comment, place_text, preamble
 from .scripts import Script, Transaction
 from .statements import BatchStatements, Ident, Literals, StatementMaker, TableStatements
 
@@ -59,8 +60,8 @@ class UndoRow:
         "ready"; "changed since" by others, or "changed between" two of the changes; "refused" if the log or
         the server's table lacks something that is needed; "conflict" if the server refused the statement;
         "done".
-    why : str
-        The reason for a state other than "ready" and "done".
+    reason, who : str
+        Why the row is left alone, and which transaction or statement changed it, as far as that is known.
     columns : tuple of str or None
         The only columns to set back, because others changed other columns; None for the whole row.
     """
@@ -71,7 +72,8 @@ class UndoRow:
     path: str
     place: Place
     state: State = "ready"
-    why: str = ""
+    reason: str = ""
+    who: str = ""
     columns: tuple[str, ...] | None = None
 
     @property
@@ -80,11 +82,16 @@ class UndoRow:
         return self.plan.table.full_name
 
     @property
+    def image(self) -> Literals:
+        """The row as the last change left it, or before if it no longer exists."""
+        found = self.after if self.after is not None else self.before
+        assert found is not None
+        return found
+
+    @property
     def ident(self) -> Ident:
-        """The identity of the row as the last change left it, or before if it no longer exists."""
-        image = self.after if self.after is not None else self.before
-        assert image is not None
-        return self.plan.ident(image)
+        """The identity of that image."""
+        return self.plan.ident(self.image)
 
     @property
     def action(self) -> Action:
@@ -94,28 +101,37 @@ class UndoRow:
     @property
     def key(self) -> str:
         """The row's primary key, such as ``id=5``; without one, all its known values."""
-        row = self.after if self.after is not None else self.before
-        assert row is not None
+        row = self.image
         chosen = self.plan.key if self.plan.key is not None else range(len(row))
         text = ", ".join(f"{self.plan.columns[i].name}={row[i]}" for i in chosen if row[i] is not None)
         return text if len(text) <= _MOST_OF_A_KEY else text[: _MOST_OF_A_KEY - 1] + "…"
 
-    def refuse(self, why: str) -> None:
-        """Leave the row alone because something that is needed is not known."""
-        self.state, self.why = "refused", why
+    @property
+    def why(self) -> str:
+        """Why the row is left alone, on one line; "" if it is not."""
+        if self.state in ("ready", "done"):
+            return ""
+        if self.state in ("refused", "conflict"):
+            return self.reason
+        if not self.who:
+            return f"{self.reason}; these logs do not show by whom"
+        return f"{self.reason}, changed by {self.who}" if self.reason else f"by {self.who}"
 
-    def changed(self, why: str, *, between: bool = False) -> None:
+    def refuse(self, reason: str) -> None:
+        """Leave the row alone because something that is needed is not known."""
+        self.state, self.reason = "refused", reason
+
+    def changed(self, who: str, *, between: bool = False) -> None:
         """Leave the row alone because others changed it."""
         if self.state == "ready":
-            self.state, self.why = "changed between" if between else "changed since", why
+            self.state, self.reason, self.who = "changed between" if between else "changed since", "", who
 
-    def statement(self, made: frozenset[str] = frozenset()) -> str:
+    def found(self, state: State, reason: str = "") -> None:
+        """Note what the server shows; who changed the row is still known from the logs."""
+        self.state, self.reason = state, reason
+
+    def statement(self) -> str:
         """The statement that undoes it if it is still as the change left it; one line, with its semicolon.
-
-        Parameters
-        ----------
-        made : set of str
-            Columns that the server generates itself.
 
         Raises
         ------
@@ -123,27 +139,23 @@ class UndoRow:
             The log lacks something that is needed.
         """
         plan, before, after = self.plan, self.before, self.after
-        if before is not None and made:
-            before = [None if c.name in made else v for c, v in zip(plan.columns, before, strict=True)]
         if after is None:
             assert before is not None
+            if plan.generated:
+                own = zip(plan.columns, before, strict=True)
+                before = [None if column.name in plan.generated else value for column, value in own]
             return plan.insertion(before)
         if before is None:
             return f"DELETE FROM {plan.name} WHERE {self.condition()};"
         if self.columns is None:
-            pairs = plan.assignments(after, before, inverse=True)
+            chosen = plan.assigned(after, before, inverse=True)
         else:
-            own = zip(plan.columns, plan.names, before, strict=True)
-            pairs = [f"{name} = {value}" for column, name, value in own if column.name in self.columns]
+            chosen = [i for i, column in enumerate(plan.columns) if column.name in self.columns]
+        pairs = [f"{plan.names[i]} = {before[i]}" for i in chosen]
         return f"UPDATE {plan.name} SET {', '.join(pairs)} WHERE {self.condition()};"
 
-    def changed_columns(self, others: Collection[str]) -> tuple[str, ...] | None:
-        """The possible `columns`: those that the changes set and whose values are all known.
-
-        Parameters
-        ----------
-        others : collection of str
-            Columns that the server sets itself whenever a row is changed.
+    def changed_columns(self) -> tuple[str, ...] | None:
+        """The possible `columns`: those that the changes set and the server does not, with all values known.
 
         Returns
         -------
@@ -151,6 +163,7 @@ class UndoRow:
             Their names; None if the whole row is needed.
         """
         plan, before, after = self.plan, self.before, self.after
+        others = plan.generated | (plan.self_updating or frozenset())
         if before is None or after is None or plan.key_condition(after) is None:
             return None
         own = [i for i, c in enumerate(plan.columns) if before[i] != after[i] and c.name not in others]
@@ -173,6 +186,11 @@ class UndoRow:
         """The condition that a row is this one and still as the last change left it."""
         assert self.after is not None
         return self.condition_of(self.after)
+
+    def restored(self) -> str:
+        """The condition that a row is this one and as it was before the first change."""
+        assert self.before is not None
+        return self.condition_of(self.before, without=self.plan.generated)
 
     def condition_of(self, image: Literals, without: Container[str] = ()) -> str:
         """The condition that a row is this one, with the values of an image except in some columns."""
@@ -218,13 +236,16 @@ class UndoPlan:
         """The rows that are not undone; each says why."""
         return [row for row in self.rows if row.state not in ("ready", "done")]
 
-    def write(self, file: BinaryIO) -> None:
+    def write(self, file: BinaryIO, *, batch: int | None = None) -> None:
         """Write the script for a client: one transaction, in printable ASCII without a backslash.
 
         Parameters
         ----------
         file : binary file
             Where to write it.
+        batch : int, optional
+            Rows of a statement. Without it INSERT and DELETE have several, and each UPDATE is of one row: only
+            the server knows whether several in one collide in a UNIQUE key.
         """
 
         def line(text: str) -> None:
@@ -239,9 +260,11 @@ class UndoPlan:
         for row in self.left_alone():
             line(comment(f"left alone: {row.table}, {row.key}: {row.why}"))
         line("BEGIN;")
-        for row in self.ready():
-            statement = row.statement()
-            line(statement if is_plain(statement) else prepared(statement))
+        for rows in divided(self.ready(), batch or ROWS_AT_A_TIME):
+            together = is_certain(rows) and (batch is not None or rows[0].action != "update")
+            for part in [rows] if together else ([row] for row in rows):
+                statement = joined(part)
+                line(statement if is_plain(statement) else prepared(statement))
         line("COMMIT;")
         for text in POSTAMBLE:
             line(text)
@@ -402,7 +425,7 @@ class _Collector(Script):
 
     def _miss(self, path: str, aside: Aside, text: str, *, changed: bool) -> None:
         self.statements[path, aside.position] = changed
-        note = f"not reversed: {path}, position {aside.position}: {text}"
+        note = f"not reversed: {place_text(path, aside.position)}: {text}"
         if changed:
             self._miss_one(note)
         else:
@@ -452,7 +475,7 @@ class _Collector(Script):
                 row.before = before
             elif before is not None and row.after is not None:
                 if not _agree(row.after, before):
-                    row.changed("by another transaction between two of these", between=True)
+                    row.changed("another transaction between two of these", between=True)
                 if row.before is not None:
                     row.before = [
                         # A column that the first image lacks was not changed until now.
@@ -472,14 +495,14 @@ class _Collector(Script):
         if before is not None:
             row = self._pop(plan, before, dead=False)
             if row is None and plan.key is not None and (gone := self._pop(plan, before, dead=True)):
-                gone.changed("by another transaction, which inserted it again", between=True)
+                gone.changed("another transaction, which inserted it again", between=True)
             return row
         if after is None or plan.key is None:
             return None
         if (row := self._pop(plan, after, dead=True)) is None and (
             live := self._pop(plan, after, dead=False)
         ):
-            live.changed("by another transaction, which deleted it", between=True)
+            live.changed("another transaction, which deleted it", between=True)
         return row
 
     def _pop(self, plan: TableStatements, image: Literals, *, dead: bool) -> UndoRow | None:

@@ -366,7 +366,7 @@ def test_what_is_lost_after_the_range_may_have_changed_any_row() -> None:
     stop = len(log.getvalue())
     incident = log.event(26, b"\x01\x00\x00")  # its number: events are missing; no message
     made = plan_undo(log.getvalue(), stop=stop)
-    told = f"<bytes>, position {incident}: an incident: the server says that events are missing"
+    told = f"<bytes>:{incident}: an incident: the server says that events are missing"
     assert [(one.state, one.why) for one in made.rows] == [
         ("changed since", f"by changes that are lost, maybe: {told}")
     ]

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -30,13 +31,31 @@ from ..gtids import AnyGtidSet, Gtid, MariadbGtid, parse_gtid, parse_gtid_set
 from ..limits import DEFAULT_LIMITS
 from ..log import Log
 from ..position import Position
+from ..report import BinlogWarning
 from ..server.address import Address
+from ..server.connection import Connection
 from .output import ZONE
 from .times import parse_time, zone_of
 
 _FILE_AND_POSITION = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 _COPY_LEN = 1 << 20
+_METADATA = "binlog_row_metadata"
 _DIGITS_OF_A_TIME = 14  # 20261121080500; fewer digits are a position, which is never that long
+
+
+SchemaOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Table definitions: an SQL file, a server (mysql://…), ddl (the statements in the log), or"
+        " server (the server that is read). Default: ddl or server, if the log does not have the columns'"
+        " names.",
+        show_default=False,
+    ),
+]
+SchemaStartOption = Annotated[
+    str | None,
+    typer.Option(help="With --schema ddl: definitions at the start of the log, an SQL file or a server."),
+]
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -132,9 +151,43 @@ class LogOptions(LoginOptions):
         """
         with (
             targets(self.files, keep_stdin=passes) as found,
-            open_log(found, **(self.arguments(more.pop("schema", None)) | more)) as log,
+            open_log(found, **(self.arguments(more.get("schema")) | more)) as log,
         ):
             yield log
+
+    def definitions(self, schema: str | None, start: str | None) -> dict[str, Any]:
+        """Where names come from, for `binlog_core.open`; without --schema from what is at hand.
+
+        That is the server that is read, or CREATE TABLE in the logs: if these do not have the names, as is
+        the default of both vendors.
+        """
+        if schema is None and start is not None:
+            schema = "ddl"
+        if schema is None and "-" not in self.files:
+            live = any(map(is_server, self.files))
+            if live and not self._server_logs_names():
+                schema = "server"
+            elif not live and not self._logs_have_names():
+                schema = "ddl"
+        return {"schema": schema, "schema_start": start}
+
+    def _server_logs_names(self) -> bool:
+        self._check_server()
+        with Connection(self.address(self.files[0], "the server's address")) as connection:
+            return connection.variables([_METADATA]).get(_METADATA) == "FULL"
+
+    def _logs_have_names(self) -> bool:
+        """Whether the first changes in the logs have the columns' names; True also if there are none."""
+        quick = {"columns": {"*": ()}, "on_error": "skip", "threads": 1}  # no value is decoded
+        with (
+            warnings.catch_warnings(action="ignore", category=BinlogWarning),
+            suppress(BinlogError),  # the command meets it too; and an export is not a log
+            open_log(self.files, **self.arguments() | quick) as log,
+        ):
+            tables = (batch.table for group in log.groups() for batch in group.batches)
+            for table in tables:
+                return all(column.named for column in table.columns)
+        return True
 
     def arguments(self, schema: str | None = None) -> dict[str, Any]:
         """Arguments for `binlog_core.open`."""
@@ -327,13 +380,8 @@ class RowOptions:
             help="Only changes of this connection, or of several: 67,68. MariaDB logs it since 11.8.",
         ),
     ] = None
-    schema: Annotated[
-        str | None,
-        typer.Option(
-            help="Table definitions: an SQL file, a server (mysql://…), ddl (the statements in the log),"
-            " or server (the server that is read)."
-        ),
-    ] = None
+    schema: SchemaOption = None
+    schema_start: SchemaStartOption = None
     charset: Annotated[
         str | None,
         typer.Option(help="Character set of text if the log and --schema do not give one: utf8mb4, latin1 …"),
@@ -366,6 +414,7 @@ class RowOptions:
             "exclude_gtids": self.exclude_gtids,
             "server_id": servers[0] if len(servers) == 1 else None,
             "schema": self.schema,
+            "schema_start": self.schema_start,
             "charset": self.charset,
         }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Annotated, Any, Literal
 
 import typer
@@ -68,7 +69,11 @@ def transactions(
 
       binlog-core transactions mysql-bin.000042 --by position --thread-id 67 -f jsonl
     """
-    with errors_as_lines(), logs.open(passes=True, **selection.selection(), **part.places(logs)) as log:
+    chosen = selection.selection()
+    with errors_as_lines(), ExitStack() as opened:
+        if selection.where is not None:
+            chosen |= logs.definitions(selection.schema, selection.schema_start)
+        log = opened.enter_context(logs.open(passes=True, **chosen, **part.places(logs)))
         if per is not None:
             with patience("reading the logs"):
                 sums = _sums(transactions_of(log, details=per == "user"), per)

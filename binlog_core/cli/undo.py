@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from .._sources.places import is_server
-from ..replay import ServerUndo, UndoPlan, plan_undo
+from ..errors import SchemaError
+from ..replay import ServerUndo, UndoPlan, plan_undo, set_by_server
 from ..replay.row_batches import ROWS_AT_A_TIME
 from ..replay.server_undo import Outcome
 from ..replay.undo import Action, State, UndoRow
+from ..schema.given import Schema
 from ..server.connection import Connection
+from ..server.definitions import definitions_of
 from .files import output
 from .options import LogOptions, RangeOptions, RowOptions, rewritten, spread
-from .output import errors_as_lines, messages, note, printable, results
+from .output import errors_as_lines, messages, note, printable, results, withheld_warnings
 from .progress import counter, patience
 
+_QUOTED = re.compile(r"'.*?'")
 _MOST_SHOWN = 20
 _MOST_REASONS = 10
 _MOST_OF_A_REASON = 3
@@ -119,19 +124,25 @@ def undo(
         raise typer.BadParameter("--check takes a server's address: mysql://user@host:port")
     with errors_as_lines():
         address = logs.address(check, "--check") if check is not None else None
-        with patience("reading the logs"):
-            options = logs.arguments(selection.schema) | chosen | part.places(logs)
-            plan = plan_undo(logs.files, partial=partial, databases=databases, **options)
-        notes = plan.notes
+        options = logs.arguments(selection.schema) | chosen | part.places(logs)
+        options |= logs.definitions(selection.schema, selection.schema_start)
+        options |= {"partial": partial, "databases": databases}
         outcome: Outcome = "unchanged"
-        if address:
-            with Connection(address) as connection, counter("asking the server", "rows") as count:
-                on_server = ServerUndo(
-                    plan, connection, by_column=by_column, batch=batch or ROWS_AT_A_TIME, progress=count
-                )
-                with _outcome_of(on_server):
-                    on_server.execute() if execute else on_server.check()
-                notes, outcome = notes + on_server.notes, on_server.outcome
+        if address is None:
+            with patience("reading the logs"):
+                plan = plan_undo(logs.files, **options)
+            notes = plan.notes
+        else:
+            with Connection(address) as connection:
+                options["ask"] = set_by_server(connection)
+                plan = _plan(logs, options, selection.schema, connection)
+                with counter("asking the server", "rows") as count:
+                    on_server = ServerUndo(
+                        plan, connection, by_column=by_column, batch=batch or ROWS_AT_A_TIME, progress=count
+                    )
+                    with _outcome_of(on_server):
+                        on_server.execute() if execute else on_server.check()
+            notes, outcome = plan.notes + on_server.notes, on_server.outcome
         if to is not None or not check:
             with output(to, overwrite=overwrite, private=logs.keys is not None) as file:
                 plan.write(file, batch=batch)
@@ -142,8 +153,32 @@ def undo(
         elif check or to is not None:
             show(plan, checked=check is not None, outcome=outcome, by_column=by_column, script=to)
         else:
-            for line in left_alone(plan):
+            for line in left_alone(plan, rest="in the script"):
                 note(line)
+
+
+def _plan(logs: LogOptions, options: dict[str, Any], given: str | None, connection: Connection) -> UndoPlan:
+    """The plan for a server, which gives the definitions that the logs do not have."""
+    is_last = given is not None or any(map(is_server, logs.files))
+    with patience("reading the logs"):
+        try:
+            with nullcontext() if is_last else withheld_warnings():
+                return plan_undo(logs.files, **options)
+        except SchemaError as error:
+            if is_last:
+                raise
+            try:
+                known = {"schema": Schema(definitions_of(connection)), "schema_start": None}
+                plan = plan_undo(logs.files, **options | known)
+            except SchemaError:
+                raise error from None
+        for name, text in plan.altered.items():
+            raise SchemaError(
+                f"the table was changed after the changes, by {text}, and the definition on the server is not"
+                ' theirs: schema="ddl" with schema_start= follows such statements',
+                table=name,
+            )
+        return plan
 
 
 @contextmanager
@@ -202,7 +237,7 @@ def show(plan: UndoPlan, *, checked: bool, outcome: Outcome, by_column: bool, sc
     parts = Counter((row.table, row.columns) for row in plan.rows if row.columns is not None)
     for (name, columns), count in sorted(parts.items()):
         line(f"  {name}: of {count:,} only {', '.join(columns or ())}, since others changed other columns")
-    for text in left_alone(plan):
+    for text in left_alone(plan, rest="with --json" if script is None else "in the script"):
         line(text)
     alone = plan.left_alone()
     if checked and any(row.reason.startswith("other values in") for row in alone) and not by_column:
@@ -216,14 +251,24 @@ def show(plan: UndoPlan, *, checked: bool, outcome: Outcome, by_column: bool, sc
         line("nothing was changed" + (": add --execute to do it" if undone and not is_done else ""))
 
 
-def left_alone(plan: UndoPlan) -> Iterator[str]:
-    """The rows that are left alone: how many for each reason, the most first, and some of them."""
+def left_alone(plan: UndoPlan, *, rest: str) -> Iterator[str]:
+    """The rows that are left alone: how many for each reason, the most first, and some of them.
+
+    Parameters
+    ----------
+    plan : UndoPlan
+    rest : str
+        Where all of them are.
+    """
     alone = plan.left_alone()
     if not alone:
         return
     groups: dict[tuple[str, str], list[UndoRow]] = {}
     for row in alone:
-        groups.setdefault((row.table, row.reason or _REASONS.get(row.state, row.state)), []).append(row)
+        reason = row.reason or _REASONS.get(row.state, row.state)
+        if row.state == "conflict":  # of the server, with the row's own values
+            reason = _QUOTED.sub("'…'", reason, count=1)
+        groups.setdefault((row.table, reason), []).append(row)
     yield f"left alone: {_rows(len(alone))}"
     ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
     for (name, reason), rows in ordered[:_MOST_REASONS]:
@@ -232,10 +277,10 @@ def left_alone(plan: UndoPlan) -> Iterator[str]:
             yield f"    {row.key}" + (f", by {row.who}" if row.who else "")
         if (more := len(rows) - _MOST_OF_A_REASON) > 0:
             yield f"    and {more:,} more"
-    if (rest := ordered[_MOST_REASONS:]) and (more := sum(len(rows) for _, rows in rest)):
+    if more := sum(len(rows) for _, rows in ordered[_MOST_REASONS:]):
         yield f"  {more:,} for other reasons"
-    if any(len(rows) > _MOST_OF_A_REASON for _, rows in ordered) or rest:
-        yield "  each of them with --json"
+    if more or any(len(rows) > _MOST_OF_A_REASON for _, rows in ordered):
+        yield f"  each of them {rest}"
 
 
 def _rows(count: int) -> str:

@@ -29,6 +29,7 @@ def find_later(
     first: tuple[str, int],
     known: Mapping[tuple[str, int], bool],
     options: Mapping[str, Any],
+    altered: dict[str, str],
 ) -> list[str]:
     """Mark the rows that later changes touch after the last change that is undone, or whose table is another.
 
@@ -45,6 +46,8 @@ def find_later(
         matter: who makes a plan of such a range accepts that it is incomplete.
     options : mapping
         Options for `open_changes`.
+    altered : dict
+        Gets the first statement that may replace the definition of a table, by the table.
 
     Returns
     -------
@@ -90,6 +93,8 @@ def find_later(
                 if not concerned:
                     continue
                 text = _told(aside, here)
+                if found.kind != "truncate":
+                    altered |= dict.fromkeys(concerned, text) | altered
                 if place not in known:
                     notes.append(f"after the changes: {text}")
                 for row in (row for name in concerned for row in of_table[name]):
@@ -166,8 +171,6 @@ def _mark(
                 place = positions[record], numbers[record]
                 later = row.path in passed or (row.path == batch.path and place > row.place)
                 if later and (row.after is None) == dead and row.state == "ready":
-                    row.changed(
-                        transaction_text(batch.path or "", batch.transactions[transactions[record]])
-                    )
+                    row.changed(transaction_text(batch.path or "", batch.transactions[transactions[record]]))
                     if row.plan.key is None:
                         break  # of several that are equal, one

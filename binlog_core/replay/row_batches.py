@@ -56,15 +56,16 @@ def _are_alike(one: UndoRow, row: UndoRow) -> bool:
 
 def _can_be_joined(row: UndoRow) -> bool:
     plan, before, after = row.plan, row.before, row.after
+    if before is not None and any(
+        value is None and column.name not in plan.generated
+        for column, value in zip(plan.columns, before, strict=True)
+    ):
+        return False
     if after is None:
-        return before is not None and all(
-            value is not None or column.name in plan.generated
-            for column, value in zip(plan.columns, before, strict=True)
-        )
+        return True
     if plan.key is None or plan.key_condition(after) is None:
         return False
-    # What sets the key may need an order. What lacks a value cannot set it to what it is.
-    return before is None or (None not in before and all(before[i] == after[i] for i in plan.key))
+    return before is None or all(before[i] == after[i] for i in plan.key)  # a new key may need an order
 
 
 def joined(rows: list[UndoRow]) -> str:
@@ -75,8 +76,8 @@ def joined(rows: list[UndoRow]) -> str:
     if first.after is None:
         own = [i for i, column in enumerate(plan.columns) if column.name not in plan.generated]
         names = ", ".join(plan.names[i] for i in own)
-        values = ("(" + ", ".join(str(row.before[i]) for i in own) + ")" for row in rows if row.before)
-        return f"INSERT INTO {plan.name} ({names}) VALUES {', '.join(values)};"
+        images = ("(" + ", ".join(str(row.before[i]) for i in own) + ")" for row in rows if row.before)
+        return f"INSERT INTO {plan.name} ({names}) VALUES {', '.join(images)};"
     where = each_is(rows, [row.condition() for row in rows])
     if first.before is None:
         return f"DELETE FROM {plan.name} WHERE {where};"

@@ -9,6 +9,7 @@ from ..errors import BinlogError, ProtocolError, ServerError, UnreachableError
 from .literals import quote_name, quote_text
 from .row_batches import ROWS_AT_A_TIME, any_key, divided, each_is, joined
 from .script_lines import SESSION
+from .statements import SetByServer
 from .undo import Action, UndoPlan, UndoRow
 
 if TYPE_CHECKING:
@@ -188,7 +189,9 @@ class ServerUndo:
         if rows[0].after is not None:
             if self._count(rows, each_is(rows, [row.condition() for row in rows])) != len(rows):
                 return False
-        elif any(row.plan.key_condition(row.image) is None for row in rows) or self._count(rows, any_key(rows)):
+        elif any(row.plan.key_condition(row.image) is None for row in rows) or self._count(
+            rows, any_key(rows)
+        ):
             return False
         for row in rows:
             row.found("ready")
@@ -215,7 +218,7 @@ class ServerUndo:
         return True
 
     def _undo(self, row: UndoRow) -> None:
-        """Undo a row; in conflict it is if the server refused it, maybe because of one that is yet to undo."""
+        """Undo a row; a conflict may be with a row that is yet to be undone."""
         row.columns = None
         try:
             count = self._change(row.statement())
@@ -252,7 +255,9 @@ class ServerUndo:
         if key is None:
             equal = " AND ".join(condition for _, condition in row.plan.comparisons(row.before))
             if self._exists(row, equal):
-                row.found("conflict", "an equal row exists; without a key it is not known whether it is this one")
+                row.found(
+                    "conflict", "an equal row exists; without a key it is not known whether it is this one"
+                )
                 return
         elif self._exists(row, key):
             if not self._moves_away(row):
@@ -304,13 +309,11 @@ class ServerUndo:
         for name in tables:
             database, its = quote_text(plans[name].database), quote_text(plans[name].table.name)
             place = f"TABLE_SCHEMA = {database} AND TABLE_NAME = {its}"
-            rows = self._ask(f"SELECT COLUMN_NAME, EXTRA FROM information_schema.COLUMNS WHERE {place}")
-            columns = {str(column): str(extra or "").upper() for column, extra in rows}
+            columns = _extras(self._ask, plans[name].database, plans[name].table.name)
             for plan in {id(row.plan): row.plan for row in self.plan.rows if row.table == name}.values():
-                plan.generated = frozenset(name for name, extra in columns.items() if _is_generated(extra))
-                plan.self_updating = frozenset(name for name, extra in columns.items() if "ON UPDATE" in extra)
+                plan.set_by_server = _set_by_server(columns)
             reason = None
-            if not rows:
+            if not columns:
                 reason = "the server does not have the table"
             elif missing := [c.name for c in plans[name].columns if c.name not in columns]:
                 reason = f"the server's table has no column {missing[0]}"
@@ -387,6 +390,24 @@ class ServerUndo:
         return int(str(self._ask("SELECT ROW_COUNT()")[0][0]))
 
 
-def _is_generated(extra: str) -> bool:
-    """Whether the server generates the values of a column."""
-    return "GENERATED" in extra.replace("DEFAULT_GENERATED", "")
+def set_by_server(connection: Connection) -> Callable[[str, str], SetByServer]:
+    """For `plan_undo`: asks a server which columns of a table it sets itself."""
+
+    def ask(sql: str) -> list[tuple[Any, ...]]:
+        return connection.query(sql, right="SELECT on the tables", patience=_PATIENCE)
+
+    return lambda database, table: _set_by_server(_extras(ask, database, table))
+
+
+def _extras(ask: Callable[[str], list[tuple[Any, ...]]], database: str, table: str) -> dict[str, str]:
+    """The columns of a table, and what else the server says of each; none without the table."""
+    place = f"TABLE_SCHEMA = {quote_text(database)} AND TABLE_NAME = {quote_text(table)}"
+    rows = ask(f"SELECT COLUMN_NAME, EXTRA FROM information_schema.COLUMNS WHERE {place}")
+    return {str(column): str(extra or "").upper() for column, extra in rows}
+
+
+def _set_by_server(columns: dict[str, str]) -> SetByServer:
+    return SetByServer(
+        frozenset(c for c, extra in columns.items() if "GENERATED" in extra.replace("DEFAULT_GENERATED", "")),
+        frozenset(c for c, extra in columns.items() if "ON UPDATE" in extra) if columns else None,
+    )

@@ -7,8 +7,8 @@ only if it is still in the second state; every statement checks that in its WHER
 from __future__ import annotations
 
 import io
-from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Literal, Unpack
 
 from .._exports import opener_of
@@ -19,7 +19,7 @@ from .literals import ENUM_ZERO, is_plain, prepared
 from .row_batches import ROWS_AT_A_TIME, divided, is_certain, joined
 from .script_lines import POSTAMBLE, comment, place_text, preamble
 from .scripts import Script, Transaction
-from .statements import BatchStatements, Ident, Literals, StatementMaker, TableStatements
+from .statements import BatchStatements, Ident, Literals, SetByServer, StatementMaker, TableStatements
 
 if TYPE_CHECKING:
     from .._decode.group import Aside
@@ -163,7 +163,7 @@ class UndoRow:
             Their names; None if the whole row is needed.
         """
         plan, before, after = self.plan, self.before, self.after
-        others = plan.generated | (plan.self_updating or frozenset())
+        others = plan.generated | (plan.set_by_server.at_updates or frozenset())
         if before is None or after is None or plan.key_condition(after) is None:
             return None
         own = [i for i, c in enumerate(plan.columns) if before[i] != after[i] and c.name not in others]
@@ -221,12 +221,15 @@ class UndoPlan:
         the rows' tables after it, and changes there that are lost or were logged as statements.
     mariadb : bool
         Whether a MariaDB server wrote the logs.
+    altered : dict of str to str
+        The rows' tables whose definition a statement after the changes may have replaced, and the first such.
     """
 
     rows: list[UndoRow]
     transactions: list[str]
     notes: list[str]
     mariadb: bool
+    altered: dict[str, str] = field(default_factory=dict)
 
     def ready(self) -> list[UndoRow]:
         """The rows that can be undone."""
@@ -244,8 +247,8 @@ class UndoPlan:
         file : binary file
             Where to write it.
         batch : int, optional
-            Rows of a statement. Without it INSERT and DELETE have several, and each UPDATE is of one row: only
-            the server knows whether several in one collide in a UNIQUE key.
+            Rows of a statement. Without it INSERT and DELETE have several and UPDATE has one, since only the
+            server knows whether several would collide in a UNIQUE key.
         """
 
         def line(text: str) -> None:
@@ -275,6 +278,7 @@ def plan_undo(
     *,
     partial: bool = False,
     databases: Mapping[str, str] | None = None,
+    ask: Callable[[str, str], SetByServer] | None = None,
     **options: Unpack[LogOptions],
 ) -> UndoPlan:
     """Plan how to undo the changes of some transactions.
@@ -289,6 +293,8 @@ def plan_undo(
         Make a plan even if not everything can be undone.
     databases : mapping of str to str, optional
         New names of databases, if the rows are undone in databases with other names.
+    ask : callable, optional
+        Tells which columns the server sets itself: ``binlog_core.replay.set_by_server(connection)``.
     **options
         Options for `binlog_core.open`: which changes to undo (`start`, `stop`, `gtids`, `tables`, `ops`,
         `where` …), and how to read the logs.
@@ -309,12 +315,13 @@ def plan_undo(
     """
     open_changes = opener_of(target, options.get("storage_options"))
     with open_changes(**options) as log:
-        collector = _Collector(log, databases)
+        collector = _Collector(log, databases, ask)
         for group in log.groups(asides=True):
             collector.add(group)
         collector.close()
         mariadb = log.format.is_mariadb
     rows = collector.rows()
+    altered: dict[str, str] = {}
     refused = [row for row in rows if row.state == "refused"]
     if (refused or collector.incomplete) and not partial:
         what = [f"{collector.incomplete:,} transactions or statements"] * (collector.incomplete > 0)
@@ -328,9 +335,9 @@ def plan_undo(
     if rows:
         others = {name: value for name, value in options.items() if name not in _NOT_FOR_ALL}
         assert collector.first is not None
-        later = find_later(open_changes, rows, collector.first, collector.statements, others)
+        later = find_later(open_changes, rows, collector.first, collector.statements, others, altered)
         collector.notes += later
-    return UndoPlan(rows, collector.transactions, collector.notes, mariadb)
+    return UndoPlan(rows, collector.transactions, collector.notes, mariadb, altered)
 
 
 # ------------------------------------------------------------ effects of the changes
@@ -365,7 +372,12 @@ class _BatchChanges:
 class _Collector(Script):
     """Folds the changes of transactions that were committed."""
 
-    def __init__(self, log: Log | ExportedLog, databases: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        log: Log | ExportedLog,
+        databases: Mapping[str, str] | None,
+        ask: Callable[[str, str], SetByServer] | None,
+    ) -> None:
         self.notes: list[str] = []
         self.transactions: list[str] = []
         self.incomplete = 0
@@ -378,7 +390,7 @@ class _Collector(Script):
         description = log.format
         super().__init__(
             io.BytesIO(),
-            StatementMaker(description, databases),
+            StatementMaker(description, databases, ask),
             self.notes.append,
             mariadb=description.is_mariadb,
             inverse=True,

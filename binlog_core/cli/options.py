@@ -34,6 +34,7 @@ from ..position import Position
 from ..report import BinlogWarning
 from ..server.address import Address
 from ..server.connection import Connection
+from ..server.target import check_start
 from .output import ZONE
 from .times import parse_time, zone_of
 
@@ -258,8 +259,11 @@ class RangeOptions:
     def places(self, options: LogOptions) -> dict[str, Any]:
         """``start`` and ``stop`` for `binlog_core.open`; from here on times are shown in ``--tz``."""
         ZONE.set(zone_of(self.tz))
+        start = self._place(options, "start", self.start, self.start_position, self.start_datetime)
+        if any(map(is_server, options.files)):
+            check_start(start)
         return {
-            "start": self._place(options, "start", self.start, self.start_position, self.start_datetime),
+            "start": start,
             "stop": self._place(options, "stop", self.stop, self.stop_position, self.stop_datetime),
         }
 

@@ -25,6 +25,7 @@ from . import (
     verify,
     versions,
 )
+from .vendor_options import Command
 
 
 class _Commands(TyperGroup):
@@ -67,18 +68,18 @@ def root(
     """MySQL and MariaDB binary logs as columns."""
 
 
-app.command("info")(info.info)
-app.command("events")(events.events)
-app.command("rows")(rows.rows)
-app.command("sql")(sql.sql)
-app.command("history")(history.history)
-app.command("index")(index.index)
-app.command("transactions")(transactions.transactions)
-app.command("undo")(undo.undo)
-app.command("report")(report.report)
-app.command("verify")(verify.verify)
-app.command("export")(export.export)
-app.command("archive")(archive.archive)
+app.command("info", cls=Command)(info.info)
+app.command("events", cls=Command)(events.events)
+app.command("rows", cls=Command)(rows.rows)
+app.command("sql", cls=Command)(sql.sql)
+app.command("history", cls=Command)(history.history)
+app.command("index", cls=Command)(index.index)
+app.command("transactions", cls=Command)(transactions.transactions)
+app.command("undo", cls=Command)(undo.undo)
+app.command("report", cls=Command)(report.report)
+app.command("verify", cls=Command)(verify.verify)
+app.command("export", cls=Command)(export.export)
+app.command("archive", cls=Command)(archive.archive)
 app.add_typer(mirror.mirror, name="mirror")
-app.command("doctor")(doctor.doctor)
-app.command("versions")(versions.versions)
+app.command("doctor", cls=Command)(doctor.doctor)
+app.command("versions", cls=Command)(versions.versions)

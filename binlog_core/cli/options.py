@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from .._decode.selection import Place
 from .._format.event_types import GTID_EVENTS
@@ -335,8 +336,8 @@ class FollowOptions:
 
 
 @dataclasses.dataclass(slots=True)
-class RowOptions:
-    """Which row changes."""
+class ChangeOptions:
+    """Which row changes, as whole rows."""
 
     table: Annotated[
         list[str] | None,
@@ -355,7 +356,7 @@ class RowOptions:
         list[str] | None,
         typer.Option("--database", "-d", help="Only tables of this database; can be repeated."),
     ] = None
-    columns: Annotated[str | None, typer.Option(help="Columns to read, separated by commas.")] = None
+    columns: str | None = dataclasses.field(default=None, init=False)
     where: Annotated[
         str | None,
         typer.Option(
@@ -434,6 +435,13 @@ class RowOptions:
         if not self.table:
             return [f"{database}.*" for database in databases]
         return [t if "." in t else f"{d}.{t}" for t in self.table for d in databases]
+
+
+@dataclasses.dataclass(slots=True)
+class RowOptions(ChangeOptions):
+    """Which row changes, and which columns of them."""
+
+    columns: Annotated[str | None, typer.Option(help="Columns to read, separated by commas.")] = None
 
 
 def ids(text: str | None, option: str) -> list[int]:
@@ -517,6 +525,29 @@ def _options_of(kind: Any) -> list[dataclasses.Field[Any]]:
     )
 
 
+def _in_panels(kind: type) -> dict[str, Any]:
+    """The annotations of an options class; --help shows its options in a panel of their own."""
+    fields = get_type_hints(kind, include_extras=True)
+    for owner in kind.__mro__:
+        if (panel := _PANELS.get(owner.__name__)) is None:
+            continue
+        for name in inspect.get_annotations(owner):
+            for option in getattr(fields[name], "__metadata__", ()):
+                if isinstance(option, OptionInfo):
+                    option.rich_help_panel = panel
+    return fields
+
+
+_PANELS = {
+    "LoginOptions": "The server's password",
+    "LogOptions": "Reading",
+    "RangeOptions": "Which part of the logs",
+    "FollowOptions": "Which part of the logs",
+    "ChangeOptions": "Which changes",
+    "RowOptions": "Which changes",
+}
+
+
 def spread(command: Callable[..., None]) -> Callable[..., None]:
     """A command in which each field of an options class becomes a parameter, as typer needs it."""
     hints = get_type_hints(command, include_extras=True)
@@ -529,7 +560,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
             continue
         assert isinstance(kind, type)
         groups[name] = kind
-        fields = get_type_hints(kind, include_extras=True)
+        fields = _in_panels(kind)
         for field in _options_of(kind):
             default = field.default if field.default is not dataclasses.MISSING else inspect.Parameter.empty
             parameters.append(

@@ -106,8 +106,9 @@ def as_dict(one: Transaction) -> dict[str, Any]:
 
 def lines_of(one: Transaction, *, statement: bool = True) -> Iterator[Text]:
     """A transaction for people: its place, size, origin, tables and, if wanted, statement, a line each."""
-    end = f"{one.end_position}" if one.end_position else "not ended"
-    yield Text(printable(f"{one.path}:{one.begin_position}-{end}"), style="bold")
+    end = f"to {one.end_position}" if one.end_position else "not ended"
+    place = f"{one.path.rpartition('/')[2]}:{one.begin_position}"  # as --start takes it
+    yield Text(printable(f"{place}  {end}"), style="bold")
     amount = f"{size(one.bytes)}, " if one.end_position else ""
     rows = f"{one.changes:,} changed row{'s' * (one.changes != 1)}"
     yield Text(f"  {moment(one.last_timestamp)}  {amount}{rows}, took {duration(one.seconds)}")

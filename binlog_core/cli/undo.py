@@ -22,7 +22,7 @@ from ..schema.given import Schema
 from ..server.connection import Connection
 from ..server.definitions import definitions_of
 from .files import output
-from .options import LogOptions, RangeOptions, RowOptions, rewritten, spread
+from .options import ChangeOptions, LogOptions, RangeOptions, rewritten, spread
 from .output import errors_as_lines, messages, note, printable, results, withheld_warnings
 from .progress import counter, patience
 
@@ -37,7 +37,7 @@ _REASONS: dict[State, str] = {"changed since": "changed since", "changed between
 @spread
 def undo(
     logs: LogOptions,
-    selection: RowOptions,
+    selection: ChangeOptions,
     part: RangeOptions,
     check: Annotated[
         str | None,
@@ -104,8 +104,6 @@ def undo(
       binlog-core undo /backup/db1 --include-gtids 0-1-5501 --check mysql://root@db1 --execute
     """
     chosen = selection.selection()
-    if selection.columns:
-        raise typer.BadParameter("--columns: not possible, whole rows are reversed")
     if "-" in logs.files:
         raise typer.BadParameter("the logs are read twice: give files, not standard input")
     ranged = [part.start, part.stop, part.start_position, part.stop_position]

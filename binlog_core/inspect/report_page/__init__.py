@@ -267,7 +267,8 @@ def _transactions(title: str, hint: str, found: list[Transaction], by: str) -> s
     for one in found[:8]:
         amount = _size(one.bytes) if by == "bytes" else _duration(one.seconds)
         place = f"{one.path.rpartition('/')[2]}:{one.begin_position}"  # as --start takes it
-        origin = [f"GTID {one.gtid}"] * bool(one.gtid) + [_moment(one.last_timestamp)]
+        origin = [f"{short_count(one.changes)} changed rows"]
+        origin += [f"GTID {one.gtid}"] * bool(one.gtid) + [_moment(one.last_timestamp)]
         about = f"{one.path}, position {one.begin_position:,}, {_moment(one.last_timestamp)}, {one.outcome}"
         by_whom = [f"thread {one.thread_id}"] * (one.thread_id is not None) + [one.user] * bool(one.user)
         about = ", ".join([about, *map(str, by_whom)])
@@ -277,9 +278,8 @@ def _transactions(title: str, hint: str, found: list[Transaction], by: str) -> s
         rows.append(
             f'<tr title="{escape(about)}"><td class="where"><code>{escape(_cut(place))}</code></td>'
             f"<td class='fill'>{bar([('var(--m0)', getattr(one, by), about)], most)}</td>"
-            f'<td class="right">{amount}</td>'
-            f'<td class="right soft">{short_count(one.changes)} changed rows</td></tr>'
-            f'<tr><td class="soft what" colspan="4">{escape(what)}</td></tr>'
+            f'<td class="right">{amount}</td></tr>'
+            f'<tr><td class="soft what" colspan="3">{escape(what)}</td></tr>'
         )
     return (
         f'<section class="card"><h2>{title}</h2><p class="hint">{hint}</p>'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from errno import ENOENT
 from typing import Any, Self
 
@@ -156,9 +157,24 @@ class MissingExtraError(BinlogError, ImportError):
     def of(cls, library: str, extra: str, purpose: str, **where: object) -> MissingExtraError:
         """An error that names the library, what it is for, and how to get it."""
         return cls(
-            f"{purpose} needs {library}: pip install 'binlog_core[{extra}]'",
+            f"{purpose} needs {library}: {_install_line(extra)}",
             **where,  # type: ignore[arg-type]
         )
+
+
+def _install_line(extra: str) -> str:
+    """The command for what an extra brings, by name: it works with any index, also without this package."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        listed = requires("binlog_core") or []
+    except PackageNotFoundError:  # a source folder that is not installed
+        listed = []
+    of_extra = re.compile(rf"""(?P<needs>[^;]+?)\s*;\s*extra == ["']{re.escape(extra)}["']""")
+    needs = [found["needs"] for one in listed if (found := of_extra.fullmatch(one))]
+    if not needs:
+        return f"pip install 'binlog_core[{extra}]'"
+    return f"pip install {' '.join(map(repr, needs))} (the extra binlog_core[{extra}])"
 
 
 class StrictError(BinlogError):

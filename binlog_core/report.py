@@ -71,9 +71,13 @@ _FACTS = frozenset(
 )
 # Kinds that are not worth a warning at every open.
 _QUIET = frozenset(("invalid_dates", "format_notes"))
+# What a log without names often lacks too, and what helps against it is the same.
+_WITH_NAMES = frozenset(("unknown_signs", "unknown_charsets"))
 # Further text of warnings.
+# Where names come from if the log does not have them, as is usual: servers do not log them by default.
+NAMES_REMEDY = 'schema="ddl" takes them from CREATE TABLE in the logs, schema="mysql://…" from a server'
 _REMEDIES = {
-    "unnamed_columns": "they are called c0, c1 …; schema= names them",
+    "unnamed_columns": f"they are called c0, c1 …; {NAMES_REMEDY}",
     "hidden_definitions": "the user needs a privilege such as SELECT on them, or they have been dropped",
     "unknown_signs": "their values are read as signed; schema= gives the sign",
     "lost_documents": "their values are lists of changes, or null and named in _absent; with"
@@ -171,7 +175,8 @@ class Report:
             self.skipped.append(place)
         if kind not in self.first:
             self.first[kind] = place
-            if self.warn and kind not in _QUIET:
+            is_known = kind in _WITH_NAMES and "unnamed_columns" in self.first
+            if self.warn and kind not in _QUIET and not is_known:
                 more = f": {told}" if (told := detail or _REMEDIES.get(kind)) else ""
                 error = BinlogError(
                     f"{KINDS[kind]}{more}", path=path, offset=offset, table=table, column=column

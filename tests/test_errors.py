@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import pickle
+import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from binlog_core import errors
 from binlog_core.errors import BinlogError, DecodeError, MissingExtraError, MissingFileError, PrivilegeError
@@ -76,3 +79,16 @@ def test_control_characters_are_escaped_in_the_text() -> None:
     error = DecodeError("found \x1b[2J\n", path="a\nb", table="shop.\u202et", column="c\udcff")
     assert str(error) == r"found \u001b[2J\n (file a\nb, table shop.\u202et, column c\udcff)"
     assert (error.table, error.column) == ("shop.\u202et", "c\udcff")
+
+
+def test_a_missing_library_comes_with_a_command_that_works_without_an_index_of_ours() -> None:
+    """Each requirement of the extra by name, as pyproject.toml has it."""
+    with open(Path(__file__).parents[1] / "pyproject.toml", "rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    for extra in ("live", "delta", "iceberg", "spark", "zstd"):
+        text = str(MissingExtraError.of("x", extra, "it"))
+        command, _, rest = text.partition(": ")[2].partition(" (the extra")
+        assert rest == f" binlog_core[{extra}])"
+        assert command.startswith("pip install ")
+        found = shlex.split(command.removeprefix("pip install "))
+        assert list(map(Requirement, found)) == list(map(Requirement, extras[extra]))

@@ -237,7 +237,7 @@ def test_info_and_the_report_tell_them_too() -> None:
     assert all(any(one["statement"] in text for text in logged) for one in found)
     page = report_page(summarize(path))
     assert "thread 67 · shop.ledger_a 20" in page
-    assert "<code>0-11-385</code>" in page
+    assert "GTID 0-11-385 ·" in page
 
 
 @pytest.mark.parametrize("more", [[], ["--per", "table"]])

@@ -29,6 +29,7 @@ from ..conditions import (
     Ref,
 )
 from ..errors import ConditionError
+from ..report import NAMES_REMEDY
 from .condition_tests import (
     FALSE,
     TRUE,
@@ -188,6 +189,12 @@ class _Binder:
     def _column(self, ref: Ref) -> Column:
         column = self._columns.get(ref.name) or self._small.get(ref.name.lower())
         if column is None or self._table.undecodable is not None:
+            if not all(one.named for one in self._table.columns):
+                raise ConditionError(
+                    f"the log does not have the names of the columns, and the condition needs {ref.name!r}:"
+                    f" {NAMES_REMEDY}",
+                    table=self._table.full_name,
+                )
             raise ConditionError(
                 f"the table does not have the column {ref.name!r} of the condition",
                 table=self._table.full_name,

@@ -64,7 +64,7 @@ class Aside(NamedTuple):
         return ",".join(found.groups()).lower() if found else self.text
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Group:
     """Batches that belong together: all changes between two places in a log.
 
@@ -93,6 +93,11 @@ class Group:
     _executed: Snapshot | None = field(default=None, repr=False)
     _records: int = field(default=0, repr=False)
     _server: str | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        rows = sum(map(len, self.batches))
+        changes = f"{len(self.batches)} batches, {rows:,} records, {len(self.transactions):,} transactions"
+        return f"<Group {self.path} to {self.end_position}: {changes}>"
 
     @property
     def position(self) -> Position:

@@ -49,7 +49,7 @@ _LENGTHS_V3 = (0, 56, 11, 0, 8, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0)
 LAST_V3_TYPE = len(_LENGTHS_V3) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FormatDescription:
     """How the events of a log are laid out; ``log.format``.
 
@@ -97,6 +97,10 @@ class FormatDescription:
     renumbering: tuple[int, ...] | None = None
     from_file: bool = True
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        told = f"binlog_version={self.binlog_version}, server_version={self.server_version!r}"
+        return f"FormatDescription({told}, checksum={self.checksum!r})"
 
     @property
     def checksum(self) -> str:

@@ -27,7 +27,7 @@ def import_deltalake() -> None:
     try:
         import deltalake  # noqa: F401
     except ImportError:
-        raise MissingExtraError("a Delta table needs deltalake: pip install deltalake") from None
+        raise MissingExtraError.of("deltalake", "delta", "a Delta table") from None
 
 
 def delta_options(options: dict[str, Any] | None) -> dict[str, str] | None:

@@ -48,8 +48,10 @@ def command(name: str) -> Any:
     """The click command of a name."""
     found = getattr(import_module(f".{name}", __package__), name)
     if not isinstance(found, typer.Typer):
+        from .vendor_options import Command
+
         alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
-        alone.command(name)(found)
+        alone.command(name, cls=Command)(found)
         found = alone
     made = typer.main.get_command(found)
     made.name = name

@@ -13,7 +13,7 @@ from ..errors import BinlogError, MissingExtraError
 from ..history import Version, changed_values, row_as_of
 from ..history import history as history_of
 from .files import output
-from .options import LoginOptions, LogOptions, RangeOptions, spread
+from .options import LoginOptions, LogOptions, RangeOptions, SchemaOption, SchemaStartOption, spread
 from .output import errors_as_lines, is_terminal, printable, results
 from .progress import patience
 from .readable import change_lines, value_text
@@ -51,9 +51,8 @@ def history(
         typer.Option("--output", "-o", help="Output file (default: standard output).", dir_okay=False),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
-    schema: Annotated[
-        str | None, typer.Option(help="Table definitions: an SQL file, a server (mysql://…), or ddl.")
-    ] = None,
+    schema: SchemaOption = None,
+    schema_start: SchemaStartOption = None,
     keys: Annotated[Path | None, typer.Option(help="Key file of encrypted logs.")] = None,
     on_error: Annotated[
         Literal["raise", "skip"], typer.Option(help="Damaged events: stop with an error, or skip them.")
@@ -97,7 +96,7 @@ def history(
         ask_password=login.ask_password,
     )
     with errors_as_lines():
-        options: dict[str, Any] = logs.arguments(schema)
+        options: dict[str, Any] = logs.arguments(schema) | logs.definitions(schema, schema_start)
         if as_of is not None:
             place = RangeOptions(stop=as_of, tz=tz).places(logs)["stop"]
             with patience("reading the logs"):

@@ -12,12 +12,14 @@ import os
 import re
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from .._decode.selection import Place
 from .._format.event_types import GTID_EVENTS
@@ -31,13 +33,32 @@ from ..gtids import AnyGtidSet, Gtid, MariadbGtid, parse_gtid, parse_gtid_set
 from ..limits import DEFAULT_LIMITS
 from ..log import Log
 from ..position import Position
+from ..report import BinlogWarning
 from ..server.address import Address
+from ..server.connection import Connection
+from ..server.target import check_start
 from .output import ZONE
 from .times import parse_time, zone_of
 
 _FILE_AND_POSITION = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 _COPY_LEN = 1 << 20
+_METADATA = "binlog_row_metadata"
 _DIGITS_OF_A_TIME = 14  # 20261121080500; fewer digits are a position, which is never that long
+
+
+SchemaOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Table definitions: an SQL file, a server (mysql://…), ddl (the statements in the log), or"
+        " server (the server that is read). Default: ddl or server, if the log does not have the columns'"
+        " names.",
+        show_default=False,
+    ),
+]
+SchemaStartOption = Annotated[
+    str | None,
+    typer.Option(help="With --schema ddl: definitions at the start of the log, an SQL file or a server."),
+]
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -133,9 +154,43 @@ class LogOptions(LoginOptions):
         """
         with (
             targets(self.files, keep_stdin=passes) as found,
-            open_log(found, **(self.arguments(more.pop("schema", None)) | more)) as log,
+            open_log(found, **(self.arguments(more.get("schema")) | more)) as log,
         ):
             yield log
+
+    def definitions(self, schema: str | None, start: str | None) -> dict[str, Any]:
+        """Where names come from, for `binlog_core.open`; without --schema from what is at hand.
+
+        That is the server that is read, or CREATE TABLE in the logs: if these do not have the names, as is
+        the default of both vendors.
+        """
+        if schema is None and start is not None:
+            schema = "ddl"
+        if schema is None and "-" not in self.files:
+            live = any(map(is_server, self.files))
+            if live and not self._server_logs_names():
+                schema = "server"
+            elif not live and not self._logs_have_names():
+                schema = "ddl"
+        return {"schema": schema, "schema_start": start}
+
+    def _server_logs_names(self) -> bool:
+        self._check_server()
+        with Connection(self.address(self.files[0], "the server's address")) as connection:
+            return connection.variables([_METADATA]).get(_METADATA) == "FULL"
+
+    def _logs_have_names(self) -> bool:
+        """Whether the first changes in the logs have the columns' names; True also if there are none."""
+        quick = {"columns": {"*": ()}, "on_error": "skip", "threads": 1}  # no value is decoded
+        with (
+            warnings.catch_warnings(action="ignore", category=BinlogWarning),
+            suppress(BinlogError),  # the command meets it too; and an export is not a log
+            open_log(self.files, **self.arguments() | quick) as log,
+        ):
+            tables = (batch.table for group in log.groups() for batch in group.batches)
+            for table in tables:
+                return all(column.named for column in table.columns)
+        return True
 
     def arguments(self, schema: str | None = None) -> dict[str, Any]:
         """Arguments for `binlog_core.open`."""
@@ -206,8 +261,11 @@ class RangeOptions:
     def places(self, options: LogOptions) -> dict[str, Any]:
         """``start`` and ``stop`` for `binlog_core.open`; from here on times are shown in ``--tz``."""
         ZONE.set(zone_of(self.tz))
+        start = self._place(options, "start", self.start, self.start_position, self.start_datetime)
+        if any(map(is_server, options.files)):
+            check_start(start)
         return {
-            "start": self._place(options, "start", self.start, self.start_position, self.start_datetime),
+            "start": start,
             "stop": self._place(options, "stop", self.stop, self.stop_position, self.stop_datetime),
         }
 
@@ -279,8 +337,8 @@ class FollowOptions:
 
 
 @dataclasses.dataclass(slots=True)
-class RowOptions:
-    """Which row changes."""
+class ChangeOptions:
+    """Which row changes, as whole rows."""
 
     table: Annotated[
         list[str] | None,
@@ -299,7 +357,7 @@ class RowOptions:
         list[str] | None,
         typer.Option("--database", "-d", help="Only tables of this database; can be repeated."),
     ] = None
-    columns: Annotated[str | None, typer.Option(help="Columns to read, separated by commas.")] = None
+    columns: str | None = dataclasses.field(default=None, init=False)
     where: Annotated[
         str | None,
         typer.Option(
@@ -328,13 +386,8 @@ class RowOptions:
             help="Only changes of this connection, or of several: 67,68. MariaDB logs it since 11.8.",
         ),
     ] = None
-    schema: Annotated[
-        str | None,
-        typer.Option(
-            help="Table definitions: an SQL file, a server (mysql://…), ddl (the statements in the log),"
-            " or server (the server that is read)."
-        ),
-    ] = None
+    schema: SchemaOption = None
+    schema_start: SchemaStartOption = None
     charset: Annotated[
         str | None,
         typer.Option(help="Character set of text if the log and --schema do not give one: utf8mb4, latin1 …"),
@@ -367,6 +420,7 @@ class RowOptions:
             "exclude_gtids": self.exclude_gtids,
             "server_id": servers[0] if len(servers) == 1 else None,
             "schema": self.schema,
+            "schema_start": self.schema_start,
             "charset": self.charset,
         }
 
@@ -382,6 +436,13 @@ class RowOptions:
         if not self.table:
             return [f"{database}.*" for database in databases]
         return [t if has_database(t) else f"{d}.{t}" for t in self.table for d in databases]
+
+
+@dataclasses.dataclass(slots=True)
+class RowOptions(ChangeOptions):
+    """Which row changes, and which columns of them."""
+
+    columns: Annotated[str | None, typer.Option(help="Columns to read, separated by commas.")] = None
 
 
 def ids(text: str | None, option: str) -> list[int]:
@@ -465,6 +526,29 @@ def _options_of(kind: Any) -> list[dataclasses.Field[Any]]:
     )
 
 
+def _in_panels(kind: type) -> dict[str, Any]:
+    """The annotations of an options class; --help shows its options in a panel of their own."""
+    fields = get_type_hints(kind, include_extras=True)
+    for owner in kind.__mro__:
+        if (panel := _PANELS.get(owner.__name__)) is None:
+            continue
+        for name in inspect.get_annotations(owner):
+            for option in getattr(fields[name], "__metadata__", ()):
+                if isinstance(option, OptionInfo):
+                    option.rich_help_panel = panel
+    return fields
+
+
+_PANELS = {
+    "LoginOptions": "The server's password",
+    "LogOptions": "Reading",
+    "RangeOptions": "Which part of the logs",
+    "FollowOptions": "Which part of the logs",
+    "ChangeOptions": "Which changes",
+    "RowOptions": "Which changes",
+}
+
+
 def spread(command: Callable[..., None]) -> Callable[..., None]:
     """A command in which each field of an options class becomes a parameter, as typer needs it."""
     hints = get_type_hints(command, include_extras=True)
@@ -477,7 +561,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
             continue
         assert isinstance(kind, type)
         groups[name] = kind
-        fields = get_type_hints(kind, include_extras=True)
+        fields = _in_panels(kind)
         for field in _options_of(kind):
             default = field.default if field.default is not dataclasses.MISSING else inspect.Parameter.empty
             parameters.append(

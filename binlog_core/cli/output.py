@@ -33,6 +33,7 @@ UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 _PADDING = re.compile(r" +$", re.MULTILINE)
 _OPTIONS = {
     "schema": "--schema",
+    "schema_start": "--schema-start",
     "charset": "--charset",
     "tables": "--table",
     "exclude_tables": "--exclude-table",
@@ -48,6 +49,7 @@ _OPTIONS = {
 _ARGUMENT = re.compile(rf"\b({'|'.join(_OPTIONS)})=(\S?)")
 # In errors, which may quote a condition such as keys=3, only where no value follows.
 _ARGUMENT_ALONE = re.compile(rf"\b({'|'.join(_OPTIONS)})=()(?=[\s,;:.)]|$)")
+_SCHEMA = re.compile(r'\bschema="([^"]+)"')
 _MOST_NOTED = 1000
 _PIPED_WIDTH = 200  # characters of a table that no terminal shows
 
@@ -115,7 +117,7 @@ def note(text: str) -> None:
 
 def error_text(error: BinlogError) -> str:
     """The text of an error, with the names of options instead of those of Python's arguments."""
-    return printable(_ARGUMENT_ALONE.sub(_as_option, str(error)))
+    return printable(_ARGUMENT_ALONE.sub(_as_option, _with_schema_option(str(error))))
 
 
 def print_error(text: str) -> None:
@@ -139,6 +141,15 @@ def _discard_stdout() -> None:
 
 
 @contextmanager
+def withheld_warnings() -> Iterator[None]:
+    """Warnings are given at the end, and not at all after an error: there will be another try."""
+    with warnings.catch_warnings(record=True) as withheld:
+        yield
+    for one in withheld:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+
+
+@contextmanager
 def _warnings_as_notes() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("always", BinlogWarning)
@@ -147,7 +158,7 @@ def _warnings_as_notes() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, BinlogWarning):
-                text = _ARGUMENT.sub(_as_option, str(message))
+                text = _ARGUMENT.sub(_as_option, _with_schema_option(str(message)))
                 if text not in noted:
                     note(text)
                 if len(noted) < _MOST_NOTED:
@@ -157,6 +168,10 @@ def _warnings_as_notes() -> Iterator[None]:
 
         warnings.showwarning = show
         yield
+
+
+def _with_schema_option(text: str) -> str:
+    return _SCHEMA.sub(r"--schema \1", text)
 
 
 def _as_option(argument: re.Match[str]) -> str:

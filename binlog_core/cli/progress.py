@@ -127,3 +127,38 @@ def patience(text: str) -> Iterator[None]:
         timer.cancel()
         timer.join()
         status.stop()
+
+
+@contextmanager
+def counter(text: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """Like `patience`, for work that counts.
+
+    Parameters
+    ----------
+    text : str
+        The current activity.
+    unit : str
+        What is counted.
+
+    Yields
+    ------
+    callable
+        Takes how many are done, and of how many.
+    """
+    console = messages()
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn(f"{{task.completed:,}} of {{task.total:,}} {unit}"),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(text, total=0)
+
+        def advance(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield advance

@@ -112,6 +112,7 @@ def rows(
         raise typer.BadParameter(f"--format {form} is not for a terminal: give a file with --output")
     with errors_as_lines():
         chosen = selection.selection() | part.places(logs)
+        chosen |= logs.definitions(selection.schema, selection.schema_start)
         if selection.columns and "-" not in logs.files and not following.follow:
             with logs.open(**(chosen | {"columns": {"*": ()}})) as log:
                 check_columns(log, selection.column_names())

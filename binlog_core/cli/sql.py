@@ -12,7 +12,7 @@ from rich.text import Text
 
 from .._json_text import plain
 from ..errors import BinlogError
-from .options import LogOptions, RangeOptions, spread
+from .options import LogOptions, RangeOptions, SchemaOption, SchemaStartOption, spread
 from .output import errors_as_lines, is_terminal, printable, results, standard_output
 from .progress import patience
 from .text import csv_line, json_line
@@ -37,12 +37,8 @@ def sql(
             help="Output format (default: table on a terminal, otherwise csv); vertical: one value per line.",
         ),
     ] = None,
-    schema: Annotated[
-        str | None,
-        typer.Option(
-            help="Table definitions: an SQL file, a server (mysql://…), or ddl (the statements in the log)."
-        ),
-    ] = None,
+    schema: SchemaOption = None,
+    schema_start: SchemaStartOption = None,
 ) -> None:
     """Query logs with DuckDB: tables by their names, and the tables events and transactions.
 
@@ -69,7 +65,7 @@ def sql(
         con = connect()
         import duckdb
 
-        with logs.open(passes=True, schema=schema, **part.places(logs)) as log:
+        with logs.open(passes=True, **logs.definitions(schema, schema_start), **part.places(logs)) as log:
             try:
                 with patience("reading the logs"):
                     cursor = run(log, query, con)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Annotated, Any, Literal
 
 import typer
@@ -68,7 +69,11 @@ def transactions(
 
       binlog-core transactions mysql-bin.000042 --by position --thread-id 67 -f jsonl
     """
-    with errors_as_lines(), logs.open(passes=True, **selection.selection(), **part.places(logs)) as log:
+    chosen = selection.selection()
+    with errors_as_lines(), ExitStack() as opened:
+        if selection.where is not None:
+            chosen |= logs.definitions(selection.schema, selection.schema_start)
+        log = opened.enter_context(logs.open(passes=True, **chosen, **part.places(logs)))
         if per is not None:
             with patience("reading the logs"):
                 sums = _sums(transactions_of(log, details=per == "user"), per)
@@ -101,8 +106,9 @@ def as_dict(one: Transaction) -> dict[str, Any]:
 
 def lines_of(one: Transaction, *, statement: bool = True) -> Iterator[Text]:
     """A transaction for people: its place, size, origin, tables and, if wanted, statement, a line each."""
-    end = f"{one.end_position}" if one.end_position else "not ended"
-    yield Text(printable(f"{one.path}:{one.begin_position}-{end}"), style="bold")
+    end = f"to {one.end_position}" if one.end_position else "not ended"
+    place = f"{one.path.rpartition('/')[2]}:{one.begin_position}"  # as --start takes it
+    yield Text(printable(f"{place}  {end}"), style="bold")
     amount = f"{size(one.bytes)}, " if one.end_position else ""
     rows = f"{one.changes:,} changed row{'s' * (one.changes != 1)}"
     yield Text(f"  {moment(one.last_timestamp)}  {amount}{rows}, took {duration(one.seconds)}")

@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from .._sources.places import is_server
-from ..replay import ServerUndo, UndoPlan, plan_undo
-from ..replay.undo_rows import Action
+from ..errors import SchemaError
+from ..replay import ServerUndo, UndoPlan, UndoRow, plan_undo, set_by_server
+from ..replay.row_batches import ROWS_AT_A_TIME
+from ..replay.server_undo import Outcome
+from ..replay.undo_rows import Action, State
+from ..schema.given import Schema
 from ..server.connection import Connection
+from ..server.definitions import definitions_of
 from .files import output
-from .options import LogOptions, RangeOptions, RowOptions, rewritten, spread
-from .output import errors_as_lines, note, printable, results
-from .progress import patience
+from .options import ChangeOptions, LogOptions, RangeOptions, rewritten, spread
+from .output import errors_as_lines, messages, note, printable, results, withheld_warnings
+from .progress import counter, patience
 
+_QUOTED = re.compile(r"'.*?'")
 _MOST_SHOWN = 20
+_MOST_REASONS = 10
+_MOST_OF_A_REASON = 3
 _ACTIONS: dict[Action, str] = {"insert": "inserted again", "update": "set back", "delete": "removed"}
+_REASONS: dict[State, str] = {"changed since": "changed since", "changed between": "changed between these"}
 
 
 @spread
 def undo(
     logs: LogOptions,
-    selection: RowOptions,
+    selection: ChangeOptions,
     part: RangeOptions,
     check: Annotated[
         str | None,
@@ -48,6 +60,16 @@ def undo(
             help="With --check: restore single columns if others have changed other columns of the row.",
         ),
     ] = False,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="ROWS",
+            help=f"Rows of a statement. Default: {ROWS_AT_A_TIME}, but 1 for an UPDATE in a script, where no"
+            " server says whether rows collide in a UNIQUE key.",
+            show_default=False,
+        ),
+    ] = None,
     to: Annotated[
         Path | None,
         typer.Option(
@@ -82,8 +104,6 @@ def undo(
       binlog-core undo /backup/db1 --include-gtids 0-1-5501 --check mysql://root@db1 --execute
     """
     chosen = selection.selection()
-    if selection.columns:
-        raise typer.BadParameter("--columns: not possible, whole rows are reversed")
     if "-" in logs.files:
         raise typer.BadParameter("the logs are read twice: give files, not standard input")
     ranged = [part.start, part.stop, part.start_position, part.stop_position]
@@ -102,37 +122,81 @@ def undo(
         raise typer.BadParameter("--check takes a server's address: mysql://user@host:port")
     with errors_as_lines():
         address = logs.address(check, "--check") if check is not None else None
-        with patience("reading the logs"):
-            options = logs.arguments(selection.schema) | chosen | part.places(logs)
-            plan = plan_undo(logs.files, partial=partial, databases=databases, **options)
-        notes = plan.notes
-        if address:
-            with Connection(address) as connection, patience("asking the server"):
-                on_server = ServerUndo(plan, connection, by_column=by_column)
-                if execute:
-                    on_server.execute()
-                else:
-                    on_server.check()
-                notes = notes + on_server.notes
+        options = logs.arguments(selection.schema) | chosen | part.places(logs)
+        options |= logs.definitions(selection.schema, selection.schema_start)
+        options |= {"partial": partial, "databases": databases}
+        outcome: Outcome = "unchanged"
+        if address is None:
+            with patience("reading the logs"):
+                plan = plan_undo(logs.files, **options)
+            notes = plan.notes
+        else:
+            with Connection(address) as connection:
+                options["ask"] = set_by_server(connection)
+                plan = _plan(logs, options, selection.schema, connection)
+                with counter("asking the server", "rows") as count:
+                    on_server = ServerUndo(
+                        plan, connection, by_column=by_column, batch=batch or ROWS_AT_A_TIME, progress=count
+                    )
+                    with _outcome_of(on_server):
+                        on_server.execute() if execute else on_server.check()
+            notes, outcome = plan.notes + on_server.notes, on_server.outcome
         if to is not None or not check:
             with output(to, overwrite=overwrite, private=logs.keys is not None) as file:
-                plan.write(file)
+                plan.write(file, batch=batch)
         for text in notes:
             note(text)
         if as_json:
-            typer.echo(json.dumps(as_dict(plan, notes), indent=2))
+            typer.echo(json.dumps(as_dict(plan, notes, outcome), indent=2))
         elif check or to is not None:
-            show(plan, checked=check is not None, executed=execute, by_column=by_column)
+            show(plan, checked=check is not None, outcome=outcome, by_column=by_column, script=to)
         else:
-            for row in plan.left_alone()[:_MOST_SHOWN]:
-                note(f"left alone: {row.table}, {row.key}: {row.why}")
-            if (more := len(plan.left_alone()) - _MOST_SHOWN) > 0:
-                note(f"and {more:,} more rows, which are named in the script")
+            for line in left_alone(plan, rest="in the script"):
+                note(line)
 
 
-def as_dict(plan: UndoPlan, notes: list[str]) -> dict[str, Any]:
+def _plan(logs: LogOptions, options: dict[str, Any], given: str | None, connection: Connection) -> UndoPlan:
+    """The plan for a server, which gives the definitions that the logs do not have."""
+    is_last = given is not None or any(map(is_server, logs.files))
+    with patience("reading the logs"):
+        try:
+            with nullcontext() if is_last else withheld_warnings():
+                return plan_undo(logs.files, **options)
+        except SchemaError as error:
+            if is_last:
+                raise
+            try:
+                known = {"schema": Schema(definitions_of(connection)), "schema_start": None}
+                plan = plan_undo(logs.files, **options | known)
+            except SchemaError:
+                raise error from None
+        for name, text in plan.altered.items():
+            raise SchemaError(
+                f"the table was changed after the changes, by {text}, and the definition on the server is not"
+                ' theirs: schema="ddl" with schema_start= follows such statements',
+                table=name,
+            )
+        return plan
+
+
+@contextmanager
+def _outcome_of(on_server: ServerUndo) -> Iterator[None]:
+    """Say what an error leaves behind."""
+    try:
+        yield
+    except BaseException:
+        if on_server.outcome == "unknown":
+            text = "the connection was lost during COMMIT: --check shows whether it was committed"
+        else:
+            text = "nothing was changed"
+        messages().print(text, style="bold", markup=False)
+        raise
+
+
+def as_dict(plan: UndoPlan, notes: list[str], outcome: Outcome) -> dict[str, Any]:
     """The report as plain values for JSON."""
     return {
+        "outcome": outcome,
         "transactions": plan.transactions,
         "notes": notes,
         "rows": [
@@ -149,32 +213,73 @@ def as_dict(plan: UndoPlan, notes: list[str]) -> dict[str, Any]:
     }
 
 
-def show(plan: UndoPlan, *, checked: bool, executed: bool, by_column: bool) -> None:
-    """Print the report for people."""
+def show(plan: UndoPlan, *, checked: bool, outcome: Outcome, by_column: bool, script: Path | None) -> None:
+    """Print the report for people; its last line is what was done."""
     console = results()
+
+    def line(text: str) -> None:
+        console.print(printable(text), markup=False)
+
     for text in plan.transactions[:_MOST_SHOWN]:
-        console.print(printable(f"undoes {text}"), markup=False)
+        line(f"undoes {text}")
     if (more := len(plan.transactions) - _MOST_SHOWN) > 0:
-        console.print(f"and {more:,} more transactions")
-    counts = Counter((row.table, row.action) for row in plan.rows if row.state in ("ready", "done"))
-    title = "taken back" if executed else "can be reversed"
-    console.print(f"{title}:" if counts else f"nothing {title}")
+        line(f"and {more:,} more transactions")
+    is_done = outcome == "committed"
+    undone = [row for row in plan.rows if row.state in ("ready", "done")]
+    counts = Counter((row.table, row.action) for row in undone)
+    title = "undone" if is_done else "can be undone"
+    line(f"{title}:" if counts else f"nothing {title}")
     for name in sorted({name for name, _ in counts}):
         found = [(counts[name, action], told) for action, told in _ACTIONS.items()]
-        told = ", ".join(f"{count:,} {what}" for count, what in found if count)
-        console.print(printable(f"  {name}: {told}"), markup=False)
+        line(f"  {name}: {', '.join(f'{count:,} {what}' for count, what in found if count)}")
     parts = Counter((row.table, row.columns) for row in plan.rows if row.columns is not None)
     for (name, columns), count in sorted(parts.items()):
-        told = f"of {count:,} only {', '.join(columns or ())}, since others changed other columns"
-        console.print(printable(f"  {name}: {told}"), markup=False)
+        line(f"  {name}: of {count:,} only {', '.join(columns or ())}, since others changed other columns")
+    for text in left_alone(plan, rest="with --json" if script is None else "in the script"):
+        line(text)
     alone = plan.left_alone()
-    if alone:
-        console.print(f"left alone: {len(alone):,} row{'s' * (len(alone) != 1)}")
-    for row in alone[:_MOST_SHOWN]:
-        console.print(printable(f"  {row.table}, {row.key}: {row.why}"), markup=False)
-    if (more := len(alone) - _MOST_SHOWN) > 0:
-        console.print(f"  and {more:,} more; all with --json")
-    if checked and any(row.why.startswith("other values in") for row in alone) and not by_column:
-        console.print("--by-column restores rows in which others changed only other columns")
-    if checked and not executed and plan.ready():
-        console.print("nothing was changed: add --execute to do it")
+    if checked and any(row.reason.startswith("other values in") for row in alone) and not by_column:
+        line("--by-column restores rows in which others changed only other columns")
+    left = f"{len(alone):,} left alone (see above)" if alone else "none left alone"
+    if script is not None:
+        line(f"written to {script}: {_rows(len(undone))}, {left}")
+    if is_done and undone:
+        line(f"committed: {_rows(len(undone))} restored, {left}")
+    elif checked:
+        line("nothing was changed" + (": add --execute to do it" if undone and not is_done else ""))
+
+
+def left_alone(plan: UndoPlan, *, rest: str) -> Iterator[str]:
+    """The rows that are left alone: how many for each reason, the most first, and some of them.
+
+    Parameters
+    ----------
+    plan : UndoPlan
+    rest : str
+        Where all of them are.
+    """
+    alone = plan.left_alone()
+    if not alone:
+        return
+    groups: dict[tuple[str, str], list[UndoRow]] = {}
+    for row in alone:
+        reason = row.reason or _REASONS.get(row.state, row.state)
+        if row.state == "conflict":  # of the server, with the row's own values
+            reason = _QUOTED.sub("'…'", reason, count=1)
+        groups.setdefault((row.table, reason), []).append(row)
+    yield f"left alone: {_rows(len(alone))}"
+    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
+    for (name, reason), rows in ordered[:_MOST_REASONS]:
+        yield f"  {len(rows):,} of {name}: {reason}"
+        for row in rows[:_MOST_OF_A_REASON]:
+            yield f"    {row.key}" + (f", by {row.who}" if row.who else "")
+        if (more := len(rows) - _MOST_OF_A_REASON) > 0:
+            yield f"    and {more:,} more"
+    if more := sum(len(rows) for _, rows in ordered[_MOST_REASONS:]):
+        yield f"  {more:,} for other reasons"
+    if more or any(len(rows) > _MOST_OF_A_REASON for _, rows in ordered):
+        yield f"  each of them {rest}"
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' * (count != 1)}"

@@ -11,7 +11,7 @@ from .._format.statements import changes_rows
 from .._tables.full_names import own_name
 from ..report import BinlogWarning
 from ..schema.table_statements import TableStatement, read_statement, words_of_change
-from .script_lines import statement_text, transaction_text
+from .script_lines import place_text, statement_text, transaction_text
 from .statements import BatchStatements, Ident, StatementMaker, TableStatements
 from .undo_rows import UndoRow
 
@@ -29,6 +29,7 @@ def find_later(
     first: tuple[str, int],
     known: Mapping[tuple[str, int], bool],
     options: Mapping[str, Any],
+    altered: dict[str, str],
 ) -> list[str]:
     """Mark the rows that later changes touch after the last change that is undone, or whose table is another.
 
@@ -45,6 +46,8 @@ def find_later(
         matter: who makes a plan of such a range accepts that it is incomplete.
     options : mapping
         Options for `open_changes`.
+    altered : dict
+        Gets the first statement that may replace the definition of a table, by the table.
 
     Returns
     -------
@@ -90,6 +93,8 @@ def find_later(
                 if not concerned:
                     continue
                 text = _told(aside, here)
+                if found.kind != "truncate":
+                    altered |= dict.fromkeys(concerned, text) | altered
                 if place not in known:
                     notes.append(f"after the changes: {text}")
                 for row in (row for name in concerned for row in of_table[name]):
@@ -128,23 +133,23 @@ class _Unmarked:
                     found.append(last.pop())
         what = "changes that are lost" if aside.kind == "lost" else "a statement whose rows are not logged"
         for row in found:
-            row.changed(f"by {what}, maybe: {_told(aside, path)}")
+            row.changed(f"{what}, maybe: {_told(aside, path)}")
         return bool(found)
 
 
 def _told(aside: Aside, path: str) -> str:
-    return f"{path}, position {aside.position}: {statement_text(aside)}"
+    return f"{place_text(path, aside.position)}: {statement_text(aside)}"
 
 
 def _mark_table(row: UndoRow, found: TableStatement, text: str) -> None:
     if found.kind == "truncate":
-        row.changed(f"by {text}")
+        row.changed(text)
     if found.kind not in ("drop", "rename", "create") or row.plan.database != row.plan.table.database:
         return
     if row.after is None:  # nothing on the server would show that it is not the row's table
         row.refuse(f"its table was dropped, renamed or replaced since, by {text}")
     else:
-        row.changed(f"by {text}")
+        row.changed(text)
 
 
 def _mark(
@@ -166,8 +171,6 @@ def _mark(
                 place = positions[record], numbers[record]
                 later = row.path in passed or (row.path == batch.path and place > row.place)
                 if later and (row.after is None) == dead and row.state == "ready":
-                    row.changed(
-                        f"by {transaction_text(batch.path or '', batch.transactions[transactions[record]])}"
-                    )
+                    row.changed(transaction_text(batch.path or "", batch.transactions[transactions[record]]))
                     if row.plan.key is None:
                         break  # of several that are equal, one

@@ -52,11 +52,16 @@ def comment(text: str) -> str:
     return "# " + "".join(c if " " <= c <= "~" and c != "\\" else "?" for c in text)
 
 
+def place_text(path: str, position: int) -> str:
+    """A place in a log as --start takes it: mysql-bin.000042:3735."""
+    return f"{path.rpartition('/')[2]}:{position}"
+
+
 def transaction_text(path: str, record: np.void) -> str:
     """Where and when a transaction was, and its GTID, for people."""
     moment = dt.datetime.fromtimestamp(int(record["timestamp"]), dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
     gtid = gtid_text(record)
-    place = f"{path}, position {int(record['begin_position'])}, {moment} UTC"
+    place = f"{place_text(path, int(record['begin_position']))}, {moment} UTC"
     return f"{place}, GTID {gtid}" if gtid else place
 
 

@@ -20,7 +20,7 @@ from ..batch import OUTCOMES
 from ..limits import Limits
 from ..schema.table_statements import read_statement
 from .literals import quote_name
-from .script_lines import comment, statement_text, transaction_text
+from .script_lines import comment, place_text, statement_text, transaction_text
 from .statements import StatementMaker
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ class Script(ABC):
             self._roll_back(one, why[outcome])
 
     def _miss(self, path: str, aside: Aside, text: str, *, changed: bool) -> None:
-        self._tell(f"not in the script: {path}, position {aside.position}: {text}")
+        self._tell(f"not in the script: {place_text(path, aside.position)}: {text}")
 
     def _tell(self, text: str) -> None:
         self._note_count += 1

@@ -6,9 +6,9 @@ the image and LIMIT 1. Every value is written so that the server reads back exac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from .._core._values import RowChange, RowReader, ValuePlan, column_texts
 from .._tables.column_types import Kind
 from .._tables.tables import Column, Table, records_at_a_time
 from ..errors import BinlogError, SchemaError
+from ..report import NAMES_REMEDY
 from .literals import (
     NULL,
     JsonLiteral,
@@ -35,10 +36,27 @@ if TYPE_CHECKING:
 
 _SELF_UPDATING = frozenset((Kind.TIMESTAMP, Kind.DATETIME))
 _COMPARED_AS_BYTES = frozenset((Kind.TEXT, Kind.JSON))
+_LACKING = "binlog_row_image is not FULL, or the column is generated, which a server can tell"
 _PLANS = 1024  # at most; then all are dropped and made again
 
 Ident = tuple[str | None, ...]
 Literals = Sequence[str | None]  # one for each decoded column; None: the image lacks it
+
+
+class SetByServer(NamedTuple):
+    """The columns of a table to which the server itself gives values.
+
+    Parameters
+    ----------
+    generated : frozenset of str
+        Generated columns. MariaDB leaves them out of some images, also with binlog_row_image=FULL.
+    at_updates : frozenset of str or None
+        Those that each UPDATE of a row sets (ON UPDATE CURRENT_TIMESTAMP). None: not known, so that each time
+        may be one.
+    """
+
+    generated: frozenset[str] = frozenset()
+    at_updates: frozenset[str] | None = None
 
 
 class StatementMaker:
@@ -50,10 +68,18 @@ class StatementMaker:
         The log's descriptor; MySQL and MariaDB write some values differently.
     databases : mapping of str to str, optional
         Other names for databases.
+    ask : callable, optional
+        Takes the names of a database and a table, and returns what its server does with the columns.
     """
 
-    def __init__(self, description: FormatDescription, databases: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        description: FormatDescription,
+        databases: Mapping[str, str] | None = None,
+        ask: Callable[[str, str], SetByServer] | None = None,
+    ) -> None:
         self._databases = databases or {}
+        self._ask = ask
         # From 8.0 on MySQL reads WKB of geographic systems in their own order of axes; it stores x first.
         self._axis_order = not description.is_mariadb and description.server_version_tuple >= (8, 0, 0)
         # By the identity of table and columns, which the plan keeps alive.
@@ -129,6 +155,8 @@ class StatementMaker:
                 axis_order=self._axis_order,
                 database=self._databases.get(table.database, table.database),
             )
+            if self._ask is not None:
+                plan.set_by_server = self._ask(plan.database, table.name)
         return plan
 
 
@@ -255,9 +283,7 @@ class TableStatements:
         if table.undecodable is not None:
             raise SchemaError(f"the table's rows cannot be decoded: {table.undecodable}")
         if any(not column.named for column in table.columns):
-            raise SchemaError(
-                "the log does not have the columns' names (binlog_row_metadata is not FULL): give a schema"
-            )
+            raise SchemaError(f"the log does not have the names of the columns: {NAMES_REMEDY}")
         self.table = table
         self.database = database
         self.columns = columns
@@ -274,6 +300,12 @@ class TableStatements:
         key = table.primary_key
         self.key = [own[name] for name in key] if key and all(name in own for name in key) else None
         self.whole = len(columns) == len(table.columns)
+        self.set_by_server = SetByServer()
+
+    @property
+    def generated(self) -> frozenset[str]:
+        """The generated columns, as far as they are known."""
+        return self.set_by_server.generated
 
     def literals(self, row: dict[str, Any]) -> list[str | None]:
         """The literals of one image."""
@@ -308,23 +340,30 @@ class TableStatements:
     def _update(self, before: Literals, after: Literals, *, inverse: bool) -> str:
         if inverse:
             self.want_old_values(after, before)
-        # Times are set even if they do not change: otherwise ON UPDATE CURRENT_TIMESTAMP would change them.
-        pairs = self.assignments(before, after, inverse=inverse)
+        pairs = [f"{self.names[i]} = {after[i]}" for i in self.assigned(before, after, inverse=inverse)]
         if not pairs:  # the change changed nothing, but it is in the log
             pairs = [f"{n} = {new}" for n, new in zip(self.names, after, strict=True) if new is not None][:1]
         if not pairs:
             raise SchemaError("the image has no column that could be set")
         return f"UPDATE {self.name} SET {', '.join(pairs)} WHERE {self._where(before)};"
 
-    def assignments(self, before: Literals, after: Literals, *, inverse: bool) -> list[str]:
-        """The assignments of SET that turn one image into another."""
+    def assigned(self, before: Literals, after: Literals, *, inverse: bool) -> list[int]:
+        """The columns that SET names to turn one image into another.
+
+        Also times that do not change, if the server may set them: ON UPDATE CURRENT_TIMESTAMP.
+        """
         return [
-            f"{name} = {new}"
-            for name, column, old, new in zip(self.names, self.columns, before, after, strict=True)
+            i
+            for i, (column, old, new) in enumerate(zip(self.columns, before, after, strict=True))
             if new is not None
-            and (new != old or column.kind in _SELF_UPDATING)
+            and (new != old or self._sets_itself(column))
             and not (inverse and old is None)
+            and column.name not in self.generated
         ]
+
+    def _sets_itself(self, column: Column) -> bool:
+        known = self.set_by_server.at_updates
+        return column.kind in _SELF_UPDATING if known is None else column.name in known
 
     def comparisons(self, row: Literals) -> list[tuple[str, str]]:
         """For each column of an image its name, and the condition that the server has exactly this value."""
@@ -378,22 +417,19 @@ class TableStatements:
     def want_old_values(self, old: Literals, new: Literals) -> None:
         """Refuse an update if the log lacks an old value of a column that it set."""
         for column, before, after in zip(self.columns, old, new, strict=True):
-            if before is None and after is not None:
+            if before is None and after is not None and column.name not in self.generated:
                 raise SchemaError(
-                    "the log has no old value of the column (binlog_row_image is not FULL), so the"
-                    " update cannot be reversed",
+                    f"the log has no old value of the column ({_LACKING}), so the update cannot be reversed",
                     column=column.name,
                 )
 
     def want_whole(self, row: Literals) -> None:
         """Refuse a row if the log lacks one of its values."""
-        missing = next((c for c, value in zip(self.columns, row, strict=True) if value is None), None)
-        if missing is None and not self.whole:
-            read = set(self.columns)
-            missing = next(column for column in self.table.columns if column not in read)
-        if missing is not None:
+        read = {column: value is not None for column, value in zip(self.columns, row, strict=True)}
+        lacking = (c for c in self.table.columns if not read.get(c) and c.name not in self.generated)
+        if (missing := next(lacking, None)) is not None:
             raise SchemaError(
-                "the log has no value of the column (binlog_row_image is not FULL, or not all columns were"
-                " read), so the row cannot be restored",
+                f"the log has no value of the column ({_LACKING}, or not all columns were read), so the row"
+                " cannot be restored",
                 column=missing.name,
             )

@@ -7,17 +7,18 @@ only if it is still in the second state; every statement checks that in its WHER
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 from .._exports import opener_of
 from ..errors import BinlogError, SchemaError
 from .later_changes import find_later
 from .literals import is_plain, prepared
-from .script_lines import POSTAMBLE, comment, preamble
+from .row_batches import ROWS_AT_A_TIME, divided, is_certain, joined
+from .script_lines import POSTAMBLE, comment, place_text, preamble
 from .scripts import Script, Transaction
-from .statements import BatchStatements, Ident, Literals, StatementMaker, TableStatements
+from .statements import BatchStatements, Ident, Literals, SetByServer, StatementMaker, TableStatements
 from .undo_rows import Place, UndoRow
 
 if TYPE_CHECKING:
@@ -45,12 +46,15 @@ class UndoPlan:
         the rows' tables after it, and changes there that are lost or were logged as statements.
     mariadb : bool
         Whether a MariaDB server wrote the logs.
+    altered : dict of str to str
+        The rows' tables whose definition a statement after the changes may have replaced, and the first such.
     """
 
     rows: list[UndoRow]
     transactions: list[str]
     notes: list[str]
     mariadb: bool
+    altered: dict[str, str] = field(default_factory=dict)
 
     def ready(self) -> list[UndoRow]:
         """The rows that can be undone."""
@@ -60,13 +64,16 @@ class UndoPlan:
         """The rows that are not undone; each says why."""
         return [row for row in self.rows if row.state not in ("ready", "done")]
 
-    def write(self, file: BinaryIO) -> None:
+    def write(self, file: BinaryIO, *, batch: int | None = None) -> None:
         """Write the script for a client: one transaction, in printable ASCII without a backslash.
 
         Parameters
         ----------
         file : binary file
             Where to write it.
+        batch : int, optional
+            Rows of a statement. Without it INSERT and DELETE have several and UPDATE has one, since only the
+            server knows whether several would collide in a UNIQUE key.
         """
 
         def line(text: str) -> None:
@@ -81,9 +88,11 @@ class UndoPlan:
         for row in self.left_alone():
             line(comment(f"left alone: {row.table}, {row.key}: {row.why}"))
         line("BEGIN;")
-        for row in self.ready():
-            statement = row.statement()
-            line(statement if is_plain(statement) else prepared(statement))
+        for rows in divided(self.ready(), batch or ROWS_AT_A_TIME):
+            together = is_certain(rows) and (batch is not None or rows[0].action != "update")
+            for part in [rows] if together else ([row] for row in rows):
+                statement = joined(part)
+                line(statement if is_plain(statement) else prepared(statement))
         line("COMMIT;")
         for text in POSTAMBLE:
             line(text)
@@ -94,6 +103,7 @@ def plan_undo(
     *,
     partial: bool = False,
     databases: Mapping[str, str] | None = None,
+    ask: Callable[[str, str], SetByServer] | None = None,
     **options: Unpack[LogOptions],
 ) -> UndoPlan:
     """Plan how to undo the changes of some transactions.
@@ -108,6 +118,8 @@ def plan_undo(
         Make a plan even if not everything can be undone.
     databases : mapping of str to str, optional
         New names of databases, if the rows are undone in databases with other names.
+    ask : callable, optional
+        Tells which columns the server sets itself: ``binlog_core.replay.set_by_server(connection)``.
     **options
         Options for `binlog_core.open`: which changes to undo (`start`, `stop`, `gtids`, `tables`, `ops`,
         `where` …), and how to read the logs.
@@ -128,12 +140,13 @@ def plan_undo(
     """
     open_changes = opener_of(target, options.get("storage_options"))
     with open_changes(**options) as log:
-        collector = _Collector(log, databases)
+        collector = _Collector(log, databases, ask)
         for group in log.groups(asides=True):
             collector.add(group)
         collector.close()
         mariadb = log.format.is_mariadb
     rows = collector.rows()
+    altered: dict[str, str] = {}
     refused = [row for row in rows if row.state == "refused"]
     if (refused or collector.incomplete) and not partial:
         what = [f"{collector.incomplete:,} transactions or statements"] * (collector.incomplete > 0)
@@ -147,9 +160,9 @@ def plan_undo(
     if rows:
         others = {name: value for name, value in options.items() if name not in _NOT_FOR_ALL}
         assert collector.first is not None
-        later = find_later(open_changes, rows, collector.first, collector.statements, others)
+        later = find_later(open_changes, rows, collector.first, collector.statements, others, altered)
         collector.notes += later
-    return UndoPlan(rows, collector.transactions, collector.notes, mariadb)
+    return UndoPlan(rows, collector.transactions, collector.notes, mariadb, altered)
 
 
 # ------------------------------------------------------------ effects of the changes
@@ -184,7 +197,12 @@ class _BatchChanges:
 class _Collector(Script):
     """Folds the changes of transactions that were committed."""
 
-    def __init__(self, log: Log | ExportedLog, databases: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        log: Log | ExportedLog,
+        databases: Mapping[str, str] | None,
+        ask: Callable[[str, str], SetByServer] | None,
+    ) -> None:
         self.notes: list[str] = []
         self.transactions: list[str] = []
         self.incomplete = 0
@@ -197,7 +215,7 @@ class _Collector(Script):
         description = log.format
         super().__init__(
             io.BytesIO(),
-            StatementMaker(description, databases),
+            StatementMaker(description, databases, ask),
             self.notes.append,
             mariadb=description.is_mariadb,
             inverse=True,
@@ -244,7 +262,7 @@ class _Collector(Script):
 
     def _miss(self, path: str, aside: Aside, text: str, *, changed: bool) -> None:
         self.statements[path, aside.position] = changed
-        note = f"not reversed: {path}, position {aside.position}: {text}"
+        note = f"not reversed: {place_text(path, aside.position)}: {text}"
         if changed:
             self._miss_one(note)
         else:
@@ -294,7 +312,7 @@ class _Collector(Script):
                 row.before = before
             elif before is not None and row.after is not None:
                 if not _agree(row.after, before):
-                    row.changed("by another transaction between two of these", between=True)
+                    row.changed("another transaction between two of these", between=True)
                 if row.before is not None:
                     row.before = [
                         # A column that the first image lacks was not changed until now.
@@ -314,14 +332,14 @@ class _Collector(Script):
         if before is not None:
             row = self._pop(plan, before, dead=False)
             if row is None and plan.key is not None and (gone := self._pop(plan, before, dead=True)):
-                gone.changed("by another transaction, which inserted it again", between=True)
+                gone.changed("another transaction, which inserted it again", between=True)
             return row
         if after is None or plan.key is None:
             return None
         if (row := self._pop(plan, after, dead=True)) is None and (
             live := self._pop(plan, after, dead=False)
         ):
-            live.changed("by another transaction, which deleted it", between=True)
+            live.changed("another transaction, which deleted it", between=True)
         return row
 
     def _pop(self, plan: TableStatements, image: Literals, *, dead: bool) -> UndoRow | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,8 +40,8 @@ class UndoRow:
         "ready"; "changed since" by others, or "changed between" two of the changes; "refused" if the log or
         the server's table lacks something that is needed; "conflict" if the server refused the statement;
         "done".
-    why : str
-        The reason for a state other than "ready" and "done".
+    reason, who : str
+        Why the row is left alone, and which transaction or statement changed it, as far as that is known.
     columns : tuple of str or None
         The only columns to set back, because others changed other columns; None for the whole row.
     """
@@ -52,7 +52,8 @@ class UndoRow:
     path: str
     place: Place
     state: State = "ready"
-    why: str = ""
+    reason: str = ""
+    who: str = ""
     columns: tuple[str, ...] | None = None
 
     @property
@@ -61,11 +62,16 @@ class UndoRow:
         return self.plan.table.full_name
 
     @property
+    def image(self) -> Literals:
+        """The row as the last change left it, or before if it no longer exists."""
+        found = self.after if self.after is not None else self.before
+        assert found is not None
+        return found
+
+    @property
     def ident(self) -> Ident:
-        """The identity of the row as the last change left it, or before if it no longer exists."""
-        image = self.after if self.after is not None else self.before
-        assert image is not None
-        return self.plan.ident(image)
+        """The identity of that image."""
+        return self.plan.ident(self.image)
 
     @property
     def action(self) -> Action:
@@ -75,28 +81,37 @@ class UndoRow:
     @property
     def key(self) -> str:
         """The row's primary key, such as ``id=5``; without one, all its known values."""
-        row = self.after if self.after is not None else self.before
-        assert row is not None
+        row = self.image
         chosen = self.plan.key if self.plan.key is not None else range(len(row))
         text = ", ".join(f"{self.plan.columns[i].name}={row[i]}" for i in chosen if row[i] is not None)
         return text if len(text) <= _MOST_OF_A_KEY else text[: _MOST_OF_A_KEY - 1] + "…"
 
-    def refuse(self, why: str) -> None:
-        """Leave the row alone because something that is needed is not known."""
-        self.state, self.why = "refused", why
+    @property
+    def why(self) -> str:
+        """Why the row is left alone, on one line; "" if it is not."""
+        if self.state in ("ready", "done"):
+            return ""
+        if self.state in ("refused", "conflict"):
+            return self.reason
+        if not self.who:
+            return f"{self.reason}; these logs do not show by whom"
+        return f"{self.reason}, changed by {self.who}" if self.reason else f"by {self.who}"
 
-    def changed(self, why: str, *, between: bool = False) -> None:
+    def refuse(self, reason: str) -> None:
+        """Leave the row alone because something that is needed is not known."""
+        self.state, self.reason = "refused", reason
+
+    def changed(self, who: str, *, between: bool = False) -> None:
         """Leave the row alone because others changed it."""
         if self.state == "ready":
-            self.state, self.why = "changed between" if between else "changed since", why
+            self.state, self.reason, self.who = "changed between" if between else "changed since", "", who
 
-    def statement(self, made: frozenset[str] = frozenset()) -> str:
+    def found(self, state: State, reason: str = "") -> None:
+        """Note what the server shows; who changed the row is still known from the logs."""
+        self.state, self.reason = state, reason
+
+    def statement(self) -> str:
         """The statement that undoes it if it is still as the change left it; one line, with its semicolon.
-
-        Parameters
-        ----------
-        made : set of str
-            Columns that the server generates itself.
 
         Raises
         ------
@@ -104,27 +119,23 @@ class UndoRow:
             The log lacks something that is needed.
         """
         plan, before, after = self.plan, self.before, self.after
-        if before is not None and made:
-            before = [None if c.name in made else v for c, v in zip(plan.columns, before, strict=True)]
         if after is None:
             assert before is not None
+            if plan.generated:
+                own = zip(plan.columns, before, strict=True)
+                before = [None if column.name in plan.generated else value for column, value in own]
             return plan.insertion(before)
         if before is None:
             return f"DELETE FROM {plan.name} WHERE {self.condition()};"
         if self.columns is None:
-            pairs = plan.assignments(after, before, inverse=True)
+            chosen = plan.assigned(after, before, inverse=True)
         else:
-            own = zip(plan.columns, plan.names, before, strict=True)
-            pairs = [f"{name} = {value}" for column, name, value in own if column.name in self.columns]
+            chosen = [i for i, column in enumerate(plan.columns) if column.name in self.columns]
+        pairs = [f"{plan.names[i]} = {before[i]}" for i in chosen]
         return f"UPDATE {plan.name} SET {', '.join(pairs)} WHERE {self.condition()};"
 
-    def changed_columns(self, others: Collection[str]) -> tuple[str, ...] | None:
-        """The possible `columns`: those that the changes set and whose values are all known.
-
-        Parameters
-        ----------
-        others : collection of str
-            Columns that the server sets itself whenever a row is changed.
+    def changed_columns(self) -> tuple[str, ...] | None:
+        """The possible `columns`: those that the changes set and the server does not, with all values known.
 
         Returns
         -------
@@ -132,6 +143,7 @@ class UndoRow:
             Their names; None if the whole row is needed.
         """
         plan, before, after = self.plan, self.before, self.after
+        others = plan.generated | (plan.set_by_server.at_updates or frozenset())
         if before is None or after is None or plan.key_condition(after) is None:
             return None
         own = [i for i, c in enumerate(plan.columns) if before[i] != after[i] and c.name not in others]
@@ -154,6 +166,11 @@ class UndoRow:
         """The condition that a row is this one and still as the last change left it."""
         assert self.after is not None
         return self.condition_of(self.after)
+
+    def restored(self) -> str:
+        """The condition that a row is this one and as it was before the first change."""
+        assert self.before is not None
+        return self.condition_of(self.before, without=self.plan.generated)
 
     def condition_of(self, image: Literals, without: Container[str] = ()) -> str:
         """The condition that a row is this one, with the values of an image except in some columns."""

@@ -310,7 +310,9 @@ def apply(table: Table, schema: TableSchema) -> Table:
         )
     if len(columns) != len(table.columns):
         raise SchemaError(
-            f"the schema has {len(columns)} columns, the log {len(table.columns)}", table=table.full_name
+            f"the schema has {len(columns)} columns, the log {len(table.columns)}: an ALTER TABLE lies"
+            ' between them. schema="ddl" follows it; schema_start= has the tables older than the logs',
+            table=table.full_name,
         )
     if schema.charset_assumed and any(
         _length_difference(column, known) for column, known in zip(table.columns, columns, strict=True)

@@ -194,6 +194,11 @@ class History:
             self._tables = read_definitions(query)
 
 
+def definitions_of(connection: Connection) -> list[TableSchema]:
+    """The definitions of the tables that a server shows now."""
+    return read_definitions(lambda sql: connection.query(sql, right="SELECT"))
+
+
 def tables_of(url: str) -> list[TableSchema]:
     """The definitions that ``mysql://user@host/database?option=value`` shows, asked for once.
 

@@ -123,7 +123,7 @@ def server_logs(
         The address, an option or a place is not valid.
     """
     address = Address.of(url, server, password_file=password_file, defaults_file=defaults_file)
-    _check_start(start)
+    check_start(start)
     until = stop
     if isinstance(stop, Position):
         until = stop.file.rpartition("/")[2], stop.offset
@@ -140,7 +140,8 @@ def server_logs(
     return LogFiles([log]), times[0], times[1]
 
 
-def _check_start(start: Any) -> None:
+def check_start(start: Any) -> None:
+    """Raise TypeError for what is not a place in a server's logs."""
     known = start is None or start == "now" or _is_place(start)
     if not known and not isinstance(start, dt.datetime | Position | GtidSet | MariadbGtidSet):
         raise TypeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -11,9 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
-from support.golden import DATA
+from support.golden import DATA, golden_logs
+from support.writer import Log, Table
 
 import binlog_core
+from binlog_core import BinlogWarning
 
 pytest.importorskip("typer")
 
@@ -144,13 +147,37 @@ def test_out_of_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ran.err.strip() == "error: out of memory: realloc of 8 GB failed"
 
 
-def test_what_the_log_does_not_say_is_reported_once_with_the_option_for_it() -> None:
-    path = DATA / "maria1011" / "meta_no_log.binlog"
-    ran = run("rows", path)
-    told = [line for line in ran.err.splitlines() if "character set" in line]
-    assert len(told) == 1
-    assert "--schema or --charset gives" in told[0]
-    assert "schema=" not in ran.err
+def test_what_the_log_does_not_say_is_reported_once_with_the_option_for_it(tmp_path: Path) -> None:
+    """Names, signs and character sets: there is one remedy, and one line."""
+    log = Log("11.8.2-MariaDB")
+    log.begin("shop")
+    table = Table("shop", "t", [("id", "INT"), ("b", "VARCHAR(20)")], metadata=None)
+    log.insert(table, [{"id": 1, "b": "x"}])
+    log.commit()
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    for command in (("rows",), ("info",), ("sql", "select * from shop.t")):
+        [told] = [line for line in run(*command, path).err.splitlines() if line.startswith("note:")]
+        assert "--schema ddl takes them from CREATE TABLE in the logs, --schema mysql://" in told
+    with binlog_core.open(path) as opened, pytest.warns(BinlogWarning):
+        list(opened.rows())
+    assert (opened.report.unknown_signs, opened.report.unknown_charsets) == (1, 1)
+    for command in (("rows", "--where", "id = 1"), ("history", "shop.t", "id=1")):
+        ran = run(*command, path)
+        assert ran.code == 1
+        assert ran.err.count("\n") == 1, ran.err
+        assert "does not have the names of the columns, and the condition needs 'id': --schema ddl" in ran.err
+
+
+@pytest.mark.parametrize("name", ["maria1011/meta_no_log", "maria118/meta_no_log", "mysql97/meta_minimal"])
+def test_names_come_from_the_statements_in_a_log_of_a_default_server(name: str) -> None:
+    """Their values are those of the server's SELECT."""
+    [golden] = golden_logs(name)
+    ran = run("rows", DATA / f"{name}.binlog")
+    assert "note:" not in ran.err
+    named = {tuple((row["after"] or row["before"]).keys()) for row in map(json.loads, ran.lines)}
+    wanted = {tuple((change["after"] or change["before"]).keys()) for change in golden.truth}
+    assert {frozenset(keys) for keys in named} == {frozenset(keys) for keys in wanted}
 
 
 def test_a_command_that_reads_twice_notes_once() -> None:

@@ -27,6 +27,20 @@ def test_the_position_names_the_log_as_its_server_does() -> None:
         assert Group([], NONE, path, 900, 500).position == Position("bin.000007", 500)
 
 
+def test_a_repr_is_one_short_line() -> None:
+    """Of a group, not all its arrays; of a descriptor, not every length."""
+    golden = golden_logs("mysql97/dml_mixed")[0]
+    with binlog_core.open(golden.path) as log:
+        [group] = log.groups()
+        images = sum(1 if change["op"] != "update" else 2 for change in golden.truth)
+        end = f"{golden.path} to {group.end_position}: {len(group.batches)} batches, {images} records, "
+        assert repr(group).startswith(f"<Group {end}")
+        assert len(repr(group)) < 80 + len(str(golden.path))
+        assert repr(log.format) == (
+            "FormatDescription(binlog_version=4, server_version='9.7.4-2', checksum='crc32')"
+        )
+
+
 def test_what_is_known_besides() -> None:
     before = GtidSet.parse(f"{UUID}:1-5")
     group = Group([], NONE, "bin.000007", 900, 500, [], Executed(before).snapshot(), 3, UUID)

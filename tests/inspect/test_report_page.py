@@ -237,3 +237,15 @@ def test_in_a_browser(dark: bool, tmp_path: Path) -> None:
     assert found.most_common(1)[0][0] in (colour("card", text, dark=dark), colour("paper", text, dark=dark))
     for name in ("paper", "card", "insert", "update", "delete"):
         assert found[colour(name, text, dark=dark)] > 20, name
+
+
+def test_a_large_transaction_is_named_whole() -> None:
+    """By the place that --start takes, its GTID and its time, as SHOW BINLOG EVENTS has them."""
+    golden = golden_logs("mysql97/gtid")[0]
+    page = report_page(summary(golden.path))
+    section = page.partition("<h2>Largest transactions</h2>")[2].partition("</section>")[0]
+    [place, *_] = re.findall(r"<code>gtid\.binlog:(\d+)</code>", section)
+    [event] = [one for one in golden.events if one["pos"] == int(place)]
+    [gtid] = re.findall(r"SET @@SESSION\.GTID_NEXT= '(.+)'", event["info"])
+    assert f"GTID {gtid}" in section
+    assert re.search(r"· 2026-11-21 \d\d:\d\d:\d\d ", section)

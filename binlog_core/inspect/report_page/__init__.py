@@ -68,7 +68,6 @@ def report_page(found: LogSummary, *, title: str | None = None, keys: Sequence[H
             "By bytes in the log.",
             found.largest(),
             "bytes",
-            several=len(found.files) > 1,
         )
         + _events(found)
         + "</div>"
@@ -80,7 +79,6 @@ def report_page(found: LogSummary, *, title: str | None = None, keys: Sequence[H
                 "From the first change to the commit.",
                 found.longest(),
                 "seconds",
-                several=len(found.files) > 1,
             )
         )
     parts += [_statements(found), _files(found)]
@@ -260,7 +258,7 @@ def _tables(found: LogSummary) -> str:
     )
 
 
-def _transactions(title: str, hint: str, found: list[Transaction], by: str, *, several: bool) -> str:
+def _transactions(title: str, hint: str, found: list[Transaction], by: str) -> str:
     if not found:
         hint = "There are none with row changes."
         return f'<section class="card"><h2>{title}</h2><p class="hint">{hint}</p></section>'
@@ -268,22 +266,20 @@ def _transactions(title: str, hint: str, found: list[Transaction], by: str, *, s
     rows = []
     for one in found[:8]:
         amount = _size(one.bytes) if by == "bytes" else _duration(one.seconds)
-        place = (
-            f"{one.path.rpartition('/')[2]}:{one.begin_position}" if several else f"at {one.begin_position:,}"
-        )
-        where = one.gtid or place
+        place = f"{one.path.rpartition('/')[2]}:{one.begin_position}"  # as --start takes it
+        origin = [f"{short_count(one.changes)} changed rows"]
+        origin += [f"GTID {one.gtid}"] * bool(one.gtid) + [_moment(one.last_timestamp)]
         about = f"{one.path}, position {one.begin_position:,}, {_moment(one.last_timestamp)}, {one.outcome}"
         by_whom = [f"thread {one.thread_id}"] * (one.thread_id is not None) + [one.user] * bool(one.user)
         about = ", ".join([about, *map(str, by_whom)])
         what = ", ".join(f"{name} {count:,}" for name, count in list(one.tables.items())[:_TABLES_OF_ONE])
         what += ", …" * (len(one.tables) > _TABLES_OF_ONE)
-        what = " · ".join(filter(None, (*by_whom, what, _printable(one.statement or ""))))
+        what = " · ".join(filter(None, (*origin, *by_whom, what, _printable(one.statement or ""))))
         rows.append(
-            f'<tr title="{escape(about)}"><td class="where"><code>{escape(_cut(where))}</code></td>'
+            f'<tr title="{escape(about)}"><td class="where"><code>{escape(_cut(place))}</code></td>'
             f"<td class='fill'>{bar([('var(--m0)', getattr(one, by), about)], most)}</td>"
-            f'<td class="right">{amount}</td>'
-            f'<td class="right soft">{short_count(one.changes)} changed rows</td></tr>'
-            f'<tr><td class="soft what" colspan="4">{escape(what)}</td></tr>'
+            f'<td class="right">{amount}</td></tr>'
+            f'<tr><td class="soft what" colspan="3">{escape(what)}</td></tr>'
         )
     return (
         f'<section class="card"><h2>{title}</h2><p class="hint">{hint}</p>'

@@ -81,6 +81,7 @@ th:last-child, td:last-child { padding-right: 0; }
 .name { font-weight: 550; overflow-wrap: anywhere; }
 .fill { width: 99%; }
 .half { width: 46%; overflow-wrap: anywhere; }
+.what { overflow-wrap: anywhere; }
 .where code { white-space: nowrap; }
 .strip { width: 38%; min-width: 160px; }
 .bar {

@@ -457,9 +457,7 @@ def load_iceberg_catalog(
     try:
         from pyiceberg.catalog import load_catalog
     except ImportError:
-        raise MissingExtraError(
-            "an Iceberg table needs pyiceberg: pip install 'pyiceberg>=0.12,<0.13'"
-        ) from None
+        raise MissingExtraError.of("pyiceberg", "iceberg", "an Iceberg table") from None
     properties: dict[str, str] = dict(catalog) if isinstance(catalog, Mapping) else {}
     name = properties.pop("name", "default") if isinstance(catalog, Mapping) else catalog
     store = delta_options(storage_options) or {}

@@ -45,11 +45,12 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.created
 # (Spark 4.0 does not run on Python 3.14.)
 SPARK_OLDEST := 4.0
 SPARK_VENV := .venv-spark
-SPARK_OLDEST_TESTS := test_spark_options test_spark_public doors/test_datasource doors/test_doors_changes doors/test_spark_filters \
-    plan/test_parts rows/test_fit rows/test_images rows/test_json_rows rows/test_observers rows/test_spark_types
+SPARK_OLDEST_TESTS := lake/rows/test_source_options spark/test_spark_public spark/test_datasource spark/test_changes \
+    spark/test_spark_filters lake/plan/test_parts lake/rows/test_fit lake/rows/test_images \
+    lake/rows/test_json_rows lake/rows/test_observers lake/rows/test_types
 
 oldest-spark: $(SPARK_VENV)/.done
-	$(SPARK_VENV)/bin/pytest $(SPARK_OLDEST_TESTS:%=tests/spark/%.py) -k "not under_every_split_plan" $(PYTEST_ARGS)
+	$(SPARK_VENV)/bin/pytest $(SPARK_OLDEST_TESTS:%=tests/%.py) -k "not under_every_split_plan" $(PYTEST_ARGS)
 
 $(SPARK_VENV)/.done: build/.wheel
 	$(BIN)/python -m venv --clear $(SPARK_VENV)
@@ -97,10 +98,11 @@ reproducible: $(VENV)/.test
 # Tests that measure memory skip themselves, since a sanitizer takes memory of its own.
 # The quarantine of freed memory is kept small, since some tests measure how much memory is held.
 SANITIZED := build/sanitize/lib
-SANITIZED_TESTS := tests/arrow tests/core tests/decode tests/events tests/format tests/splits tests/tables tests/walk \
-    tests/whole tests/sources tests/test_batch.py tests/test_batches.py tests/test_json_text.py \
-    tests/test_limits.py tests/test_log.py tests/test_opening.py tests/test_passes.py tests/test_reading.py \
-    tests/test_report.py tests/test_settings.py
+SANITIZED_TESTS := tests/batch tests/tables tests/core tests/conditions tests/decode tests/events tests/format \
+    tests/splits tests/walk tests/whole tests/sources tests/log/test_batches.py \
+    tests/base/test_json_text.py tests/test_limits.py tests/log/test_log.py \
+    tests/log/test_opening.py tests/log/test_passes.py tests/scans/test_read_table.py \
+    tests/test_report.py tests/log/test_settings.py
 NOT_SANITIZED := $(addprefix tests/sources/test_,archived.py archives.py hostile_stores.py object_stores.py remote.py timeline.py) \
     $(addprefix tests/whole/test_,docs.py faults.py layers.py reference.py typing.py)
 # Without checksums, damage gets further; so each damaged byte is read once, without them.

@@ -13,7 +13,7 @@ def __getattr__(name: str) -> Any:
     if name != "DefaultSource":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from binlog_core.spark.doors.datasource import BinlogDataSource
+        from binlog_core.spark.datasource import BinlogDataSource
     except Exception as error:
         raise AttributeError(f"the binlog data source cannot be loaded: {error}") from error
     return BinlogDataSource

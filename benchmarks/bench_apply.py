@@ -18,10 +18,10 @@ import pytest
 from logs import bench_log
 from measure import LINES
 
+from binlog_core.lake.apply import batch as batches
+from binlog_core.lake.apply.changes import Changes
+from binlog_core.lake.apply.file_target import FileTarget
 from binlog_core.spark import apply_changes, read_changes
-from binlog_core.spark.apply import batch as batches
-from binlog_core.spark.apply.changes import Changes
-from binlog_core.spark.apply.file_target import FileTarget
 
 _ROUNDS = 3
 _SUBJECT = "apply: CPU seconds, and their ratio to decoding + pyarrow's Parquet writing"

@@ -34,15 +34,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from bench_spark import cpu_seconds, descendants
 from support.writer import Table
 
+from binlog_core.lake.tables.table import App
+from binlog_core.mirror.copies import Copier, CopyChunk, batches_of, commit_copy, plan_copy
+from binlog_core.mirror.marks import identity
+from binlog_core.mirror.mirroring import Mirroring
+from binlog_core.mirror.state import Lake, TableState, new_state
+from binlog_core.mirror.values import SelectList, set_for_reading
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
-from binlog_core.spark.lake.table import App
-from binlog_core.spark.mirror.copies import Copier, CopyChunk, batches_of, commit_copy, plan_copy
-from binlog_core.spark.mirror.marks import identity
-from binlog_core.spark.mirror.mirroring import Mirroring
-from binlog_core.spark.mirror.state import Lake, TableState, new_state
-from binlog_core.spark.mirror.values import SelectList, set_for_reading
 from memory import anonymous, peak
 
 ROUNDS = 5
@@ -280,7 +280,7 @@ def catch_up(size: int, round_mb: int) -> None:
     from logs import bench_log
     from workloads import SBTEST
 
-    from binlog_core.spark.mirror import mirroring
+    from binlog_core.mirror import mirroring
 
     mirroring._ROUND_BYTES = round_mb << 20
     log = bench_log("sysbench", size)

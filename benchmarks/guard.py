@@ -48,6 +48,8 @@ PATHS = [
     "src",
     "binlog_core",
     ":!binlog_core/spark",
+    ":!binlog_core/lake",
+    ":!binlog_core/mirror",
     ":!binlog_core/cli",
     ":!binlog_core/inspect/report_page",
 ]

@@ -19,8 +19,8 @@ from typing import Any
 
 import binlog_core
 from binlog_core._decode.log_decoder import LogDecoder
-from binlog_core.history import history
-from binlog_core.index import NAME, index
+from binlog_core.index.making import NAME, index
+from binlog_core.inspect.history import history
 
 ROUNDS = 5
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from . import events as events
     from . import history as history
     from . import inspect as inspect
+    from . import mirror as mirror
     from . import replay as replay
     from . import schema as schema
     from . import server as server
@@ -31,18 +32,15 @@ if TYPE_CHECKING:
     from ._decode.group import Group as Group
     from ._format.event_types import EventType as EventType
     from ._format.format_description import FormatDescription as FormatDescription
-    from ._opening import open as open
-    from ._reading import read_table as read_table
     from ._sources.log_files import IndexFile as IndexFile
     from ._tables.column_types import Kind as Kind
     from ._tables.tables import Column as Column
     from ._tables.tables import Table as Table
     from ._walk.track import Tail as Tail
-    from .batch import OPS as OPS
-    from .batch import OUTCOMES as OUTCOMES
-    from .batch import ChangeBatch as ChangeBatch
-    from .batches import Batches as Batches
-    from .conditions import Condition as Condition
+    from .batch.change_batch import OPS as OPS
+    from .batch.change_batch import OUTCOMES as OUTCOMES
+    from .batch.change_batch import ChangeBatch as ChangeBatch
+    from .conditions.language import Condition as Condition
     from .errors import ApplyStopped as ApplyStopped
     from .errors import ArchiveError as ArchiveError
     from .errors import AuthenticationError as AuthenticationError
@@ -79,11 +77,14 @@ if TYPE_CHECKING:
     from .gtids import MariadbGtid as MariadbGtid
     from .gtids import MariadbGtidSet as MariadbGtidSet
     from .limits import Limits as Limits
-    from .log import Log as Log
-    from .passes import Pass as Pass
+    from .log.batches import Batches as Batches
+    from .log.log import Log as Log
+    from .log.opening import open as open
+    from .log.passes import Pass as Pass
     from .position import Position as Position
     from .report import BinlogWarning as BinlogWarning
     from .report import Report as Report
+    from .scans.read_table import read_table as read_table
     from .versions import show_versions as show_versions
 
     __version__: str
@@ -106,6 +107,7 @@ _MODULES = frozenset(
         "inspect",
         "limits",
         "log",
+        "mirror",
         "passes",
         "position",
         "replay",
@@ -125,15 +127,15 @@ _HOMES = {
         "_decode.group": "Group",
         "_format.event_types": "EventType",
         "_format.format_description": "FormatDescription",
-        "_opening": "open",
-        "_reading": "read_table",
+        "log.opening": "open",
+        "scans.read_table": "read_table",
         "_sources.log_files": "IndexFile",
         "_tables.column_types": "Kind",
         "_tables.tables": "Column Table",
         "_walk.track": "Tail",
-        "batch": "OPS OUTCOMES ChangeBatch",
-        "batches": "Batches",
-        "conditions": "Condition",
+        "batch.change_batch": "OPS OUTCOMES ChangeBatch",
+        "log.batches": "Batches",
+        "conditions.language": "Condition",
         "errors": (
             "ApplyStopped ArchiveError AuthenticationError BinlogError ChecksumError CommitInDoubtError"
             " ConditionError CopyNeeded DecodeError DecompressionError DivergedError EncryptionError"
@@ -144,8 +146,8 @@ _HOMES = {
         ),
         "gtids": "Gtid GtidSet MariadbGtid MariadbGtidSet",
         "limits": "Limits",
-        "log": "Log",
-        "passes": "Pass",
+        "log.log": "Log",
+        "log.passes": "Pass",
         "position": "Position",
         "report": "BinlogWarning Report",
         "versions": "show_versions",

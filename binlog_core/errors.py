@@ -6,7 +6,7 @@ import re
 from errno import ENOENT
 from typing import Any, Self
 
-from ._redaction import printable, shown_text, shown_url
+from ._base.redaction import printable, shown_text, shown_url
 
 
 class BinlogError(Exception):

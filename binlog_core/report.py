@@ -9,7 +9,7 @@ from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ._redaction import shown_url
+from ._base.redaction import shown_url
 from .errors import BinlogError, StrictError
 
 

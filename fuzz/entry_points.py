@@ -31,24 +31,24 @@ from binlog_core import gtids
 from binlog_core._core import _packets, _result_set
 from binlog_core._core._crc32 import crc32c
 from binlog_core._core._jsonb import apply_json_diffs, jsonb_to_text, parse_json_diffs
-from binlog_core._decode import compiled_conditions
 from binlog_core._decode.plans import plan_of
 from binlog_core._format.compression import inflate_block, inflate_columns, payload_chunks
 from binlog_core._format.descriptors import detect
 from binlog_core._format.format_description import FormatDescription
-from binlog_core._index import files
 from binlog_core._sources.encryption_keys import read_key_file, read_keyring
 from binlog_core._sources.timeline import Timeline
 from binlog_core._tables.column_types import SPAN_DTYPE, Kind
 from binlog_core._tables.table_map import TableMaps
+from binlog_core.conditions import compiled as compiled_conditions
 from binlog_core.errors import BinlogError
 from binlog_core.events import EventHeader, parse_event
-from binlog_core.index import index as build_index
+from binlog_core.index import files
+from binlog_core.index.making import index as build_index
 from binlog_core.inspect.verify import verify_log
+from binlog_core.lake.tables.parquet import check_manifest
 from binlog_core.schema.ddl import DdlTracker
 from binlog_core.schema.given import parse_create_table
 from binlog_core.schema.tokens import tokenize_statements
-from binlog_core.spark.lake.parquet import check_manifest
 from binlog_core.splits import Split, read_split_groups
 
 warnings.simplefilter("ignore", binlog_core.BinlogWarning)

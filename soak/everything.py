@@ -233,7 +233,7 @@ def judge(
     first: str,
 ) -> int:
     """Print the results. `lost` counts tables for the mirror, logs for the archive."""
-    from binlog_core.spark.mirror import status
+    from binlog_core.mirror import status
 
     with closing(soak.connect(port)) as connection, connection.cursor() as cursor:
         # The very last event is one that the readers see.

@@ -157,10 +157,10 @@ def warm() -> None:
     import zstandard  # noqa: F401
 
     import binlog_core.cli.app
-    import binlog_core.spark.apply.batch
-    import binlog_core.spark.doors.export
-    import binlog_core.spark.lake.tables
-    import binlog_core.spark.mirror.mirroring  # noqa: F401
+    import binlog_core.lake.apply.batch
+    import binlog_core.lake.tables.tables
+    import binlog_core.mirror.mirroring
+    import binlog_core.spark.export  # noqa: F401
 
 
 def scenarios_of(names: Iterable[str], port: int | None) -> Iterator[tuple[str, Scenario]]:

@@ -174,7 +174,7 @@ def told(process: subprocess.Popen[str]) -> None:
 
 def differences(port: int, lake: Path, form: str = "delta") -> list[str]:
     """Tables that differ from a plain SELECT, compared by code that the mirror does not use."""
-    from binlog_core.spark.mirror import status
+    from binlog_core.mirror import status
 
     wrong = []
     with closing(connect(port)) as connection, connection.cursor() as cursor:
@@ -197,7 +197,7 @@ def differences(port: int, lake: Path, form: str = "delta") -> list[str]:
 
 def history_differences(port: int, lake: Path, form: str) -> list[str]:
     """Tables whose history, replayed row by row, does not end with the rows of a plain SELECT."""
-    from binlog_core.spark.lake.destination import directory_name
+    from binlog_core.lake.tables.destination import directory_name
 
     wrong, columns = [], ("id", "note", "amount", "at")
     with closing(connect(port)) as connection, connection.cursor() as cursor:
@@ -316,7 +316,7 @@ def wait_for_kill(running: subprocess.Popen[str], phases: Path, wanted: str | No
 
 def stages(lake: Path) -> str:
     from binlog_core import MirrorError
-    from binlog_core.spark.mirror import status
+    from binlog_core.mirror import status
 
     with suppress(MirrorError):
         found = status(lake)

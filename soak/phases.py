@@ -15,9 +15,9 @@ IDLE = "between"
 
 def tell(path: str) -> None:
     """From now on, write to this place what the mirror in this process is doing."""
-    from binlog_core.spark.lake.delta import DeltaLakeTable
-    from binlog_core.spark.lake.iceberg import IcebergLakeTable
-    from binlog_core.spark.mirror import history, mirroring, state
+    from binlog_core.lake.tables.delta import DeltaLakeTable
+    from binlog_core.lake.tables.iceberg import IcebergLakeTable
+    from binlog_core.mirror import history, mirroring, state
 
     file = os.open(path, os.O_WRONLY | os.O_CREAT)
     doing: list[str] = []

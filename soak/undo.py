@@ -28,10 +28,10 @@ from urllib.parse import unquote, urlsplit
 import pymysql
 
 import binlog_core
+from binlog_core.inspect.transactions import transactions
 from binlog_core.replay import ServerUndo, plan_undo
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
-from binlog_core.transactions import transactions
 
 WRITERS = 4
 KEYS = 400

@@ -24,10 +24,10 @@ GROUPS = {
     "server": (
         *("server/", "archive/", "schema/test_schema_server", "cli/test_cli_server", "replay/"),
         "decode/test_savepoints",
-        *("spark/apply/test_apply_batch", "spark/mirror/test_mirroring", "spark/doors/test_keeping"),
+        *("lake/apply/test_apply_batch", "mirror/test_mirroring", "spark/test_keeping"),
     ),
-    "export": ("spark/doors/test_spark_export", "spark/doors/test_export_", "spark/test_current"),
-    "spark": ("spark/",),
+    "export": ("spark/test_spark_export", "spark/test_export_", "spark/test_current"),
+    "spark": ("spark/", "mirror/", *(f"lake/{room}/" for room in ("apply", "plan", "rows", "tables"))),
     "commands": ("cli/test_cli_export", "whole/test_docs"),
     "typing": ("whole/test_typing",),
 }

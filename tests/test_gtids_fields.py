@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from binlog_core.batch import TRANSACTION_DTYPE
+from binlog_core.batch.change_batch import TRANSACTION_DTYPE
 from binlog_core.gtids import Gtid, MariadbGtid, gtid_of, gtid_text
 
 UUID = bytes(range(16))

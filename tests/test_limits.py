@@ -22,7 +22,7 @@ from support.writer.wire import lenenc
 import binlog_core
 from binlog_core import DecodeError, Limits
 from binlog_core._core import _rows
-from binlog_core.batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, ChangeBatch
+from binlog_core.batch.change_batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, ChangeBatch
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 

@@ -1,6 +1,6 @@
 from collections.abc import Iterator
 
-from ..arrow.types import ArrowField
+from ..batch.arrow_types import ArrowField
 
 def schema_capsule(field: ArrowField) -> object: ...
 def stream_capsule(field: ArrowField, arrays: Iterator[object]) -> object: ...

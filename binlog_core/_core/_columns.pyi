@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from typing_extensions import Buffer
 
 from .._tables.tables import Column
-from ..arrow.text import TextErrors
-from ..arrow.types import ArrowField, ChangeColumn, ImageColumn
+from .._tables.transcoding import TextErrors
+from ..batch.arrow_types import ArrowField, ChangeColumn, ImageColumn
 
 class Layout:
     dtype: np.dtype

@@ -73,8 +73,10 @@ class Asides:
     def _may_concern(self) -> bool:
         if self._where is None:
             return True
-        from ..conditions import Condition  # which only a condition needs, and which is slow to import
-        from .conditions import may_concern
+        from ..conditions.bound import may_concern
+        from ..conditions.language import (
+            Condition,  # which only a condition needs, and which is slow to import
+        )
 
         if not isinstance(self._where, Condition):
             return True

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._format.compression import inflate_columns
-from .._subsets import only, whole_changes
-from ..batch import ChangeBatch
+from ..batch.change_batch import ChangeBatch
+from ..batch.subsets import only, whole_changes
 from ..errors import DecompressionError, DivergedError
 from ..gtids import MariadbGtid, gtid_of
 from ..position import Checkpoint

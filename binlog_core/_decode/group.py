@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .._sources.log_names import name_within, unpacked
-from ..batch import ChangeBatch
+from ..batch.change_batch import ChangeBatch
 from ..position import WITHOUT_FILES, Position
 
 if TYPE_CHECKING:

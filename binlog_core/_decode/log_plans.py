@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 from .._core import _rows
 from .._core._rows import Definition, Wishes
 from .._format.event_types import EventType
-from .._subsets import only, with_columns
 from .._tables.column_types import OLD_TEMPORAL_TYPES
 from .._tables.table_map import TableMaps
 from .._tables.tables import Table
+from ..batch.subsets import only, with_columns
 from ..errors import BinlogError, ChecksumError, ConditionError, DecodeError
 from .plans import Plan, Plans
 
 if TYPE_CHECKING:
     from .._core._rows import Decoder
-    from .._pushdown import PushedFilters
-    from ..batch import ChangeBatch
-    from ..conditions import Condition
+    from ..batch.change_batch import ChangeBatch
+    from ..conditions.language import Condition
+    from ..conditions.pushed import PushedFilters
     from ..limits import Limits
     from ..report import Report
     from ..schema.definitions import Definitions

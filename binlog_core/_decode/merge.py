@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._core._values import Changes, Kept, RowReader, ValuePlan
-from .._subsets import only
-from ..batch import ChangeBatch
+from ..batch.change_batch import ChangeBatch
+from ..batch.subsets import only
 from ..gtids import gtid_text
 
 if TYPE_CHECKING:

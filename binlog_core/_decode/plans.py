@@ -29,10 +29,10 @@ from .._tables.column_types import (
 from .._tables.tables import Column, Table, image_dtype, record_dtype
 
 if TYPE_CHECKING:
-    from .._pushdown import PushedFilters
-    from ..conditions import Condition
-    from .compiled_conditions import CompiledCondition
-    from .conditions import BoundCondition
+    from ..conditions.bound import BoundCondition
+    from ..conditions.compiled import CompiledCondition
+    from ..conditions.language import Condition
+    from ..conditions.pushed import PushedFilters
 
 _TEMPORAL_OPS = {  # type code: name, bytes before the fraction
     MYSQL_TYPE_TIME2: ("TIME2", 3),
@@ -193,8 +193,8 @@ def _conditions_of(
     own = None if where is None else where.of(table)
     if own is None:
         return None, None
-    from .compiled_conditions import compile_condition
-    from .conditions import bind
+    from ..conditions.bound import bind
+    from ..conditions.compiled import compile_condition
 
     condition = bind(own, table)
     return condition, compile_condition(condition, table) if table.undecodable is None else None

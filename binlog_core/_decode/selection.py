@@ -26,8 +26,8 @@ from ..limits import Limits
 from ..position import Position
 
 if TYPE_CHECKING:
-    from .._pushdown import PushedFilters
-    from ..conditions import Condition
+    from ..conditions.language import Condition
+    from ..conditions.pushed import PushedFilters
 
 Place = int | tuple[str, int] | dt.datetime | Position
 Columns = Mapping[str, str | Iterable[str]] | Iterable[str]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, cast, overload
 
+from .._base.redaction import shown_url
 from .._format.magic import ENCRYPTED_MAGIC, INNODB_MAGIC, MADE_BEFOREHAND, MAGIC, compression_of
-from .._redaction import shown_url
 from ..errors import BinlogError, MissingFileError
 from ..report import Report
 from .follow import FileFollower, Follower, next_log_after

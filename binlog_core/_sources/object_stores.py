@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from .._redaction import shown_cause
+from .._base.redaction import shown_cause
 from ..errors import BinlogError, cannot_read
 from .sources import FileSource, Source
 

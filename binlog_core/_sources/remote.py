@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any, BinaryIO, cast
 
-from .._redaction import shown_cause
+from .._base.redaction import shown_cause
 from ..errors import BinlogError, MissingExtraError, cannot_read
 from .object_stores import check_listed
 from .sources import FileSource, Source

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .._redaction import shown_url
+from .._base.redaction import shown_url
 from ..errors import BinlogError, MissingFileError, NotABinlogError
 from .archived import logs_of_archive
 from .log_files import IndexFile, LogFile, LogFiles

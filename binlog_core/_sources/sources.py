@@ -16,9 +16,9 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
+from .._base.redaction import shown_url
 from .._format.event_header import FIRST_EVENT, IN_USE_FLAG, begins_with_descriptor, flags_of
 from .._format.magic import INNODB_MAGIC, MAGIC
-from .._redaction import shown_url
 from ..errors import BinlogError, cannot_read
 
 if TYPE_CHECKING:

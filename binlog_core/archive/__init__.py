@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
-from .._durations import seconds_of
+from .._base.durations import seconds_of
 from .._sources.places import local_path
 from ..errors import ArchiveError
 from ..gtids import AnyGtidSet, parse_gtid_set

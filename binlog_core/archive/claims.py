@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any, BinaryIO, Protocol
 
-from .._redaction import shown_url
+from .._base.redaction import shown_url
 from ..errors import ArchiveError, BinlogError
 
 _FOLDER = "archiver"

@@ -18,8 +18,8 @@ from .._format.event_header import (
 )
 from .._format.event_types import EventType
 from .._format.magic import MAGIC
-from .._opening import open as open_log
 from ..errors import ArchiveError, DecodeError, FormatError, NotABinlogError, OtherHistory
+from ..log.opening import open as open_log
 from .files import Files, as_archive_error, write_all
 
 _FLAGS = FIRST_EVENT + FLAGS_AT  # of the descriptor: the first event of a log

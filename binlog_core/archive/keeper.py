@@ -13,10 +13,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V3, timestamp_of
-from .._index.files import need_pyarrow
 from .._sources.log_files import LogFile
 from ..errors import ArchiveError, BinlogError, MissingExtraError
-from ..index import index as index_logs
+from ..index.files import need_pyarrow
+from ..index.making import index as index_logs
 from ..report import BinlogWarning
 from .files import Files, as_archive_error, hidden_name, write_all
 from .names import logs_among

@@ -8,7 +8,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
-from .._prometheus import Metric, metrics_text
+from .._base.prometheus import Metric, metrics_text
 from .files import Files, as_archive_error, put
 
 _METRICS = {

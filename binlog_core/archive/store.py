@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TypeVar
 
-from .._redaction import shown_url
+from .._base.redaction import shown_url
 from .._sources.archives import LONGEST_TIMELINE
 from .._sources.log_files import LogFile
 from .._sources.log_names import SEGMENT

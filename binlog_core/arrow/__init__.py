@@ -1,1 +1,1 @@
-"""The Arrow layout of batches: types, shapes and text. No Arrow library is needed here."""
+"""Names of what is in `binlog_core.batch`."""

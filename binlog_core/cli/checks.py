@@ -10,7 +10,7 @@ from .._tables.full_names import full_name
 from .._tables.given_names import near
 from ..errors import SchemaError
 from ..events import TableMapEvent
-from ..log import Log
+from ..log.log import Log
 
 
 def check_tables(log: Log, patterns: Iterable[str], seen: Iterable[str]) -> None:

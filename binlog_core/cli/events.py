@@ -17,7 +17,7 @@ from .._tables.given_names import near_names
 from ..events import Event, GtidEvent, MariadbGtidEvent, QueryEvent
 from ..events.describe import Describer
 from ..gtids import Gtid, MariadbGtid
-from ..log import Log
+from ..log.log import Log
 from .checks import check_tables
 from .options import FollowOptions, LogOptions, RangeOptions, ids, spread
 from .output import errors_as_lines, is_terminal, moment, note, printable, standard_output

@@ -14,15 +14,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .._change_columns import LAKE_METADATA
-from .._opening import open as open_log
+from .._base.change_columns import LAKE_METADATA
 from .._sources.places import is_server
 from .._tables.full_names import full_name
 from ..archive import archive as keep_archive
 from ..archive.files import Files, put
-from ..batch import OPS
-from ..conditions import condition_of
+from ..batch.change_batch import OPS
+from ..conditions.language import condition_of
 from ..errors import BinlogError
+from ..log.opening import open as open_log
 from ..report import KINDS
 from .options import LoginOptions, spread
 from .output import errors_as_lines, messages, note, printable, size
@@ -31,8 +31,8 @@ from .progress import patience, splits_bar
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from ..lake.tables.results import ExportResult, ExportState
     from ..spark.current import CurrentTable
-    from ..spark.lake.results import ExportResult, ExportState
 
 _LOG_LINES = 20  # of Spark's own, shown when it fails by itself
 _CELL_LEN = 40
@@ -178,9 +178,9 @@ def export(
     if live and state is not None and archive is None:
         raise typer.BadParameter("--state of a server needs --archive: the next run continues there")
     with errors_as_lines(), contextlib.ExitStack() as kept:
+        from ..lake.rows.source_options import split_size_of
         from ..spark import ReadOptions, export_logs
         from ..spark.current import write_current
-        from ..spark.options import split_size_of
         from ..splits import plan_splits
 
         try:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from .._new_files import unfinished
+from .._base.new_files import unfinished
 from ..errors import BinlogError
 from .output import standard_output
 

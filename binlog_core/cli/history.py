@@ -10,8 +10,8 @@ import typer
 from rich.text import Text
 
 from ..errors import BinlogError, MissingExtraError
-from ..history import Version, changed_values, row_as_of
-from ..history import history as history_of
+from ..inspect.history import Version, changed_values, row_as_of
+from ..inspect.history import history as history_of
 from .files import output
 from .options import LoginOptions, LogOptions, RangeOptions, SchemaOption, SchemaStartOption, spread
 from .output import errors_as_lines, is_terminal, printable, results

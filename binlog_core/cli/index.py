@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ..index import index as make_index
+from ..index.making import index as make_index
 from .output import errors_as_lines, printable, results, size
 from .progress import patience
 

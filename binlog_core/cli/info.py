@@ -16,7 +16,7 @@ from rich.text import Text
 
 from ..inspect.summarize import summarize
 from ..inspect.summary import FileSummary, LogSummary
-from ..transactions import Transaction
+from ..inspect.transactions import Transaction
 from .options import LogOptions, RangeOptions, RowOptions, spread
 from .output import ZONE, duration, errors_as_lines, moment, printable, results, size
 from .progress import progress

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from .._durations import seconds_of
+from .._base.durations import seconds_of
 from .archive import stopping
 from .export import Catalog, catalog_of, spark_session
 from .options import LoginOptions, spread
@@ -31,8 +31,8 @@ from .output import (
 )
 
 if TYPE_CHECKING:
-    from ..spark.mirror import TableStatus
-    from ..spark.mirror.comparing import Compared
+    from ..mirror import TableStatus
+    from ..mirror.comparing import Compared
 
 _RUN = "run"
 
@@ -115,7 +115,7 @@ def run(
 
       binlog-core mirror resync /lake/shop shop.orders
     """
-    from ..spark.mirror import mirror as keep_mirror
+    from ..mirror import mirror as keep_mirror
 
     access = login.login("options")
     try:
@@ -158,8 +158,8 @@ def status(
 
     Exit code 1: a table is parked or suspect.
     """
-    from ..spark.mirror import status as look
-    from ..spark.mirror.reporting import MirrorStatus
+    from ..mirror import status as look
+    from ..mirror.reporting import MirrorStatus
 
     with errors_as_lines():
         found = look(lake, catalog=catalog_of(catalog))
@@ -182,7 +182,7 @@ def resync(
     login: LoginOptions,
 ) -> None:
     """Copy tables again, by default parked and suspect ones; all tables reach the server's position."""
-    from ..spark.mirror import resync as copy_anew
+    from ..mirror import resync as copy_anew
 
     access = login.login("options")
     with errors_as_lines(), spark_session(master, "mirror") as spark:
@@ -206,7 +206,7 @@ def verify(
 
     Exit code 1: a row differs, or a table could not be compared.
     """
-    from ..spark.mirror import verify as compare
+    from ..mirror import verify as compare
 
     access = login.login("options")
     with errors_as_lines(), spark_session(master, "mirror") as spark:

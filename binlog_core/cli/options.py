@@ -23,7 +23,6 @@ from typer.models import OptionInfo
 
 from .._decode.selection import Place
 from .._format.event_types import GTID_EVENTS
-from .._opening import open as open_log
 from .._sources.places import is_server
 from .._tables import charsets
 from .._tables.full_names import has_database, quoted_with_dot
@@ -31,7 +30,8 @@ from ..errors import BinlogError, GtidError
 from ..events import GtidEvent, MariadbGtidEvent
 from ..gtids import AnyGtidSet, Gtid, MariadbGtid, parse_gtid, parse_gtid_set
 from ..limits import DEFAULT_LIMITS
-from ..log import Log
+from ..log.log import Log
+from ..log.opening import open as open_log
 from ..position import Position
 from ..report import BinlogWarning
 from ..server.address import Address

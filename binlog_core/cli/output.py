@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, cast
 import typer
 from rich.console import Console
 
-from .._redaction import printable as printable
+from .._base.redaction import printable as printable
 from ..errors import BinlogError
 from ..report import BinlogWarning
 from .exits import INTERRUPTED

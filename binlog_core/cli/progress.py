@@ -23,8 +23,8 @@ from rich.progress import (
 from .output import messages, printable, size
 
 if TYPE_CHECKING:
-    from ..log import Log
-    from ..spark.doors.running import Progress as SplitProgress
+    from ..log.log import Log
+    from ..spark.running import Progress as SplitProgress
 
 _PATIENCE = 1.0  # seconds
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from .._json_text import plain
+from .._base.json_text import plain
 from .._tables.full_names import full_name
-from ..history import changed_values
+from ..inspect.history import changed_values
 from .output import moment, printable
 
 if TYPE_CHECKING:

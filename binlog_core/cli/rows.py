@@ -11,7 +11,7 @@ from rich.console import Console
 
 from .._decode.group import Group
 from ..errors import BinlogError, SchemaError
-from ..log import Log
+from ..log.log import Log
 from .checks import check_columns, check_tables, unknown_column
 from .files import output
 from .options import FollowOptions, LogOptions, RangeOptions, RowOptions, rewritten, spread

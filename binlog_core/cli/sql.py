@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from .._json_text import plain
+from .._base.json_text import plain
 from ..errors import BinlogError
 from .options import LogOptions, RangeOptions, SchemaOption, SchemaStartOption, spread
 from .output import errors_as_lines, is_terminal, printable, results, standard_output
@@ -59,8 +59,8 @@ def sql(
       binlog-core sql "from transactions order by row_images desc limit 5" /var/lib/mysql
     """
     with errors_as_lines():
-        from ..duckdb import connect
-        from ..duckdb import query as run
+        from ..scans.duckdb import connect
+        from ..scans.duckdb import query as run
 
         con = connect()
         import duckdb

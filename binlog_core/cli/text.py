@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
+from .._base.change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
+from .._base.json_text import encode_plain as _encode
+from .._base.json_text import plain
 from .._core._values import RowReader, row_texts
-from .._json_text import encode_plain as _encode
-from .._json_text import plain
-from ..batch import ChangeBatch
+from ..batch.change_batch import ChangeBatch
 from ..gtids import gtid_text
 
 if TYPE_CHECKING:

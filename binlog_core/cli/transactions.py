@@ -12,8 +12,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from ..transactions import Transaction
-from ..transactions import transactions as transactions_of
+from ..inspect.transactions import Transaction
+from ..inspect.transactions import transactions as transactions_of
 from .options import LogOptions, RangeOptions, RowOptions, spread
 from .output import duration, errors_as_lines, moment, printable, results, size, standard_output
 from .progress import patience

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .._change_columns import DEFAULT_CHANGE_COLUMNS, POSTIMAGE
+from .._base.change_columns import DEFAULT_CHANGE_COLUMNS, POSTIMAGE
 from .._core._values import RowReader, column_texts
-from .._debezium import Envelopes
 from .._decode.merge import ChangeReader
 from .._tables.tables import records_at_a_time
 from ..errors import BinlogError, MissingExtraError, SchemaError
+from ..lake.rows.debezium import Envelopes
 from ..limits import DEFAULT_LIMITS, Limits
 from .text import csv_field, csv_line, csv_values, json_lines
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from .._decode.group import Group
     from .._format.format_description import FormatDescription
-    from ..batch import ChangeBatch
+    from ..batch.change_batch import ChangeBatch
     from ..replay.scripts import Script
     from ..report import Report
 

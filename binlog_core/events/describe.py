@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from .._redaction import shown_statement
+from .._base.redaction import shown_statement
 from .._tables.full_names import full_name
 from . import (
     DUMMY_TABLE_ID,

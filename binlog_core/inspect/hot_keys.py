@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._change_columns import POSTIMAGE
+from .._base.change_columns import POSTIMAGE
 from .._core._values import RowReader
-from .._subsets import only
 from .._tables.column_types import SPAN_KINDS
+from ..batch.subsets import only
 
 if TYPE_CHECKING:
-    from ..batch import ChangeBatch
-    from ..log import Log
+    from ..batch.change_batch import ChangeBatch
+    from ..log.log import Log
 
 _MOST = 1 << 17  # of the keys of a table that are counted at the same time
 

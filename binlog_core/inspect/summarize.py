@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from .._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
+from .._base.change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
+from .._base.redaction import shown_statement
 from .._format.event_types import EventType, event_name
 from .._format.statements import changes_rows, first_word, may_change_definitions
-from .._opened import in_all_threads, opened
-from .._redaction import shown_statement
-from ..batch import OUTCOMES
+from ..batch.change_batch import OUTCOMES
 from ..events import (
     GtidEvent,
     IncidentEvent,
@@ -29,7 +28,7 @@ from ..events import (
 )
 from ..events.query import query_text
 from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet, uuid_text
-from ..transactions import DETAIL_TYPES, FRAMES, Block, Heads, Tallies
+from ..log.opened import in_all_threads, opened
 from .summary import (
     MOST_SERVERS,
     SIZES,
@@ -41,11 +40,12 @@ from .summary import (
     largest,
     longest,
 )
+from .transactions import DETAIL_TYPES, FRAMES, Block, Heads, Tallies
 
 if TYPE_CHECKING:
-    from .._options import AnyTarget, OpenOptions
-    from ..batch import ChangeBatch
-    from ..log import Log
+    from ..batch.change_batch import ChangeBatch
+    from ..log.log import Log
+    from ..log.options import AnyTarget, OpenOptions
 
 Progress = Callable[[str, int], None]  # path, position
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .._decode.gtid_selection import union
 from ..gtids import AnyGtidSet
-from ..transactions import Transaction
+from .transactions import Transaction
 
 if TYPE_CHECKING:
     from .._format.format_description import FormatDescription

@@ -18,28 +18,28 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from .._change_columns import PREIMAGE
+from .._base.change_columns import PREIMAGE
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection
 from .._format.event_header import FIRST_EVENT, length_of
 from .._format.event_types import GTID_EVENTS, ROWS_EVENTS, ROWS_EVENTS_V0, EventType
 from .._format.format_description import FormatDescription
-from .._opened import files_of
 from .._sources.sources import BufferSource
-from .._threads import processors
 from .._walk.event_walk import Damage, Run, walk
 from .._walk.track import Track
 from .._walk.typed_events import bodies_in, packed_events
-from ..batch import OUTCOMES
+from ..batch.change_batch import OUTCOMES
 from ..errors import BinlogError, ChecksumError, DecompressionError, MissingExtraError
 from ..events import parse_event
 from ..limits import DEFAULT_LIMITS, Limits
+from ..log.opened import files_of
+from ..log.threads import processors
 from ..report import Report
 
 if TYPE_CHECKING:
-    from .._options import AnyTarget, StoredOptions
     from .._sources.log_files import LogFile
     from .._sources.sources import Source
+    from ..log.options import AnyTarget, StoredOptions
 
 _COPY_LEN = 1 << 20
 _CONTENT_BYTES = 32 << 20  # of parsed events that are kept: an equal event is not parsed again

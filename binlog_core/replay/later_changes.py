@@ -17,8 +17,8 @@ from .undo_rows import UndoRow
 
 if TYPE_CHECKING:
     from .._decode.group import Aside
-    from .._exports.reading import Opener
-    from ..batch import ChangeBatch
+    from ..batch.change_batch import ChangeBatch
+    from ..lake.exports.reading import Opener
 
 Tracked = dict[tuple[str, Ident], list[UndoRow]]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .._base.redaction import shown_statement
 from .._decode.group import Aside
-from .._redaction import shown_statement
 from ..gtids import gtid_text
 
 SANDBOX = r"/*M!999999\- enable the sandbox mode */ "  # to MariaDB's client: no commands from here on

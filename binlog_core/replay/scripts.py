@@ -16,7 +16,7 @@ import numpy as np
 from .._decode.group import Aside
 from .._decode.savepoints import RowPlace, Savepoints
 from .._format.statements import changes_rows, first_word
-from ..batch import OUTCOMES
+from ..batch.change_batch import OUTCOMES
 from ..limits import Limits
 from ..schema.table_statements import read_statement
 from .literals import quote_name
@@ -25,7 +25,7 @@ from .statements import StatementMaker
 
 if TYPE_CHECKING:
     from .._decode.group import Group
-    from ..batch import ChangeBatch
+    from ..batch.change_batch import ChangeBatch
 
 
 _UNKNOWN, _COMMITTED, _ROLLED_BACK, _PREPARED = range(4)

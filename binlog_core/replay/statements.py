@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._change_columns import INSERT, POSTIMAGE, PREIMAGE
+from .._base.change_columns import INSERT, POSTIMAGE, PREIMAGE
 from .._core._values import RowChange, RowReader, ValuePlan, column_texts
 from .._tables.column_types import Kind
 from .._tables.tables import Column, Table, records_at_a_time
@@ -32,7 +32,7 @@ from .literals import (
 
 if TYPE_CHECKING:
     from .._format.format_description import FormatDescription
-    from ..batch import ChangeBatch
+    from ..batch.change_batch import ChangeBatch
 
 _SELF_UPDATING = frozenset((Kind.TIMESTAMP, Kind.DATETIME))
 _COMPARED_AS_BYTES = frozenset((Kind.TEXT, Kind.JSON))

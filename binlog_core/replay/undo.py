@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Unpack
 
-from .._exports import opener_of
 from ..errors import BinlogError, SchemaError
+from ..lake.exports import opener_of
 from .later_changes import find_later
 from .literals import is_plain, prepared
 from .row_batches import ROWS_AT_A_TIME, divided, is_certain, joined
@@ -23,10 +23,10 @@ from .undo_rows import Place, UndoRow
 
 if TYPE_CHECKING:
     from .._decode.group import Aside
-    from .._exports.reading import ExportedLog
-    from .._options import LogOptions, Target
-    from ..batch import ChangeBatch
-    from ..log import Log
+    from ..batch.change_batch import ChangeBatch
+    from ..lake.exports.reading import ExportedLog
+    from ..log.log import Log
+    from ..log.options import LogOptions, Target
 
 _NOT_FOR_ALL = ("start", "stop", "gtids", "exclude_gtids", "server_id", "ops", "where", "tables", "columns")
 

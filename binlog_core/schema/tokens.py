@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
 
-from .._redaction import SQL_MODE_NO_BACKSLASH_ESCAPES as SQL_MODE_NO_BACKSLASH_ESCAPES
+from .._base.redaction import SQL_MODE_NO_BACKSLASH_ESCAPES as SQL_MODE_NO_BACKSLASH_ESCAPES
 from ..errors import SchemaError
 
 SQL_MODE_REAL_AS_FLOAT = 1

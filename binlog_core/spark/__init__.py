@@ -4,20 +4,20 @@ Importing this needs neither pyspark nor pyarrow.
 """
 
 from ..errors import ApplyStopped
+from ..lake.apply.batch import Applied
+from ..lake.apply.file_target import IcebergTarget
+from ..lake.rows.read_options import ReadOptions
+from ..lake.rows.reader import SplitRows, read_split
+from ..lake.rows.source_options import SourceOptions
+from ..lake.tables.results import ExportResult, ExportState
+from ..lake.tables.writer import WriteLimits
 from ..splits import Split, plan_splits
-from .apply.batch import Applied
-from .apply.file_target import IcebergTarget
 from .applying import apply_changes
 from .current import CurrentTable, write_current
-from .doors.dataframe import changes_df, primary_key, read_changes, register, splits_df, table_schema
-from .doors.export import export_logs
-from .doors.running import Progress
-from .lake.results import ExportResult, ExportState
-from .lake.writer import WriteLimits
+from .dataframe import changes_df, primary_key, read_changes, register, splits_df, table_schema
+from .export import export_logs
 from .merge_target import SparkTarget
-from .options import SourceOptions
-from .rows.read_options import ReadOptions
-from .rows.reader import SplitRows, read_split
+from .running import Progress
 from .session import start_session
 
 __all__ = [

@@ -6,17 +6,17 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
-from .._change_columns import LAKE_COLUMNS
+from .._base.change_columns import LAKE_COLUMNS
 from ..errors import BinlogError
-from .apply.batch import Applied, MergeTarget, apply_images
-from .apply.file_target import FileTarget
-from .apply.jobs import Folder
-from .apply.statements import OnAlter, OnDrop
+from ..lake.apply.batch import Applied, MergeTarget, apply_images
+from ..lake.apply.file_target import FileTarget
+from ..lake.apply.jobs import Folder
+from ..lake.apply.statements import OnAlter, OnDrop
+from ..lake.rows.fit import SPECIAL, STATEMENT
+from ..lake.rows.types import import_pyarrow, named_key
+from ..lake.tables.delta import DeltaLakeTable
+from ..lake.tables.table import App
 from .jobs import OnSpark
-from .lake.delta import DeltaLakeTable
-from .lake.table import App
-from .rows.fit import SPECIAL, STATEMENT
-from .rows.types import import_pyarrow, named_key
 
 if TYPE_CHECKING:
     import pyarrow as pa

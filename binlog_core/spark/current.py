@@ -8,32 +8,32 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .._change_columns import LAKE_COLUMNS
-from .._exports.manifests import MANIFEST
+from .._base.change_columns import LAKE_COLUMNS
 from .._sources.object_stores import load_json
 from .._sources.places import local_path
 from .._tables.full_names import full_name, split_name
 from ..errors import ApplyStopped, BinlogError
+from ..lake.apply.batch import apply_images
+from ..lake.apply.changes import Changes
+from ..lake.apply.jobs import Folder, Jobs
+from ..lake.apply.sinks import DELETES, MergeSink, merge_schema
+from ..lake.apply.staging import AppliedStatement
+from ..lake.apply.statements import OnAlter
+from ..lake.exports.manifests import MANIFEST
+from ..lake.rows.fit import SPECIAL
+from ..lake.rows.types import import_pyarrow
+from ..lake.tables.destination import open_filesystem
+from ..lake.tables.parquet import check_manifest
 from ..schema.table_statements import spelling_of
-from .apply.batch import apply_images
-from .apply.changes import Changes
-from .apply.jobs import Folder, Jobs
-from .apply.sinks import DELETES, MergeSink, merge_schema
-from .apply.staging import AppliedStatement
-from .apply.statements import OnAlter
 from .jobs import OnSpark
-from .lake.destination import open_filesystem
-from .lake.parquet import check_manifest
 from .merge_target import quoted, read_files
-from .rows.fit import SPECIAL
-from .rows.types import import_pyarrow
 from .schemas import spark_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from .apply.alterations import Check
+    from ..lake.apply.alterations import Check
 
 _TYPE, _VERSION, _, _ORDINAL = LAKE_COLUMNS
 _OF_SPARK = re.compile(r"\.?(part-.*|_SUCCESS(\.crc)?)")  # the files of a table that it wrote

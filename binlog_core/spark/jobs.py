@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from .apply.jobs import PLACE
+from ..lake.apply.jobs import PLACE
 from .schemas import arrow_schema
 from .workers import call_partitions, call_tasks
 

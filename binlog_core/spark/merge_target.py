@@ -12,15 +12,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .apply.alterations import Check, From
-from .apply.changes import Changes
-from .apply.folding import fits
-from .apply.jobs import Folder, Here, Jobs
-from .apply.sinks import DELETES, LACKS, MergeFile, MergeSink, bases_of, merge_schema
+from ..lake.apply.alterations import Check, From
+from ..lake.apply.changes import Changes
+from ..lake.apply.folding import fits
+from ..lake.apply.jobs import Folder, Here, Jobs
+from ..lake.apply.sinks import DELETES, LACKS, MergeFile, MergeSink, bases_of, merge_schema
+from ..lake.rows.fit import widened
+from ..lake.rows.types import import_pyarrow
+from ..lake.tables.table import App
 from .jobs import OnSpark
-from .lake.table import App
-from .rows.fit import widened
-from .rows.types import import_pyarrow
 from .schemas import arrow_schema, spark_schema
 
 if TYPE_CHECKING:

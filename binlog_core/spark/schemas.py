@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtraError
-from .rows.types import SPARK_METADATA, import_pyarrow
+from ..lake.rows.types import SPARK_METADATA, import_pyarrow
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,8 +14,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import BinlogError
+from ..lake.rows.types import import_pyarrow
 from ..lake.runner import Runner, run_here
-from .rows.types import import_pyarrow
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,7 +15,7 @@ it by itself (see ``_walk/anchors.py``) and reads up to the first that begins at
 
 from __future__ import annotations
 
-from .._change_columns import FILE_NUMBER_SHIFT
+from .._base.change_columns import FILE_NUMBER_SHIFT
 from .plan import DEFAULT_SPLIT_SIZE, Split, plan_splits
 from .reader import SplitBounds, SplitReader, read_split_groups
 from .seams import SplitResult, check_seams

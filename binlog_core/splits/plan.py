@@ -8,10 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from .._change_columns import FILE_NUMBER_SHIFT
+from .._base.change_columns import FILE_NUMBER_SHIFT
+from .._base.redaction import shown_url
 from .._format.event_header import FIRST_EVENT
-from .._opened import files_of
-from .._redaction import shown_url
 from .._sources.archives import EPOCH_SHIFT
 from .._sources.log_files import LogFile
 from .._sources.log_names import LogName, name_key
@@ -19,9 +18,10 @@ from .._sources.places import is_url
 from .._sources.resolve import check_no_server
 from .._walk.anchors import Head
 from ..errors import BinlogError, MissingFileError
+from ..log.opened import files_of
 
 if TYPE_CHECKING:
-    from .._options import AnyTarget
+    from ..log.options import AnyTarget
 
 DEFAULT_SPLIT_SIZE = 128 << 20
 

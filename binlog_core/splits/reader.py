@@ -11,17 +11,17 @@ from .._decode.gtid_selection import gtid_set, union
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import check_condition
 from .._format.event_header import FIRST_EVENT
-from .._opening import open as open_log
 from .._walk.anchors import Head, first_anchor, walk_to_anchor, window_at
 from .._walk.track import Tail
 from ..errors import BinlogError
 from ..gtids import parse_gtid_set
+from ..log.opening import open as open_log
 from .plan import Split
 from .seams import SplitResult
 
 if TYPE_CHECKING:
-    from .._options import LogOptions
     from .._sources.sources import Source
+    from ..log.options import LogOptions
 
 
 class SplitBounds:

@@ -43,10 +43,10 @@ class Apply(Scenario):
         return logs, states
 
     def _apply(self, root: Path, number: int) -> None:
+        from binlog_core.lake.plan.parts import plan_parts
+        from binlog_core.lake.rows.source_options import SourceOptions
         from binlog_core.spark import apply_changes
-        from binlog_core.spark.doors.changes import ChangeReader, infer_schema
-        from binlog_core.spark.options import SourceOptions
-        from binlog_core.spark.plan.parts import plan_parts
+        from binlog_core.spark.changes import ChangeReader, infer_schema
         from binlog_core.spark.schemas import arrow_schema, spark_schema
 
         path = str(root / f"{number}.binlog")

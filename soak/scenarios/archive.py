@@ -152,14 +152,14 @@ class Index(Scenario):
     """Bring an index up to date."""
 
     def prepare(self, root: Path) -> None:
-        from binlog_core.index import index
+        from binlog_core.index.making import index
 
         logs_into(root / "logs", (1, 2))
         index(root / "logs")
         logs_into(root / "logs", (3,))
 
     def work(self, root: Path) -> None:
-        from binlog_core.index import index
+        from binlog_core.index.making import index
 
         index(root / "logs")
 
@@ -174,7 +174,7 @@ class Index(Scenario):
 
 
 def indexed(folder: Path, logs: list[str]) -> None:
-    from binlog_core._index.files import NAME, opened
+    from binlog_core.index.files import NAME, opened
 
     index = opened(str(folder / NAME), None)
     expect(index and sorted(entry.log for entry in index.entries), logs, "index")

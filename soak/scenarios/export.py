@@ -133,6 +133,6 @@ class Connected:
 
 
 def called_here() -> None:
-    from binlog_core.spark.doors import running
+    from binlog_core.spark import running
 
     running.call_tasks = lambda _, function, tasks: [function(one) for one in tasks]

@@ -21,7 +21,7 @@ class Mirror(Scenario):
         self._port, self._database, self._first = port, database, first
 
     def _run(self, root: Path) -> None:
-        from binlog_core.spark.mirror import mirror
+        from binlog_core.mirror import mirror
 
         session: Any = Here()
         found = mirror(
@@ -116,7 +116,7 @@ class MirrorKept(Mirror):
     """The same with histories and status files, and small files are merged."""
 
     def _run(self, root: Path) -> None:
-        from binlog_core.spark.mirror import joining
+        from binlog_core.mirror import joining
 
         joining._MOST_SMALL = 2
         super()._run(root)

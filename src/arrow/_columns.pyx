@@ -34,7 +34,7 @@ from wire.cursor cimport prefetch
 
 import numpy as np
 
-from binlog_core.arrow import text as transcoding
+from binlog_core._tables import transcoding
 from binlog_core.errors import DecodeError
 
 cnp.import_array()

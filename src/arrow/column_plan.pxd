@@ -84,7 +84,7 @@ cdef inline int plan_span(column_t* c, object column, object field, list keep) e
     elif kind == KIND_JSON:
         c.layout = LAYOUT_JSON
     else:
-        from binlog_core.arrow import text as transcoding
+        from binlog_core._tables import transcoding
 
         encoding = transcoding.encoding_of(column.charset)
         if encoding == "utf8":

@@ -71,14 +71,14 @@ cdef packed struct gtid_run_t:      # twin of GTID_RUN_DTYPE: consecutive number
     uint64_t last
 
 
-cdef enum change_op_t:              # image_t.op; names in binlog_core.batch.OPS
+cdef enum change_op_t:              # image_t.op; names in binlog_core.batch.change_batch.OPS
     OP_INSERT = 1
     OP_UPDATE_PREIMAGE = 2
     OP_UPDATE_POSTIMAGE = 3
     OP_DELETE = 4
 
 
-cdef enum outcome_t:                # transaction_t.outcome; names in binlog_core.batch.OUTCOMES
+cdef enum outcome_t:                # transaction_t.outcome; names in binlog_core.batch.change_batch.OUTCOMES
     OUTCOME_UNKNOWN = 0
     OUTCOME_COMMITTED = 1
     OUTCOME_ROLLED_BACK = 2

@@ -115,7 +115,7 @@ cdef class Decoder(Definitions):
     wishes : Wishes or None
         Shared with other loops that decode by the same plans.
 
-    The caller (binlog_core/log.py) gives the descriptor with `set_format`, bytes with `feed`,
+    The caller (binlog_core/log/log.py) gives the descriptor with `set_format`, bytes with `feed`,
     plans with `add_plan` and definitions with `add_definition`, and acts on what `run` returns.
     """
 

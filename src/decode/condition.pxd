@@ -1,4 +1,4 @@
-# A condition on the changes of a table, compiled by binlog_core/_decode/compiled_conditions.py: tests of a record's
+# A condition on the changes of a table, compiled by binlog_core/conditions/compiled.py: tests of a record's
 # fields, and a program that combines their results. It runs over records that hold only the condition's columns, many
 # at a time; rows_events.pxd decodes the rows that match.
 #

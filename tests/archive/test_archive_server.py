@@ -16,7 +16,7 @@ import pytest
 from support.cli import run, start
 from support.server import SERVER, connect, dump, needs_server
 
-from binlog_core._index.files import NAME, opened
+from binlog_core.index.files import NAME, opened
 
 BINLOG_CHECKPOINT = 161
 

@@ -14,7 +14,7 @@ from support.archive import (
 )
 
 import binlog_core
-from binlog_core._index.files import NAME, opened
+from binlog_core.index.files import NAME, opened
 
 
 def test_finished_logs_are_compressed_and_removed(tmp_path: Path) -> None:

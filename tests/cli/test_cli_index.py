@@ -8,7 +8,7 @@ from pathlib import Path
 from support.cli import run
 from support.golden import DATA
 
-from binlog_core._index.files import NAME
+from binlog_core.index.files import NAME
 
 HISTORY = ("history", "shop.group_b", "id=10")  # a row of the bundled log, see docs/command-line.md
 

@@ -1,4 +1,4 @@
-"""What ``binlog-core mirror`` says of tables; the work is tested in ``tests/spark``."""
+"""What ``binlog-core mirror`` says of tables; the work is tested in ``tests/mirror``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ pytest.importorskip("pyspark")
 
 from support.cli import run
 
-import binlog_core.spark.mirror as work
+import binlog_core.mirror as work
 from binlog_core.cli import mirror
-from binlog_core.spark.mirror import TableStatus
-from binlog_core.spark.mirror.comparing import Compared
+from binlog_core.mirror import TableStatus
+from binlog_core.mirror.comparing import Compared
 
 FOLLOWED = TableStatus("shop.orders", "following", None, "lake/a", 75.0, 42, 1_234, None, 1_000_000, 7, 0.0)
 COPYING = TableStatus("shop.new", "copying", None, "lake/b")

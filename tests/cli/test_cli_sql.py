@@ -48,7 +48,7 @@ def test_ctrl_c_while_duckdb_asks_python_is_not_an_error(monkeypatch: pytest.Mon
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("binlog_core.dataset.ScannedDataset.scanner", interrupted)
+    monkeypatch.setattr("binlog_core.scans.dataset.ScannedDataset.scanner", interrupted)
     assert run("sql", "select count(*) from events a, events b where a.info < b.info", GTID.path).code == 130
 
 

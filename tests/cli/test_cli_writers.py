@@ -102,7 +102,7 @@ def test_errors_of_pyarrow_are_one_line(form: str, tmp_path: Path, monkeypatch: 
     def broken(_self: object, **_options: object) -> None:
         raise pyarrow.ArrowNotImplementedError("no such\nlayout")
 
-    monkeypatch.setattr("binlog_core.batch.ChangeBatch.to_arrow", broken)
+    monkeypatch.setattr("binlog_core.batch.change_batch.ChangeBatch.to_arrow", broken)
     out = tmp_path / "rows"
     ran = run("rows", LOG, "-t", "shop.Route66_b", "-f", form, "-o", out)
     assert ran.code == 1

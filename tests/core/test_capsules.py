@@ -15,7 +15,7 @@ import pytest
 from test_columns_memory import batch_of
 
 from binlog_core._core._capsules import stream_capsule
-from binlog_core.arrow.types import struct_field
+from binlog_core.batch.arrow_types import struct_field
 
 
 class Unprintable(Exception):

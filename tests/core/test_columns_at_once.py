@@ -25,7 +25,7 @@ import binlog_core
 from binlog_core import Limits
 from binlog_core._core import _rows
 from binlog_core._core._columns import export_columns
-from binlog_core.batch import ChangeBatch
+from binlog_core.batch.change_batch import ChangeBatch
 from binlog_core.cli.writers import ArrowWriter, ParquetWriter
 from binlog_core.errors import BinlogError, DecodeError
 from binlog_core.splits import read_split_groups

@@ -20,8 +20,8 @@ from support.writer import Log, Table
 import binlog_core
 from binlog_core import Limits
 from binlog_core._core import _rows
-from binlog_core.batch import ChangeBatch
-from binlog_core.batches import batch_stream
+from binlog_core.batch.change_batch import ChangeBatch
+from binlog_core.log.batches import batch_stream
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 

@@ -15,8 +15,8 @@ from support.writer import Log, Table
 import binlog_core
 from binlog_core import DecodeError, Limits
 from binlog_core._tables.column_types import Kind
-from binlog_core.arrow import forms
-from binlog_core.batch import ChangeBatch
+from binlog_core.batch import arrow_forms as forms
+from binlog_core.batch.change_batch import ChangeBatch
 
 COLUMNS = [
     column("id", Kind.INT, bytes_=8, signed=True),

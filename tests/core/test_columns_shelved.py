@@ -20,7 +20,7 @@ from support.writer import Log, Table
 
 import binlog_core
 from binlog_core import Limits
-from binlog_core.batch import ChangeBatch
+from binlog_core.batch.change_batch import ChangeBatch
 from binlog_core.errors import DecodeError
 
 COLUMNS = [
@@ -87,7 +87,7 @@ def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         made.append(len(records))
         return whole(batch, records)
 
-    monkeypatch.setattr(binlog_core.batch, "made_together", noted)
+    monkeypatch.setattr("binlog_core.batch.change_batch.made_together", noted)
     return made
 
 

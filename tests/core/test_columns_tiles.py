@@ -11,7 +11,7 @@ import pytest
 from support.batches import ABSENT, column, make_batch
 
 from binlog_core._tables.column_types import Kind
-from binlog_core.batch import ChangeBatch
+from binlog_core.batch.change_batch import ChangeBatch
 from binlog_core.errors import DecodeError
 
 COUNTS = [0, 1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 511, 512, 513, 1027]  # a tile has 512 records

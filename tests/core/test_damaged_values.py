@@ -12,7 +12,7 @@ from support.golden import golden_logs
 from support.writer import Log, Table
 
 import binlog_core
-from binlog_core._subsets import only
+from binlog_core.batch.subsets import only
 from binlog_core.errors import DecompressionError
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")

@@ -13,7 +13,7 @@ from support.writer import numbering as n
 from support.writer.wire import lenenc
 
 import binlog_core
-from binlog_core.batch import OUTCOMES
+from binlog_core.batch.change_batch import OUTCOMES
 from binlog_core.errors import DecodeError
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")

@@ -17,7 +17,7 @@ from binlog_core._tables.side_dtypes import (
     TRANSACTION_DTYPE,
 )
 from binlog_core._tables.tables import image_dtype
-from binlog_core.arrow.types import ArrowField
+from binlog_core.batch.arrow_types import ArrowField
 
 DTYPES = {
     "span_t": SPAN_DTYPE,

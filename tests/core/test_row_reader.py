@@ -38,7 +38,7 @@ from binlog_core._core._values import (
 )
 from binlog_core._tables.column_types import Kind
 from binlog_core._tables.tables import Column
-from binlog_core.batch import TRANSACTION_DTYPE, ChangeBatch
+from binlog_core.batch.change_batch import TRANSACTION_DTYPE, ChangeBatch
 from binlog_core.errors import DecodeError
 
 # -- Rows ------------------------------------------------------------------------------------

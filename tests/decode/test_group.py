@@ -13,7 +13,7 @@ from binlog_core import Limits
 from binlog_core._decode.executed import Executed
 from binlog_core._decode.group import Group
 from binlog_core._decode.merge import ChangeReader
-from binlog_core.batch import TRANSACTION_DTYPE
+from binlog_core.batch.change_batch import TRANSACTION_DTYPE
 from binlog_core.gtids import GtidSet
 from binlog_core.position import Position
 from binlog_core.report import Report

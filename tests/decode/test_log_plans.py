@@ -11,7 +11,7 @@ from support.writer import Log, Table
 
 import binlog_core
 from binlog_core import DecodeError
-from binlog_core.index import index
+from binlog_core.index.making import index
 
 TABLE_MAP, WRITE_ROWS = 19, 30
 

@@ -10,7 +10,7 @@ from support.server import connect, logged, needs_server, run
 
 from binlog_core import SchemaError
 from binlog_core._decode.savepoints import RowPlace, Savepoints
-from binlog_core.history import row_as_of
+from binlog_core.inspect.history import row_as_of
 
 BEGIN = 4
 
@@ -91,7 +91,7 @@ TRANSACTIONS = {
 @pytest.mark.parametrize("steps", TRANSACTIONS.values(), ids=TRANSACTIONS)
 def test_a_servers_logs(steps: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    from binlog_core.spark.rows.reader import read_split
+    from binlog_core.lake.rows.reader import read_split
     from binlog_core.splits import plan_splits
 
     pymysql = pytest.importorskip("pymysql")

@@ -9,7 +9,7 @@ from support.indexed import UUID, Read, write_log
 from support.questions import answer, without_index
 from support.writer import Log, Table
 
-from binlog_core.index import index
+from binlog_core.index.making import index
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from support.indexed import Read, folder, found_by, keys_in
 
-from binlog_core.history import history
-from binlog_core.index import index
-from binlog_core.transactions import transactions
+from binlog_core.index.making import index
+from binlog_core.inspect.history import history
+from binlog_core.inspect.transactions import transactions
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")

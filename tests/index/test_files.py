@@ -17,8 +17,8 @@ from support.questions import answer
 
 import binlog_core
 from binlog_core import BinlogWarning
-from binlog_core._index import files
-from binlog_core.index import NAME, index
+from binlog_core.index import files
+from binlog_core.index.making import NAME, index
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")

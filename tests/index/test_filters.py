@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from support.batches import column
 
-from binlog_core._index import filters
 from binlog_core._tables.column_types import SPAN_DTYPE, Kind
+from binlog_core.index import filters
 
 INT = column("id", Kind.INT, bytes_=4)
 TEXT = column("code", Kind.TEXT, charset="utf8mb4")

@@ -12,10 +12,10 @@ from support.indexed import Read, folder, found_by, keys_in, write_log
 from support.questions import Questions, answer, without_index
 
 import binlog_core
-from binlog_core._index.files import IndexFile
-from binlog_core.history import history
-from binlog_core.index import NAME, index
-from binlog_core.log import Log
+from binlog_core.index.files import IndexFile
+from binlog_core.index.making import NAME, index
+from binlog_core.inspect.history import history
+from binlog_core.log.log import Log
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")

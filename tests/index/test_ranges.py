@@ -6,9 +6,9 @@ import pytest
 from support.indexed import UUID, T
 from support.writer import Log
 
-from binlog_core._index.ranges import Range, Ranges, known_of
 from binlog_core._sources.sources import BufferSource
 from binlog_core._walk.track import Track
+from binlog_core.index.ranges import Range, Ranges, known_of
 from binlog_core.report import Report
 
 

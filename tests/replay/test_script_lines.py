@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from binlog_core._decode.group import Aside
-from binlog_core.batch import TRANSACTION_DTYPE
+from binlog_core.batch.change_batch import TRANSACTION_DTYPE
 from binlog_core.replay.script_lines import (
     POSTAMBLE,
     SESSION,

@@ -91,7 +91,7 @@ def test_read_table_and_dataset() -> None:
 
 def test_sql() -> None:
     duckdb = pytest.importorskip("duckdb")
-    import binlog_core.duckdb as sql
+    import binlog_core.scans.duckdb as sql
 
     with given() as log:
         assert sql.query(log, "SELECT count(*), sum(id) FROM changes('shop.orders')").fetchall() == [
@@ -110,7 +110,7 @@ def test_a_name_of_its_own_means_the_table_that_has_rows() -> None:
 
 
 def test_a_large_schema_does_not_break_the_bound_of_columns() -> None:
-    from binlog_core._scans import find_tables
+    from binlog_core.scans.scans import find_tables
 
     with given(limits=Limits(sql_columns=3)) as log:
         assert list(find_tables(log)) == ["shop.loud", "shop.orders"]

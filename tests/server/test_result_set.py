@@ -16,7 +16,7 @@ pytest.importorskip("pymysql")
 
 from binlog_core import BinlogError, ProtocolError
 from binlog_core._core import _result_set as core
-from binlog_core.arrow.text import utf8_table
+from binlog_core._tables.transcoding import utf8_table
 from binlog_core.server.result_set import Rows, result_rows
 
 ROWS = [

@@ -173,8 +173,8 @@ def lake(s3):
 
 
 def written(destination, options, attempt="a0"):
+    from binlog_core.lake.tables.split_writer import SplitWriter
     from binlog_core.spark import ReadOptions, plan_splits
-    from binlog_core.spark.doors.split_writer import SplitWriter
 
     reading = ReadOptions(unnamed="positions", absent=True, statements=True, storage_options=options)
     writer = SplitWriter(
@@ -194,8 +194,8 @@ def test_an_export_from_and_to_s3(s3, lake):
 
     import pyarrow.parquet as pq
 
-    from binlog_core.spark.lake.destination import open_filesystem
-    from binlog_core.spark.lake.parquet import ParquetDirectory
+    from binlog_core.lake.tables.destination import open_filesystem
+    from binlog_core.lake.tables.parquet import ParquetDirectory
 
     options = {"endpoint_url": s3, "key": "user", "secret": "secret"}
     output, keys = lake

@@ -26,11 +26,11 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession  # noqa: E402
 
+from binlog_core.lake.plan.parts import plan_parts  # noqa: E402
+from binlog_core.lake.rows.source_options import SourceOptions  # noqa: E402
 from binlog_core.spark import apply_changes  # noqa: E402
-from binlog_core.spark.doors.changes import ChangeReader, infer_schema  # noqa: E402
+from binlog_core.spark.changes import ChangeReader, infer_schema  # noqa: E402
 from binlog_core.spark.merge_target import SparkTarget, literal  # noqa: E402
-from binlog_core.spark.options import SourceOptions  # noqa: E402
-from binlog_core.spark.plan.parts import plan_parts  # noqa: E402
 from binlog_core.spark.schemas import arrow_schema, spark_schema  # noqa: E402
 
 PACKAGES = os.environ.get("BINLOG_CORE_TEST_SPARK_PACKAGES", "")

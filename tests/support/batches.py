@@ -35,7 +35,12 @@ from binlog_core._tables.column_types import (
     Kind,
 )  # fmt: skip
 from binlog_core._tables.tables import Column, Table, record_dtype
-from binlog_core.batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE, ChangeBatch
+from binlog_core.batch.change_batch import (
+    INVALID_DATE_DTYPE,
+    JSON_DIFF_DTYPE,
+    TRANSACTION_DTYPE,
+    ChangeBatch,
+)
 
 ABSENT = object()  # a value that is not in the row image
 

@@ -15,7 +15,7 @@ import pytest
 import binlog_core
 from binlog_core import Column, RowChange
 from binlog_core._tables.column_types import Kind
-from binlog_core.conditions import quoted, quoted_name
+from binlog_core.conditions.language import quoted, quoted_name
 from support.golden import DATA, Golden, full_name, golden_logs
 
 LOGS = golden_logs()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from binlog_core import Log
-from binlog_core.batches import Batches
+from binlog_core.log.batches import Batches
 
 
 def columns_decoded(monkeypatch: pytest.MonkeyPatch) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from binlog_core.spark.lake.results import FileStatistics, WrittenSplit
+from binlog_core.lake.tables.results import FileStatistics, WrittenSplit
 from binlog_core.splits import Split, SplitResult
 
 

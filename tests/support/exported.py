@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from binlog_core.spark.doors.split_writer import SplitWriter
-from binlog_core.spark.lake.destination import Destination
-from binlog_core.spark.lake.parquet import ParquetDirectory
-from binlog_core.spark.lake.tables import DeltaTables
-from binlog_core.spark.rows.read_options import ReadOptions
+from binlog_core.lake.rows.read_options import ReadOptions
+from binlog_core.lake.tables.destination import Destination
+from binlog_core.lake.tables.parquet import ParquetDirectory
+from binlog_core.lake.tables.split_writer import SplitWriter
+from binlog_core.lake.tables.tables import DeltaTables
 from binlog_core.splits import plan_splits
 
 AnyPath = TypeVar("AnyPath", Path, str)

@@ -6,7 +6,7 @@ import os
 import signal
 from typing import Any
 
-from binlog_core.spark.doors.split_writer import SplitWriter
+from binlog_core.lake.tables.split_writer import SplitWriter
 from binlog_core.splits import Split
 
 

@@ -156,7 +156,7 @@ class Faults:
         _Arrow.faults = faults
 
     def _exchanges(self) -> None:
-        from binlog_core.spark.lake import parquet
+        from binlog_core.lake.tables import parquet
 
         real = parquet.exchanged
 

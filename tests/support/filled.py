@@ -14,7 +14,7 @@ from binlog_core._core._values import (
 )
 from binlog_core._tables.column_types import Kind
 from binlog_core._tables.tables import Column, Table, record_dtype
-from binlog_core.batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE
+from binlog_core.batch.change_batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE
 
 INSERT, PREIMAGE, POSTIMAGE, DELETE = 1, 2, 3, 4
 ABSENT = object()

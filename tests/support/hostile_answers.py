@@ -20,6 +20,8 @@ import binlog_core
 from binlog_core.archive.live_feed import LiveFeed
 from binlog_core.errors import BinlogError
 from binlog_core.gtids import AnyGtidSet, parse_gtid_set
+from binlog_core.mirror import copies, losses, marks, values
+from binlog_core.mirror.state import TableState
 from binlog_core.replay import ServerUndo, plan_undo
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
@@ -27,8 +29,6 @@ from binlog_core.server.definitions import tables_of
 from binlog_core.server.doctor import examine
 from binlog_core.server.result_set import result_rows
 from binlog_core.server.start import logs_of, start_of, status_of, still_has
-from binlog_core.spark.mirror import copies, losses, marks, values
-from binlog_core.spark.mirror.state import TableState
 
 from .hostile_server import END, OK, Answer, HostileServer, Raw, framed
 from .talk import packet, serving

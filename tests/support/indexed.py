@@ -11,7 +11,7 @@ import pytest
 
 import binlog_core
 from binlog_core._decode.log_decoder import LogDecoder
-from binlog_core._index import ranges
+from binlog_core.index import ranges
 from support.questions import answer
 from support.writer import Log, Table
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from binlog_core._tables.column_types import SPAN_DTYPE, Kind
 from binlog_core._tables.tables import Table, record_dtype
-from binlog_core.batch import TRANSACTION_DTYPE, ChangeBatch
-from binlog_core.batches import Batches
+from binlog_core.batch.change_batch import TRANSACTION_DTYPE, ChangeBatch
+from binlog_core.log.batches import Batches
 from support.batches import ABSENT, column, make_batch
 
 NAT = np.datetime64("NaT")

@@ -11,7 +11,7 @@ from typing import Any
 
 import binlog_core
 from binlog_core import BinlogError
-from binlog_core.conditions import quoted, quoted_name
+from binlog_core.conditions.language import quoted, quoted_name
 
 from .golden import full_name
 
@@ -146,7 +146,7 @@ def answer(target: Path, question: dict[str, Any], **options: Any) -> tuple[list
 
 def without_index(work: Callable[[], Any]) -> Any:
     """The result of a call when no index is found."""
-    from binlog_core._index import finding
+    from binlog_core.index import finding
 
     kept = finding.opened
     finding.opened = lambda path, options: None  # type: ignore[assignment]

@@ -8,7 +8,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from binlog_core.spark.mirror import TableStatus, mirror
+from binlog_core.mirror import TableStatus, mirror
 
 from .here import Here
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from binlog_core._pushdown import Predicate
-from binlog_core.spark.doors.changes import ChangeReader, infer_schema
-from binlog_core.spark.options import SourceOptions
-from binlog_core.spark.plan.parts import plan_parts
+from binlog_core.conditions.pushed import Predicate
+from binlog_core.lake.plan.parts import plan_parts
+from binlog_core.lake.rows.source_options import SourceOptions
+from binlog_core.spark.changes import ChangeReader, infer_schema
 from binlog_core.spark.schemas import arrow_schema, spark_schema
 from support.writer import Log, Table
 

@@ -12,9 +12,9 @@ from support.writer import Log, Table
 
 import binlog_core
 import binlog_core.duckdb
-from binlog_core.dataset import changes
-from binlog_core.history import history, row_as_of
-from binlog_core.spark.options import SourceOptions
+from binlog_core.inspect.history import history, row_as_of
+from binlog_core.lake.rows.source_options import SourceOptions
+from binlog_core.scans.dataset import changes
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 

@@ -13,8 +13,8 @@ from support.batches import column, make_batch
 
 from binlog_core._tables.column_types import Kind
 from binlog_core._tables.widening import type_name, wider
-from binlog_core.batches import Batches
 from binlog_core.errors import SchemaError
+from binlog_core.log.batches import Batches
 
 INT = {"bytes_": 4, "signed": True}
 UINT = {"bytes_": 4, "signed": False}

@@ -16,8 +16,8 @@ from support.writer.numbering import MARIADB_BINLOG_CHECKPOINT, PREVIOUS_GTIDS
 
 import binlog_core
 from binlog_core import BinlogError, Limits
-from binlog_core._threads import parts
-from binlog_core.index import index
+from binlog_core.index.making import index
+from binlog_core.log import parts
 from binlog_core.splits import Split, plan_splits
 
 COUNT = 12

@@ -14,7 +14,7 @@ from support.truth import change_differences, differences
 
 import binlog_core
 from binlog_core._core._jsonb import parse_json_diffs
-from binlog_core.batch import ChangeBatch
+from binlog_core.batch.change_batch import ChangeBatch
 
 ALL = golden_logs()
 OPS = {"insert": "insert", "update_postimage": "update", "delete": "delete"}

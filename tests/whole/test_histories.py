@@ -46,6 +46,6 @@ def test_the_judge_sees_what_is_lost() -> None:
         return (group for number, group in enumerate(groups(log)) if number % 2)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(binlog_core.Log, "groups", some)
+        patched.setattr("binlog_core.Log.groups", some)
         with pytest.raises(Wrong):
             history.run()

@@ -16,43 +16,43 @@ THROUGH: dict[str, str] = {
     "archive/feed.py": "archive/test_archiver.py",  # a protocol
     "archive/live_feed.py": "archive/test_archive_server.py",  # needs a server
     "cli/exits.py": "cli/test_cli_app.py",  # a constant
-    "cli/history.py": "test_history.py",
-    "cli/transactions.py": "test_transactions.py",
+    "cli/history.py": "inspect/test_history.py",
+    "cli/transactions.py": "inspect/test_transactions.py",
     "cli/undo.py": "replay/test_undo.py",
-    "_debezium.py": "cli/test_cli_debezium.py",  # envelopes of whole logs
-    "_decode/at_hand.py": "test_transactions.py",  # glue between the loop and events
+    "lake/rows/debezium.py": "cli/test_cli_debezium.py",  # envelopes of whole logs
+    "_decode/at_hand.py": "inspect/test_transactions.py",  # glue between the loop and events
     "_decode/ddl_before.py": "schema/test_definitions.py",
     "_decode/gathering.py": "decode/test_log_decoder.py",  # part of the decoder
     "_decode/other_events.py": "decode/test_log_decoder.py",  # part of the decoder
     "_decode/unmet.py": "tables/test_given_names.py",
     "_decode/plans.py": "core/test_values.py",  # what the loop of the core runs
-    "_decoders.py": "test_passes.py",  # opens the logs of passes
+    "log/decoders.py": "log/test_passes.py",  # opens the logs of passes
     "_format/innodb_binlog.py": "sources/test_innodb_binlog.py",  # with the source that reads its pages
     "_format/magic.py": "format/test_descriptors.py",  # constants
     "inspect/report_page/style.py": "inspect/test_report_page.py",  # colours
-    "_opened.py": "test_dataset.py",
-    "_options.py": "test_face.py",  # types only
-    "_records.py": "test_batch.py",  # what a ChangeBatch is made of
+    "log/opened.py": "scans/test_dataset.py",
+    "log/options.py": "test_face.py",  # types only
+    "batch/records.py": "batch/test_change_batch.py",  # what a ChangeBatch is made of
     "replay/flashback_script.py": "replay/test_scripts.py",
     "replay/later_changes.py": "replay/test_undo.py",
     "replay/replay_script.py": "replay/test_scripts.py",
-    "_scans.py": "test_duckdb.py",
+    "scans/scans.py": "scans/test_duckdb.py",
     "replay/undo_rows.py": "replay/test_undo.py",
     "server/run.py": "server/test_stream.py",  # a tuple
     "_sources/innodb_pages.py": "sources/test_innodb_binlog.py",  # with the source that reads by them
     "_sources/innodb_trees.py": "sources/test_innodb_binlog.py",
-    "_sources/opened.py": "test_log.py",  # what a Log has open
-    "spark/apply/attempts.py": "spark/apply/test_file_target.py",  # files of failed commits
+    "_sources/opened.py": "log/test_log.py",  # what a Log has open
+    "lake/apply/attempts.py": "lake/apply/test_file_target.py",  # files of failed commits
     "lake/runner.py": "spark/test_workers.py",
-    "spark/applying.py": "spark/apply/test_apply_changes.py",
-    "spark/jobs.py": "spark/apply/test_jobs.py",
-    "spark/schemas.py": "spark/rows/test_spark_types.py",
-    "spark/doors/partition.py": "spark/doors/test_datasource.py",  # a field in Spark's own class
-    "spark/lake/table.py": "spark/lake/test_lake_delta.py",  # protocols, and a record
+    "spark/applying.py": "lake/apply/test_apply_changes.py",
+    "spark/jobs.py": "lake/apply/test_jobs.py",
+    "spark/schemas.py": "lake/rows/test_types.py",
+    "spark/partition.py": "spark/test_datasource.py",  # a field in Spark's own class
+    "lake/tables/table.py": "lake/tables/test_lake_delta.py",  # protocols, and a record
     "_sources/resolve.py": "sources/test_log_files.py",
     "_tables/side_dtypes.py": "core/test_records.py",  # twins of structs in the core
-    "_threads/notes.py": "threads/test_threaded_pass.py",
-    "_threads/parts.py": "threads/test_threaded_pass.py",
+    "log/notes.py": "log/test_threaded_pass.py",
+    "log/parts.py": "log/test_threaded_pass.py",
     "_walk/resync.py": "core/test_resync.py",  # half of it is in the core
 }
 

@@ -159,7 +159,7 @@ def test_time_for_names_grows_no_faster_than_they_do(kind: str) -> None:
 
 def test_names_do_not_act_as_directories() -> None:
     pytest.importorskip("pyspark")
-    from binlog_core.spark.lake.destination import directory_name
+    from binlog_core.lake.tables.destination import directory_name
 
     for name in ("../x", "..", "/etc/passwd", "a/b", "\\\\host\\share", "C:", "\0", "a\nb", "_x", ".x", EVIL):
         made = directory_name(name, name)

@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...transactions import Transaction
 from ..hot_keys import HotKey
 from ..summary import SIZES, FileSummary, LogSummary
+from ..transactions import Transaction
 from .charts import (
     NARROW,
     WIDE,

@@ -1,0 +1,455 @@
+"""The file of an index: one Parquet file beside the logs, a row group per log, and checksums of everything.
+
+An index is untrusted input. Its rows are used only for the same log that they were made from, and only if
+all checksums are right. Any damage is an `IndexDamage`, and memory stays near the size of a log's part.
+
+Between the data and the footer, where Parquet does not look, is a seal: JSON that says which logs there
+are and where the values of each column lie, with their checksums; then its length, its own checksum, and a
+mark. Values are stored plainly, so that they can be read without pyarrow, which malicious bytes may crash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import struct
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from .._base.new_files import unfinished
+from .._format.magic import MAGIC
+from .._sources.places import local_path, place_of
+from ..errors import BinlogError, MissingExtraError
+from .filters import PARTS
+
+if TYPE_CHECKING:
+    import pyarrow
+    from numpy.typing import NDArray
+
+    from .._sources.sources import Source
+
+NAME = "binlog-core-index.parquet"
+_VERSION = 2
+_SEAL, _MARK = struct.Struct("<II8s"), b"BCINDEX1"
+_ENDS_LEN = 4096  # bytes at both ends of a log that tell it from others
+_IN_USE_AT = 21  # of a plain log: the descriptor's flags, of which a server clears one when it closes the log
+_LONGEST_SEAL = 64 << 20
+_ONE_PAGE = 1 << 30
+_LONGEST_PAGE_HEADER = 100
+_OF_LOG = 4  # a log's part of the index is smaller than this part of the log, and …
+_LEAST_PART = 4 << 20  # … than this
+_NUMBERS = (
+    *("begin", "end", "first_timestamp", "last_timestamp", "first_commit", "last_commit"),
+    *("statements", "reported", "definition", "flags", "inserts", "updates", "deletes", "moved"),
+    *("low", "high", "low_2", "high_2", "hashed"),
+)
+_TEXTS = ("gtids", "servers", "threads", "database", "table", "key")
+FILTERS = tuple(f"filter_{i:02}" for i in range(PARTS))
+COLUMNS = (*_NUMBERS, *_TEXTS, "table_map", "few", *FILTERS)
+
+
+LEAST, MOST = -(1 << 63), (1 << 63) - 1  # of a column's values, where they are not known
+_DEFAULTS: dict[str, Any] = {"definition": -1, "low": LEAST, "low_2": LEAST, "high": MOST, "high_2": MOST}
+
+
+class IndexDamage(Exception):
+    """The file of an index was changed since it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The identity of a stored log.
+
+    Parameters
+    ----------
+    size : int
+        Bytes.
+    head, tail : str
+        Fingerprints of its first and of its last 4096 bytes.
+    """
+
+    size: int
+    head: str
+    tail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One log of an index.
+
+    Parameters
+    ----------
+    log : str
+        Name of its file.
+    size, head, tail
+        See `Identity`.
+    has_gtids : bool
+        Each of its ranges but the first begins with a GTID.
+    whole : bool
+        Its ranges cover the whole log.
+    rows : int
+    """
+
+    log: str
+    size: int
+    head: str
+    tail: str
+    has_gtids: bool
+    whole: bool
+    rows: int
+
+    @property
+    def identity(self) -> Identity:
+        """The identity of its log."""
+        return Identity(self.size, self.head, self.tail)
+
+
+def identity_of(source: Source, size: int | None = None) -> Identity | None:
+    """The identity of a stored log, or of its first bytes; None if that would require reading all of it."""
+    whole = source.size
+    if whole is None or not source.seekable or (size is not None and size > whole):
+        return None
+    size = whole if size is None else size
+    head = bytearray(_read(source, 0, min(size, _ENDS_LEN)))
+    tail = bytearray(_read(source, max(0, size - _ENDS_LEN), min(size, _ENDS_LEN)))
+    if head[:4] == MAGIC:
+        for part, begin in ((head, 0), (tail, max(0, size - _ENDS_LEN))):
+            if begin <= _IN_USE_AT < begin + len(part):
+                part[_IN_USE_AT - begin] = 0
+    return Identity(size, *(hashlib.blake2b(part, digest_size=16).hexdigest() for part in (head, tail)))
+
+
+def _read(source: Source, position: int, size: int) -> bytes:
+    source.seek(position)
+    found = b""
+    while len(found) < size and (more := source.read(size - len(found))):
+        found += more
+    return found
+
+
+# ---------------------------------------------------------------- rows
+
+
+def as_table(rows: Sequence[dict[str, Any]]) -> pyarrow.Table:
+    """Rows of an index, all but the column "reported"; "filter" is all parts of one."""
+    import pyarrow as pa
+
+    fields: dict[str, Any] = {}
+    for name in (*_NUMBERS, "table_map", "few"):
+        default = _DEFAULTS.get(name, 0 if name in _NUMBERS else b"")
+        fields[name] = [row.get(name, default) for row in rows]
+    for name in _TEXTS:
+        fields[name] = [row.get(name, "").encode("utf-8", "replace").decode() for row in rows]
+    none = (b"",) * PARTS
+    fields |= zip(FILTERS, zip(*(row.get("filter", none) for row in rows), strict=True), strict=False)
+    names = [name for name in COLUMNS if name != "reported"]
+    return pa.table([pa.array(fields.get(name, ()), _type_of(name)) for name in names], names=names)
+
+
+def with_reported(parts: Sequence[pyarrow.Table], begins: Collection[int]) -> pyarrow.Table:
+    """All rows of a log, with those of some ranges marked."""
+    import pyarrow as pa
+
+    rows = pa.concat_tables(parts)
+    reported = np.isin(rows["begin"].to_numpy(), list(begins)).astype(np.int64)
+    return rows.append_column("reported", pa.array(reported)).select(list(COLUMNS))
+
+
+def _type_of(name: str) -> Any:
+    import pyarrow as pa
+
+    if name in _NUMBERS:
+        return pa.int64()
+    return pa.string() if name in _TEXTS else pa.binary()
+
+
+def entry_of(log: str, identity: Identity, rows: pyarrow.Table, *, has_gtids: bool, whole: bool) -> Entry:
+    """The entry of a log in the file's metadata."""
+    return Entry(log, identity.size, identity.head, identity.tail, has_gtids, whole, rows.num_rows)
+
+
+# ---------------------------------------------------------------- reading
+
+
+class IndexFile:
+    """The file of an index, opened.
+
+    Parameters
+    ----------
+    source : Source
+        The index file; closed together with this object.
+
+    Raises
+    ------
+    IndexDamage
+        It is not an index, or damaged.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        with damage():
+            told = self._unsealed()
+            if told["version"] != _VERSION:
+                raise IndexDamage(f"it has version {told['version']}: expected {_VERSION}")
+            self.entries = tuple(map(_entry, told["logs"]))
+            self._chunks = tuple(map(self._chunks_of, self.entries, told["chunks"]))
+            if len(self.entries) != len(told["chunks"]):
+                raise IndexDamage("its number of logs is not the one it states")
+
+    def _unsealed(self) -> dict[str, Any]:
+        """The contents of the seal."""
+        size = self._source.size
+        if size is None or size < 12:
+            raise IndexDamage("it is not a Parquet file")
+        end = _read(self._source, size - 8, 8)
+        seal = size - 8 - int.from_bytes(end[:4], "little") - _SEAL.size
+        if end[4:] != b"PAR1" or seal < 0:
+            raise IndexDamage("it is not a Parquet file")
+        length, sum_, mark = _SEAL.unpack(_read(self._source, seal, _SEAL.size))
+        if mark != _MARK or length > min(seal, _LONGEST_SEAL):
+            raise IndexDamage("it has no seal")
+        text = _read(self._source, seal - length, length)
+        if zlib.crc32(text) != sum_:
+            raise IndexDamage("the checksum of its seal is wrong")
+        told: dict[str, Any] = json.loads(text)
+        return told
+
+    def _chunks_of(self, entry: Entry, told: Any) -> dict[str, _Chunk]:
+        """Where the columns of a log are, within the limits of an index."""
+        found = {name: _Chunk(*map(_whole, one)) for name, one in zip(COLUMNS, told, strict=True)}
+        most = _most(entry.size)
+        if entry.rows > most // 16 or sum(chunk.length for chunk in found.values()) > most:
+            raise IndexDamage("a log's part is larger than an index can be")
+        return found
+
+    def rows(self, number: int, columns: Sequence[str]) -> dict[str, NDArray[Any] | list[Any]]:
+        """Some columns of a log: numbers as arrays, texts and filters as lists of text or bytes.
+
+        Parameters
+        ----------
+        number : int
+            Number of its entry.
+        columns : sequence of str
+
+        Raises
+        ------
+        IndexDamage
+        """
+        chunks = [self._chunks[number][name] for name in columns]
+        begin, end = min(one.begin for one in chunks), max(one.begin + one.length for one in chunks)
+        with damage():
+            if end - begin > 2 * sum(one.length + _LONGEST_PAGE_HEADER for one in chunks):
+                raise IndexDamage("the columns of a log are not stored together")
+            data = _read(self._source, begin, end - begin)  # in one request: each takes time in a store
+            return {
+                name: self._column(number, name, data[one.begin - begin : one.begin - begin + one.length])
+                for name, one in zip(columns, chunks, strict=True)
+            }
+
+    def _column(self, number: int, name: str, data: bytes) -> NDArray[Any] | list[Any]:
+        rows, chunk = self.entries[number].rows, self._chunks[number][name]
+        if zlib.crc32(data) != chunk.sum:
+            raise IndexDamage(f"the checksum of column {name} is wrong")
+        if name in _NUMBERS:
+            numbers: NDArray[Any] = np.frombuffer(data, "<i8")
+            if len(numbers) != rows:
+                raise IndexDamage(f"column {name} differs from what was written")
+            return numbers
+        found, at = [], 0
+        for _ in range(rows):
+            begin = at + 4
+            at = begin + int.from_bytes(data[at:begin], "little")
+            found.append(data[begin:at])
+        if at != len(data):
+            raise IndexDamage(f"column {name} differs from what was written")
+        return [value.decode() for value in found] if name in _TEXTS else found
+
+    def table(self, number: int) -> pyarrow.Table:
+        """All columns of a log, to be rewritten."""
+        import pyarrow as pa
+
+        found = self.rows(number, COLUMNS)
+        return pa.table([pa.array(found[name], _type_of(name)) for name in COLUMNS], names=list(COLUMNS))
+
+    def close(self) -> None:
+        """End reading."""
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Chunk(NamedTuple):
+    """Where the values of a column lie, and their checksum."""
+
+    begin: int
+    length: int
+    sum: int
+
+
+def _most(size: int) -> int:
+    return max(size // _OF_LOG, _LEAST_PART)
+
+
+def _whole(number: Any) -> int:
+    if type(number) is not int or not 0 <= number < 1 << 63:
+        raise IndexDamage("it has a place that is not valid")
+    return number
+
+
+def _entry(told: dict[str, Any]) -> Entry:
+    entry = Entry(**told)
+    texts, flags = (entry.log, entry.head, entry.tail), (entry.has_gtids, entry.whole)
+    _whole(entry.size), _whole(entry.rows)
+    if not all(type(text) is str for text in texts) or not all(type(flag) is bool for flag in flags):
+        raise IndexDamage("it does not name its logs")
+    return entry
+
+
+@contextlib.contextmanager
+def damage() -> Iterator[None]:
+    """Turn every error about the contents of an index into an `IndexDamage`."""
+    try:
+        yield
+    except (IndexDamage, MemoryError, ImportError):
+        raise
+    except Exception as error:
+        raise IndexDamage(" ".join(str(error).split())[:200] or type(error).__name__) from None
+
+
+# ---------------------------------------------------------------- places
+
+
+def index_path(log: str) -> str:
+    """The path of a log's index: beside the log."""
+    if (path := local_path(log)) is not None:
+        return os.path.join(os.path.dirname(path), NAME)
+    return log.rpartition("/")[0] + "/" + NAME
+
+
+def opened(path: str, storage_options: dict[str, Any] | None) -> IndexFile | None:
+    """The index at a path; None: there is none.
+
+    Raises
+    ------
+    IndexDamage
+        It is not an index, or damaged.
+    """
+    place = place_of(path, storage_options)
+    try:
+        if not place.exists(path):
+            return None
+        source = place.open(path, False)
+    except BinlogError:
+        return None
+    try:
+        return IndexFile(source)
+    except BaseException:
+        source.close()
+        raise
+
+
+# ---------------------------------------------------------------- writing
+
+Part = tuple[Entry, Callable[[], Any]]  # and what gives its rows
+
+
+def write(path: str, parts: Iterable[Part], *, mode: int) -> None:
+    """Replace the index, which stays valid until the new one is on disk.
+
+    Parameters
+    ----------
+    path : str
+    parts : iterable of (Entry, callable)
+        The callable gives the rows when their turn comes.
+    mode : int
+        The file's permissions.
+
+    Raises
+    ------
+    BinlogError
+        It cannot be written.
+    """
+    folder = os.path.dirname(path) or "."
+    try:
+        with unfinished(path) as (file, hidden):
+            _write(file, list(parts))
+            file.flush()
+            os.fsync(file.fileno())
+            os.fchmod(file.fileno(), mode)
+            os.replace(hidden, path)
+        at = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(at)
+        finally:
+            os.close(at)
+    except OSError as error:
+        raise BinlogError(f"cannot write the index: {error.strerror or error}", path=path) from error
+
+
+def _write(file: Any, parts: list[Part]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([pa.field(name, _type_of(name), nullable=False) for name in COLUMNS])
+    # Each column of a log is one page of plain values.
+    pages: Any = {"use_dictionary": False, "data_page_size": _ONE_PAGE, "write_batch_size": _ONE_PAGE}
+    options: Any = {"compression": "NONE", "write_statistics": False, **pages}
+    with pq.ParquetWriter(pa.PythonFile(file, "w"), schema, **options) as writer:
+        lengths = []
+        for entry, rows in parts:
+            table = rows().cast(schema)
+            writer.write_table(table, row_group_size=entry.rows)
+            lengths.append([_length_of(table[name]) for name in COLUMNS])
+    file.seek(0)
+    groups = pq.read_metadata(file)
+    chunks = [
+        [_chunk(file, groups.row_group(i).column(n), length) for n, length in enumerate(here)]
+        for i, here in enumerate(lengths)
+    ]
+    seal(file, [asdict(entry) for entry, _ in parts], chunks)
+
+
+def _length_of(column: Any) -> int:
+    """Bytes of plain values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_int64(column.type):
+        return 8 * len(column)
+    return 4 * len(column) + (pc.sum(pc.binary_length(column)).as_py() or 0)
+
+
+def _chunk(file: Any, column: Any, length: int) -> _Chunk:
+    begin = column.data_page_offset + column.total_compressed_size - length  # after the header of the page
+    file.seek(begin)
+    return _Chunk(begin, length, zlib.crc32(file.read(length)))
+
+
+def seal(file: Any, logs: list[dict[str, Any]], chunks: Any) -> None:
+    """Put the seal into a Parquet file that was just written."""
+    file.seek(-8, os.SEEK_END)
+    footer = file.tell() - int.from_bytes(file.read(4), "little")
+    file.seek(footer)
+    data = file.read()
+    told = {"version": _VERSION, "logs": logs, "chunks": chunks}
+    text = json.dumps(told, separators=(",", ":")).encode()
+    file.seek(footer)
+    file.write(text + _SEAL.pack(len(text), zlib.crc32(text), _MARK) + data)
+
+
+def need_pyarrow() -> None:
+    """Raise MissingExtraError if pyarrow is not installed."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise MissingExtraError.of("pyarrow", "arrow", "an index") from None

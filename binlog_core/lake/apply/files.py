@@ -1,0 +1,172 @@
+"""Parquet files of a table: written in the columns of a schema, with bounds of the columns."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from ..rows.fit import widened
+from ..rows.types import import_pyarrow
+from ..tables.parquet_writer import parquet_writer
+from ..tables.table import DataFile
+from .alterations import From
+from .jobs import Folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MAX_STATISTIC = 64  # characters
+
+
+class FileWriter:
+    """Writes rows of a table into one Parquet file, which is removed if an error ends its block.
+
+    Parameters
+    ----------
+    place : Folder
+        The directory.
+    schema : pyarrow.Schema
+        The file's schema.
+    """
+
+    def __init__(self, place: Folder, schema: pa.Schema) -> None:
+        self._filesystem, self._schema, self._delta = place.open(), schema, place.delta
+        self._name = f"{place.file_prefix}{uuid.uuid4().hex}.parquet"
+        self._sink: Any = None
+        self._writer: Any = None
+        self._metadata: list[Any] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None or self._sink is None:
+            return
+        with contextlib.suppress(Exception):  # removal may fail too, with its own error
+            self._writer.close()
+        with contextlib.suppress(OSError):
+            self._sink.close()
+        with contextlib.suppress(OSError, NotImplementedError):
+            self._filesystem.delete_file(self._name)
+
+    def write(self, rows: pa.Table) -> None:
+        """Write some rows."""
+        if not rows.num_rows:
+            return
+        if self._writer is None:
+            self._sink = self._filesystem.open_output_stream(self._name)
+            self._writer = parquet_writer(
+                self._sink, self._schema, rows, delta=self._delta, metadata_collector=self._metadata
+            )
+        self._writer.write_table(rows)
+
+    def finish(self) -> DataFile | None:
+        """Close the file; None if there were no rows, and so no file."""
+        if self._writer is None:
+            return None
+        self._writer.close()
+        size = self._sink.tell()
+        self._sink.close()
+        metadata = self._metadata[0]
+        least, most, nulls = _statistics(metadata)
+        return DataFile(self._name, metadata.num_rows, size, least, most, nulls)
+
+
+def write_file(rows: pa.Table, place: Folder, schema: pa.Schema) -> DataFile | None:
+    """Write a Parquet file of some rows; None: there are none."""
+    with FileWriter(place, schema) as writer:
+        writer.write(shaped(rows, schema))
+        return writer.finish()
+
+
+def _statistics(metadata: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, int]]:
+    least: dict[str, Any] = {}
+    most: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    broken: set[str] = set()
+    for group in range(metadata.num_row_groups):
+        for i in range(metadata.num_columns):
+            column = metadata.row_group(group).column(i)
+            name, statistics = column.path_in_schema, column.statistics
+            if statistics is None or "." in name:  # nested columns have none
+                broken.add(name)
+                continue
+            if statistics.has_null_count:
+                nulls[name] = nulls.get(name, 0) + statistics.null_count
+            if statistics.has_min_max:
+                try:
+                    least[name] = min(least.get(name, statistics.min), statistics.min)
+                    most[name] = max(most.get(name, statistics.max), statistics.max)
+                except OverflowError:  # Python has no year 0 and none beyond 9999
+                    broken.add(name)
+            elif statistics.null_count != column.num_values:
+                broken.add(name)
+    for bounds in (least, most):
+        for name in broken.union(n for n, value in bounds.items() if not is_bound(value)):
+            least.pop(name, None)
+            most.pop(name, None)
+    return least, most, nulls
+
+
+def is_bound(value: Any) -> bool:
+    """Whether a value may be kept as a bound of a column."""
+    if isinstance(value, str):
+        return len(value) <= _MAX_STATISTIC
+    return isinstance(value, int) or type(value) is dt.date  # decimals may have been rounded
+
+
+def tables_of(place: Folder, names: Iterable[str]) -> Iterator[pa.Table]:
+    """The rows of some Parquet files, a part at a time."""
+    import pyarrow.parquet as pq
+
+    pa, filesystem = import_pyarrow(), place.open()
+    for name in names:
+        with filesystem.open_input_file(name) as source:
+            for batch in pq.ParquetFile(source).iter_batches():
+                yield pa.table(batch)
+
+
+def spelled_like(names: Iterable[str], known: Sequence[str]) -> list[str]:
+    """Names of columns, spelled like known ones: a server does not distinguish them by case."""
+    spelt = {name.lower(): name for name in known}
+    return [name if name in known else spelt.get(name.lower(), name) for name in names]
+
+
+def shaped(rows: pa.Table, schema: pa.Schema, values: Mapping[str, Any] | None = None) -> pa.Table:
+    """Rows in the columns and types of a schema; `values`: those that change, as in `Effects`.
+
+    Raises
+    ------
+    ValueError
+        A value would be changed by its column's type.
+    """
+    pa = import_pyarrow()
+    arrays = []
+    for one in schema:
+        source = (values or {}).get(one.name, From(one.name))
+        if not isinstance(source, From):
+            arrays.append(pa.repeat(pa.scalar(source, one.type), rows.num_rows))
+        elif source.column in rows.column_names:
+            arrays.append(_cast(rows[source.column], one))
+        else:
+            arrays.append(pa.nulls(rows.num_rows, one.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _cast(column: Any, wanted: pa.Field) -> Any:
+    pa = import_pyarrow()
+    if column.type == wanted.type:
+        return column
+    refused = f"{wanted.name}: the table has {wanted.type}, which would change a value of {column.type}"
+    try:
+        found = column.cast(wanted.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ValueError(refused) from None
+    # Arrow rounds to decimals, cuts times off dates, and takes every number but 0 as true.
+    kept = pa.types.is_floating(wanted.type) or widened(column.type, wanted.type)
+    if not kept and not found.cast(column.type).equals(column):
+        raise ValueError(refused)
+    return found

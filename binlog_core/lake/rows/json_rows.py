@@ -1,0 +1,246 @@
+"""Rows of all tables in one DataFrame: before and after as JSON. Convenient, but slow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ..._base.change_columns import DELETE, INSERT, LAKE_COLUMNS, LAKE_METADATA, POSTIMAGE, PREIMAGE
+from ..._decode.merge import ChangeReader
+from ...batch.arrow_batch import change_column
+from ...batch.change_batch import ChangeBatch
+from ...report import Place
+from .debezium import Envelopes, Event
+from .fit import CORRUPT, special_fields, to_json
+from .images import Images, metadata_column
+from .ordinals import Ordinals
+from .reader import SplitRows
+from .types import import_pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..._decode.group import Group
+
+Documents = Literal["json", "variant", "debezium"]
+_KINDS = ("", "insert", "update", "update", "delete")
+_ROWS = 8192  # of a record batch: rows of JSON are large
+
+
+def all_tables_schema(
+    metadata: Sequence[str] = LAKE_METADATA, *, corrupt: bool = True, documents: Documents = "json"
+) -> pa.Schema:
+    """The schema of all tables' rows.
+
+    Parameters
+    ----------
+    metadata : sequence of str
+        The columns about the change that were requested.
+    corrupt : bool
+        Whether there is a column for events that cannot be read.
+    documents : "json", "variant" or "debezium"
+        Whether before and after are text or VARIANT, or there are key and value as text instead.
+    """
+    pa = import_pyarrow()
+    types = special_fields()
+    names = [*LAKE_COLUMNS, *metadata]
+    if corrupt:
+        names.append(CORRUPT)
+    document = _variant() if documents == "variant" else pa.string()
+    names_of = ("key", "value") if documents == "debezium" else ("before", "after")
+    return pa.schema(
+        [
+            ("_database", pa.string()),
+            ("_table", pa.string()),
+            *((name, document) for name in names_of),
+            *((name, types[name]) for name in names),
+        ]
+    )
+
+
+def _variant() -> pa.DataType:
+    """The Arrow type that Spark takes for a VARIANT."""
+    pa = import_pyarrow()
+    marked = pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"})
+    return pa.struct([pa.field("value", pa.binary(), nullable=False), marked])
+
+
+class JsonRows:
+    """Makes one row of each changed row.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Columns of `all_tables_schema`, in any order.
+    images : "both", "after" or "keychange"
+        Which row images become documents; see `select_images`.
+    variant : callable or None
+        Makes a VARIANT of a document's JSON text; None: documents stay text.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, images: Images, variant: Callable[[str], dict[str, bytes]] | None = None
+    ) -> None:
+        self._schema = schema
+        self._names = [name.lower() for name in schema.names]
+        self._images = images
+        self._variant = variant
+
+    def read(self, reader: SplitRows) -> Iterator[pa.RecordBatch]:
+        """The rows of a split."""
+        ordinals = Ordinals()
+        base = reader.split.version_base
+        for _, group in reader.noted_groups():
+            batches = [batch for batch in group.batches if batch.table.undecodable is None]
+            for batch in batches:
+                reader.check_names(batch)
+            yield from self._of_group(group, batches, ordinals.number(batches), reader)
+            yield from self._damage(reader, base)
+        yield from self._damage(reader, base)
+
+    def _of_group(
+        self, group: Group, batches: list[ChangeBatch], numbers: list[Any], reader: SplitRows
+    ) -> Iterator[pa.RecordBatch]:
+        for batch, ordinals in zip(batches, numbers, strict=True):
+            yield from self._rows(batch, ordinals, reader)
+
+    @staticmethod
+    def _times(batch: ChangeBatch, reader: SplitRows) -> tuple[Any, Any, Any]:
+        """Version and time of each record, and whether it is read; None: all are."""
+        image = batch.array["image"]
+        begins = batch.transactions["begin_position"][image["transaction"]]
+        versions = begins.astype(np.int64) + reader.split.version_base
+        times = change_column(batch, "_commit_timestamp", None).values
+        return *reader.xa.change(begins, versions, times), reader.kept(image, begins)
+
+    def _rows(self, batch: ChangeBatch, ordinals: Any, reader: SplitRows) -> Iterator[pa.RecordBatch]:
+        image = batch.array["image"]
+        versions, times, keep = self._times(batch, reader)
+        # An update is one row, at its postimage; it has the number of its preimage, where its change began.
+        rows = np.flatnonzero(image["op"] != PREIMAGE)
+        rows = rows if keep is None else rows[keep[rows]]
+        records = batch.to_pylist(change_columns=False)
+        for at in range(0, len(rows), _ROWS):
+            part = rows[at : at + _ROWS]
+            ops = image["op"][part]
+            updates = ops == POSTIMAGE
+            transaction = image["transaction"][part]
+            columns: dict[str, Any] = {
+                "_database": [batch.table.database] * len(part),
+                "_table": [batch.table.name] * len(part),
+                "before": [
+                    self._before(records, i, op) for i, op in zip(part.tolist(), ops.tolist(), strict=True)
+                ],
+                "after": [
+                    None if op == DELETE else to_json(self._after(records, i, op))
+                    for i, op in zip(part.tolist(), ops.tolist(), strict=True)
+                ],
+                "_change_type": [_KINDS[op] for op in ops.tolist()],
+                "_commit_version": versions[part],
+                "_commit_timestamp": times[part],
+                "_change_ordinal": ordinals[part] - updates,
+                "_position": image["position"][part].astype(np.int64),
+                "_server_id": image["server_id"][part].astype(np.int64),
+            }
+            for name in ("_gtid", "_file", "_xid"):
+                if name in self._names:
+                    columns[name] = metadata_column(batch, name, transaction)
+            if self._variant is not None:
+                for name in ("before", "after"):
+                    columns[name] = [None if one is None else self._variant(one) for one in columns[name]]
+            yield self._batch(columns, len(part))
+
+    def _batch(self, columns: dict[str, Any], count: int) -> pa.RecordBatch:
+        pa = import_pyarrow()
+        arrays = []
+        for name, field in zip(self._names, self._schema, strict=True):
+            values = columns.get(name)
+            if values is None:
+                values = [None] * count
+            arrays.append(values if isinstance(values, pa.Array) else pa.array(values, field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _before(self, records: list[dict[str, Any]], i: int, op: int) -> str | None:
+        if op == INSERT or (op == POSTIMAGE and self._images != "both"):
+            return None
+        return to_json(records[i - 1 if op == POSTIMAGE else i])
+
+    def _after(self, records: list[dict[str, Any]], i: int, op: int) -> dict[str, Any]:
+        if self._images != "both" and op == POSTIMAGE:
+            return {**records[i - 1], **records[i]}  # what it lacks comes from the preimage
+        return records[i]
+
+    def _damage(self, reader: SplitRows, base: int) -> Iterator[pa.RecordBatch]:
+        damaged = reader.report.take_damaged()
+        if CORRUPT in self._names:
+            for place in damaged:
+                yield self._single(place, reader.split.name, base)
+
+    def _single(self, place: Place, path: str, base: int) -> pa.RecordBatch:
+        pa = import_pyarrow()
+        damage = {"file": path, "offset": place.offset, "reason": place.detail}
+        values = {
+            "_commit_version": base + (place.offset or 0),
+            "_file": path,
+            "_position": place.offset,
+            CORRUPT: json.dumps(damage),
+        }
+        arrays = [
+            pa.array([values.get(name)], field.type)
+            for name, field in zip(self._names, self._schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+class DebeziumRows(JsonRows):
+    """Makes one row of each of Debezium's change events, in log order."""
+
+    def read(self, reader: SplitRows) -> Iterator[pa.RecordBatch]:
+        """The rows of a split."""
+        self._envelopes: Envelopes | None = None
+        self._changes = ChangeReader(reader.report, skip_errors=reader.options.on_error == "skip")
+        yield from super().read(reader)
+
+    def _of_group(
+        self, group: Group, batches: list[ChangeBatch], numbers: list[Any], reader: SplitRows
+    ) -> Iterator[pa.RecordBatch]:
+        if self._envelopes is None:
+            self._envelopes = Envelopes(mariadb=reader.format is not None and reader.format.is_mariadb)
+        times = [self._times(batch, reader) for batch in batches]
+        kept = {id(batch): keep for batch, (_, _, keep) in zip(batches, times, strict=True)}
+        with self._changes.readers(group) as readers:
+            events = self._envelopes.of(group.path, readers, lambda batch: kept[id(batch)])
+            while part := list(islice(events, _ROWS)):
+                yield self._batch(self._columns(part, batches, numbers, times), len(part))
+
+    def _columns(
+        self,
+        events: list[Event],
+        batches: list[ChangeBatch],
+        numbers: list[Any],
+        times: list[tuple[Any, ...]],
+    ) -> dict[str, Any]:
+        images = [batches[event.batch].array["image"][event.record] for event in events]
+        columns: dict[str, Any] = {
+            "_database": [batches[event.batch].table.database for event in events],
+            "_table": [batches[event.batch].table.name for event in events],
+            "key": [None if event.key is None else event.key.decode() for event in events],
+            "value": [event.value.decode() for event in events],
+            "_change_type": [_KINDS[image["op"]] for image in images],
+            "_commit_version": np.array([times[event.batch][0][event.record] for event in events]),
+            "_commit_timestamp": np.array([times[event.batch][1][event.record] for event in events]),
+            "_change_ordinal": [numbers[event.batch][event.record] for event in events],
+            "_position": [int(image["position"]) for image in images],
+            "_server_id": [int(image["server_id"]) for image in images],
+        }
+        for name in ("_gtid", "_file", "_xid"):
+            if name in self._names:
+                columns[name] = [
+                    metadata_column(batches[e.batch], name, image["transaction"].reshape(1))[0].as_py()
+                    for e, image in zip(events, images, strict=True)
+                ]
+        return columns

@@ -1,0 +1,241 @@
+"""Parquet files written by a worker: rows are gathered into large row groups within a budget of memory."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._base.change_columns import ABSENT
+from ...batch.change_batch import OPS
+from ..rows.reader import Chunk
+from .destination import directory_name
+from .parquet_writer import parquet_writer
+from .results import FileStatistics
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..._tables.tables import Column, Table
+
+# Database, table, its columns as the log has them, those that the file has, and the primary key.
+_Key = tuple[str, str, "tuple[Column, ...]", "pa.Schema", tuple[str, ...] | None]
+_MAX_VERSION = (1 << 63) - 1
+_BUFFER_LEN = 512  # bytes that a column of a batch takes in addition to its values
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLimits:
+    """Limits on a worker's memory.
+
+    Parameters
+    ----------
+    row_group_rows, row_group_bytes : int
+        A table's rows are written when there are this many, or this many bytes of them in Arrow.
+    pending_bytes : int
+        The largest tables are written when all waiting rows together take this many bytes.
+    open_files : int
+        The most files open at a time; if a table has more rows after its file was closed, it gets another.
+    """
+
+    row_group_rows: int = 1 << 20
+    row_group_bytes: int = 64 << 20
+    pending_bytes: int = 96 << 20
+    open_files: int = 64
+
+
+@dataclass(slots=True)
+class Part:
+    """The file that one table, in one schema, is being written to."""
+
+    key: _Key
+    name: str
+    first_position: int
+    definition: Table | None
+    last_position: int = 0
+    first_version: int = _MAX_VERSION
+    last_version: int = 0
+    last_time: int = 0
+    partial_rows: int = 0
+    ops: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(OPS) + 1, np.int64))
+    seconds: float = 0.0
+    waiting: list[pa.RecordBatch] = field(default_factory=list)
+    waiting_rows: int = 0
+    waiting_bytes: int = 0
+    sink: Any = None
+    writer: Any = None
+
+
+class PartWriter:
+    """Writes the rows of one split, a file for each table and schema.
+
+    Parameters
+    ----------
+    filesystem : pyarrow.fs.FileSystem
+        The file system of `directory`.
+    directory : str
+        Where the files go; it exists.
+    prefix : str
+        The beginning of the files' names, unique to the attempt.
+    split, log : int
+        Their numbers, for the statistics.
+    nested : bool
+        Whether each table has a directory in `directory`.
+    compression : str or None
+        Parquet's codec; None: see `parquet_writer`.
+    limits : WriteLimits
+        Limits on files and memory.
+    """
+
+    def __init__(
+        self,
+        filesystem: Any,
+        directory: str,
+        prefix: str,
+        split: int,
+        *,
+        log: int = 0,
+        nested: bool = False,
+        compression: str | None = None,
+        limits: WriteLimits = WriteLimits(),
+    ) -> None:
+        self._filesystem = filesystem
+        self._directory = directory
+        self._prefix = prefix
+        self._split = split
+        self._log = log
+        self._nested = nested
+        self._compression = compression
+        self._limits = limits
+        self._parts: dict[_Key, Part] = {}
+        self._open: dict[_Key, None] = {}  # parts whose files are open, the least recently flushed first
+        self._waiting_bytes = 0
+        self._names: list[str] = []
+        self._done: list[FileStatistics] = []
+
+    def write(self, chunk: Chunk) -> None:
+        """Take rows; they are in a file once `finish` has returned."""
+        import pyarrow
+        import pyarrow.compute as pc
+
+        table, batch = chunk.table, chunk.batch
+        primary = tuple(table.primary_key) if table.primary_key else None
+        key = (table.database, table.name, table.columns, batch.schema, primary)
+        part = self._parts.get(key)
+        if part is None:
+            part = self._parts[key] = self._begin(key, chunk)
+        part.ops += chunk.ops
+        part.last_position = chunk.last_position
+        # With xa=committed, versions are those of the commits, which are not in log order.
+        versions = pc.min_max(batch["_commit_version"])
+        part.first_version = min(part.first_version, versions["min"].as_py())
+        part.last_version = max(part.last_version, versions["max"].as_py())
+        times = pc.max(batch["_commit_timestamp"].cast(pyarrow.int64())).as_py()
+        part.last_time = max(part.last_time, times or 0)
+        if ABSENT in batch.schema.names:
+            part.partial_rows += batch.num_rows - batch[ABSENT].null_count
+        part.waiting.append(batch)
+        size = batch.nbytes + _BUFFER_LEN * batch.num_columns
+        part.waiting_rows += batch.num_rows
+        part.waiting_bytes += size
+        self._waiting_bytes += size
+        limits = self._limits
+        if part.waiting_rows >= limits.row_group_rows or part.waiting_bytes >= limits.row_group_bytes:
+            self._flush(part)
+        if self._waiting_bytes >= limits.pending_bytes:
+            for largest in sorted(self._parts.values(), key=lambda p: p.waiting_bytes, reverse=True):
+                if self._waiting_bytes < limits.pending_bytes // 2:
+                    break
+                if largest.waiting:  # making room for another file may have closed this one
+                    self._flush(largest)
+
+    def _begin(self, key: _Key, chunk: Chunk) -> Part:
+        name = f"{self._prefix}-{len(self._names):05}.parquet"
+        if self._nested:
+            folder = directory_name(key[0], key[1])
+            self._filesystem.create_dir(f"{self._directory}/{folder}", recursive=True)
+            name = f"{folder}/{name}"
+        self._names.append(name)
+        return Part(key, name, chunk.first_position, replace(chunk.table, flags=0))
+
+    def finish(self) -> list[FileStatistics]:
+        """Write the waiting rows and close the files."""
+        while self._parts:
+            self._close(next(iter(self._parts.values())))
+        return self._done
+
+    def abort(self) -> None:
+        """Close and delete the files, as far as they can be."""
+        for part in self._parts.values():
+            if part.writer is not None:  # an open writer complains about a closed sink when it is collected
+                quietly(part.writer.close)
+            if part.sink is not None:
+                quietly(part.sink.close)
+        for name in self._names:
+            quietly(self._filesystem.delete_file, f"{self._directory}/{name}")
+
+    def _flush(self, part: Part) -> None:
+        import pyarrow
+
+        began = time.perf_counter()
+        schema = part.key[3]
+        rows = pyarrow.Table.from_batches(part.waiting, schema)
+        self._open.pop(part.key, None)
+        if part.writer is None:
+            while len(self._open) >= self._limits.open_files:
+                self._close(self._parts[next(iter(self._open))])
+            part.sink = self._filesystem.open_output_stream(f"{self._directory}/{part.name}")
+            # Only Delta's own readers are known to take the encoding for long texts.
+            part.writer = parquet_writer(part.sink, schema, rows, delta=False, codec=self._compression)
+        self._open[part.key] = None
+        part.writer.write_table(rows, row_group_size=max(1, part.waiting_rows))
+        self._waiting_bytes -= part.waiting_bytes
+        part.waiting.clear()
+        part.waiting_rows = part.waiting_bytes = 0
+        part.seconds += time.perf_counter() - began
+
+    def _close(self, part: Part) -> None:
+        if part.waiting:
+            self._flush(part)
+        began = time.perf_counter()
+        part.writer.close()
+        size = part.sink.tell()
+        part.sink.close()
+        part.seconds += time.perf_counter() - began
+        del self._parts[part.key], self._open[part.key]
+        self._done.append(self._statistics(part, size))
+
+    def _statistics(self, part: Part, size: int) -> FileStatistics:
+        database, table, _, schema, primary = part.key
+        return FileStatistics(
+            part.name,
+            self._split,
+            self._log,
+            database,
+            table,
+            schema,
+            primary,
+            {name: int(part.ops[op]) for op, name in OPS.items()},
+            part.partial_rows,
+            size,
+            part.seconds,
+            part.first_position,
+            part.last_position,
+            part.first_version,
+            part.last_version,
+            part.last_time,
+            part.definition,
+        )
+
+
+def quietly(action: Any, *arguments: Any) -> None:
+    """Call a function, and ignore errors of files and of Arrow."""
+    # What is left is in the staging directory, which is deleted as a whole.
+    import pyarrow
+
+    with contextlib.suppress(OSError, pyarrow.ArrowException):
+        action(*arguments)

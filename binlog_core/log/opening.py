@@ -1,0 +1,254 @@
+"""`open`: checks its arguments and returns a Log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from .._decode.gtid_selection import GtidArgument, gtid_set
+from .._decode.selection import (
+    Columns,
+    Selection,
+    check_arguments,
+    check_kinds,
+    columns_by_pattern,
+    names,
+    ops_mask,
+)
+from .._sources.places import is_server
+from .._sources.resolve import resolve
+from ..limits import DEFAULT_LIMITS, Limits
+from ..schema.definitions import load
+from .log import Log
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from .._decode.selection import Place
+    from ..conditions.language import Condition
+    from ..schema.definitions import SchemaSource
+    from ..schema.given import Schema
+    from .options import Keys, OnError, Op, Path, Start, Target
+
+
+def open(
+    target: Target,
+    *,
+    schema: SchemaSource | Schema | None = None,
+    keys: Keys | None = None,
+    verify_checksum: bool = True,
+    on_error: OnError = "raise",
+    strict: bool = False,
+    start: Start | None = None,
+    stop: Place | None = None,
+    tables: str | Iterable[str] | None = None,
+    exclude_tables: str | Iterable[str] | None = None,
+    columns: Columns | None = None,
+    where: str | Condition | None = None,
+    gtids: GtidArgument | None = None,
+    exclude_gtids: GtidArgument | None = None,
+    server_id: int | None = None,
+    ops: Op | Iterable[Op] | None = None,
+    rows_v0: bool = False,
+    follow: bool = False,
+    mmap: bool | None = None,
+    storage_options: dict[str, Any] | None = None,
+    schema_start: SchemaSource | Schema | None = None,
+    charset: str | None = None,
+    limits: Limits | None = None,
+    threads: int = 1,
+    index: bool = True,
+    server: Mapping[str, Any] | None = None,
+    password_file: Path | None = None,
+    defaults_file: Path | None = None,
+) -> Log:
+    """Open MySQL or MariaDB binary logs.
+
+    Parameters
+    ----------
+    target : str, path, file object, bytes-like, or a list of them
+        A log (plain, gzip, zstd or xz; or encrypted, with ``keys``), ``"-"`` for standard input, a URL that
+        fsspec supports, a directory of logs, an index file, or a running server
+        (``mysql://user@host:port,host:port`` or ``mariadb://…``), which is read the way its replicas do.
+    schema : dict, str or path, optional
+        Names, signs, character sets and members for logs that lack them: a dict of "db.table" to CREATE
+        TABLE text, a .sql file, or a server that is asked once (``mysql://user:password@host:port/database``).
+        "ddl" follows the CREATE, ALTER, DROP and RENAME statements in the log, starting from the definitions
+        in ``schema_start``. For a server, "server" takes its current definitions and follows the statements
+        from there; a table's earlier definitions are not guessed.
+    keys : path or dict, optional
+        MySQL's keyring file or MariaDB's key file of an encrypted log.
+    verify_checksum : bool
+        Verify each event's CRC32, if the log has them.
+    on_error : "raise" or "skip"
+        With "skip", a damaged event is counted in ``log.report`` and skipped.
+    strict : bool
+        Raise an error if the log lacks information: a cut tail, an unknown sign, an unnamed column, a
+        change logged as a statement.
+    start, stop : int, (file name, int), datetime or Position, optional
+        The first event read and the first event not read: byte positions, times in the event headers (naive
+        datetimes are UTC), or the ``position`` of a group. For a server, ``start`` can also be "now", or a
+        GTID set to read everything not in it; None is its oldest log.
+    tables : str or iterable of str, optional
+        Names or glob patterns, "shop.orders" or "shop.*"; other tables are not decoded.
+    exclude_tables : str or iterable of str, optional
+        Names or glob patterns of tables to leave out.
+    columns : mapping or iterable of str, optional
+        Names of the columns to decode, or a dict of table name or pattern to such names.
+    where : str or Condition, optional
+        Only changes that match, such as ``"id = 42 and status = 'paid'"``: see `binlog_core.conditions`.
+    gtids, exclude_gtids : str, GTID, GTID set or iterable of them, optional
+        Transactions to read, or to leave out.
+    server_id : int, optional
+        Only events of this server.
+    ops : str or iterable of str, optional
+        One or more of "insert", "update", "delete".
+    rows_v0 : bool
+        Also decode rows events of version 0 (5.1 before 5.1.18), in the layout of tables without BIT columns
+        in the usual row format. The real layout depends on table options that are not logged; ``events()``
+        returns the raw rows.
+    follow : bool
+        At the end, `rows`, `batches`, `groups` and `events` wait for more bytes and for the server's next log
+        (local files with numbered names), until ``log.stop()``. A group is returned as soon as there is
+        nothing more to read; after a restart, resume with ``start=(path, group.resume_position)``.
+    mmap : bool, optional
+        False reads with pread, which is safe if the file shrinks; this is the default for logs in use and on
+        network mounts.
+    storage_options : dict, optional
+        Options for fsspec.
+    charset : str, optional
+        Character set (MySQL's name, such as "latin1") of text for which neither the log nor the schema gives
+        one. Without character sets and a schema, BLOB looks the same as TEXT: then both become text.
+    limits : Limits, optional
+        Rows and bytes of a group, and the maximum size of decompressed data.
+    threads : int
+        Number of decoding threads; 0 uses one per processor. The order of results does not change. Threads
+        share the work on plain local logs; "All cores" in "Performance" says what stays with one thread.
+    index : bool
+        Use an index beside the logs, if there is one (`binlog_core.index`). Set False if others can write
+        there: a forged index can hide rows.
+    server : mapping, optional
+        Options for a server: ``server_id``, ``ssl_mode``, ``ssl_ca``, ``ssl_cert``, ``ssl_key``, ``socket``,
+        ``connect_timeout``, ``heartbeat``, ``reconnect``, ``semi_sync``, ``ignore_missing_gtids`` (see "Live
+        servers"). They can also be in the URL's query.
+    password_file, defaults_file : path, optional
+        For a server: a file with the password, and an option file as for the vendors' clients. Without a
+        password in these or in the URL, it comes from MYSQL_PWD in the environment.
+
+    Returns
+    -------
+    Log
+
+    Raises
+    ------
+    NotABinlogError, FormatError
+        The first file is not a log, or its descriptor is not valid.
+    EncryptionError, MissingExtraError
+        A key or a library is missing.
+    ConditionError
+        ``where`` is not a condition.
+    GtidError
+        A text is not a GTID set, or a set is of the other vendor than the (first) log.
+    SchemaError
+        A given definition cannot be read.
+    ServerError
+        A server cannot be reached, or refuses: `UnreachableError`, `AuthenticationError`,
+        `PrivilegeError`, `PurgedError`, `PositionError`, `DivergedError`, `IdentityError`,
+        `ProtocolError`. The first four can be raised here, and all of them while the log is read.
+    BinlogError
+        The target does not exist or cannot be read.
+    TypeError, ValueError
+        An argument's type or value is not one of those listed here.
+    """
+    if on_error not in ("raise", "skip"):
+        raise ValueError(f"on_error={on_error!r}: expected 'raise' or 'skip'")
+    if not hasattr(threads, "__index__") or isinstance(threads, bool):
+        raise TypeError(f"threads= takes an int, not {type(threads).__name__}")
+    if threads < 0:
+        raise ValueError(f"threads={threads}: expected at least 1, or 0 for all processors")
+    if not threads:
+        from .threads import processors
+
+        threads = processors()
+    if isinstance(target, list | tuple) and len(target) == 1:
+        target = target[0]
+    live = is_server(target)
+    if isinstance(target, list | tuple) and any(map(is_server, target)):
+        raise ValueError("a server cannot be read together with other logs")
+    if not live and (server, password_file, defaults_file) != (None, None, None):
+        raise ValueError(
+            "server=, password_file= and defaults_file= are for servers: mysql://… or mariadb://…"
+        )
+    if isinstance(schema, str) and schema == "server" and not live:
+        raise ValueError('schema="server" is for servers: for files expected schema="mysql://…" or "ddl"')
+    if live and (keys, mmap, storage_options) != (None, None, None):
+        raise ValueError("keys=, mmap= and storage_options= are for files: a server sends its logs itself")
+    checked = (None, None) if live else (start, stop)
+    check_arguments(checked[0], checked[1], server_id, limits, schema, schema_start, charset)
+    check_kinds(
+        keys,
+        storage_options,
+        verify_checksum=verify_checksum,
+        strict=strict,
+        rows_v0=rows_v0,
+        follow=follow,
+        index=index,
+        mmap=True if mmap is None else mmap,
+    )
+    if schema is not None:
+        schema = load(schema)
+    if schema_start is not None:
+        schema_start = load(schema_start)
+    if follow and isinstance(target, bytes | bytearray | memoryview):
+        raise ValueError("follow=True is for logs that grow; bytes do not")
+    begin: Place | None
+    end: Place | None
+    if is_server(target):
+        from ..server.target import server_logs
+
+        files, begin, end = server_logs(
+            target,
+            server,
+            start=start,
+            stop=stop,
+            follow=follow,
+            limits=limits or Limits(),
+            password_file=password_file,
+            defaults_file=defaults_file,
+        )
+    else:
+        begin, end = cast("Place | None", start), stop
+        files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
+        if len(files) == 1 and isinstance(start, int) and isinstance(stop, int) and start > stop:
+            raise ValueError(f"start={start} is after stop={stop}")
+    condition = None
+    if where is not None:
+        from ..conditions.language import condition_of
+
+        condition = condition_of(where, limits or DEFAULT_LIMITS)
+    selection = Selection(
+        tables=names(tables),
+        exclude_tables=names(exclude_tables),
+        columns=columns_by_pattern(columns),
+        where=condition,
+        ops=ops_mask(ops),
+        server_id=server_id,
+        rows_v0=rows_v0,
+        gtids=gtid_set(gtids, "gtids"),
+        exclude_gtids=gtid_set(exclude_gtids, "exclude_gtids"),
+    )
+    settings = Settings(
+        selection=selection,
+        start=begin,
+        stop=end,
+        schema=schema,
+        schema_start=schema_start,
+        charset=charset,
+        verify_checksum=verify_checksum,
+        skip_errors=on_error == "skip",
+        strict=strict,
+        limits=limits or Limits(),
+        follow=follow,
+        threads=threads,
+        index=index,
+    )
+    return Log(files, settings)

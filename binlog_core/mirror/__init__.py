@@ -1,0 +1,399 @@
+"""The tables of a server in a lake: copied, kept up to date, and compared with the server.
+
+Importing this needs neither pyspark nor deltalake nor pyiceberg.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import parse_qsl, quote, urlencode
+
+from .._base.durations import seconds_of
+from .._sources.places import is_url
+from ..errors import MirrorError
+from .reporting import MirrorStatus, TableStatus, statuses
+from .state import ARCHIVE, FORMATS, Lake, MirrorState, new_state, opened
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ..server.address import Address
+    from .comparing import Compared
+    from .mirroring import Mirroring
+
+__all__ = ["Compared", "TableStatus", "mirror", "resync", "status", "verify"]
+
+Uri = str | os.PathLike[str]
+Catalog = Mapping[str, str] | str | None
+_STATUS_INTERVAL = 10.0
+
+
+def mirror(
+    server: str,
+    lake: Uri,
+    *,
+    tables: str | Sequence[str],
+    archive: Uri | None = None,
+    until: Literal["now"] | None = None,
+    format: Literal["delta", "iceberg"] | None = None,
+    catalog: Catalog = None,
+    history: bool = False,
+    compact: str | float | dt.timedelta | None = "1h",
+    rate: float | None = None,
+    status: Uri | Sequence[Uri] = (),
+    spark: SparkSession | None = None,
+    master: str = "local[*]",
+    storage_options: dict[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    password_file: Uri | None = None,
+    defaults_file: Uri | None = None,
+    stop: threading.Event | None = None,
+    progress: Callable[[list[TableStatus]], None] | None = None,
+) -> list[TableStatus]:
+    """Copy tables of a server into a lake and keep them up to date, without locks on the server.
+
+    Call this again with the same lake to continue a mirror: however the last run ended, nothing is lost and
+    nothing is applied twice.
+
+    Parameters
+    ----------
+    server : str
+        The server, as ``mysql://user@host:port,host:port``. The user needs SELECT, REPLICATION SLAVE and
+        REPLICATION CLIENT; on a MySQL server without GTIDs also RELOAD, for a read lock of some milliseconds.
+    lake : str or path
+        A directory, or a URL of an object store. Each table has the directory ``LAKE/database.table``.
+    tables : str or sequence of str
+        Names or patterns, such as ``shop.*``. Tables that are created later are included. A table that is no
+        longer named stays in the lake as it is; named again, it is copied anew.
+    archive : str or path, optional
+        Where the raw copies of the server's logs are kept (see `binlog_core.archive.archive`); workers must
+        be able to read it. By default a directory in the lake.
+    until : "now", optional
+        End when the tables have reached the server's position at the start; by default continue until `stop`.
+    format : "delta" or "iceberg", optional
+        Delta tables, or tables ``database.table`` of an Iceberg catalog. By default the format that the lake
+        already has, and Delta in a new lake.
+    catalog : mapping or str, optional
+        Iceberg's catalog: properties for ``pyiceberg.catalog.load_catalog``, or its name in pyiceberg's
+        configuration. Properties that are not secret are kept in the lake; you need not give them again.
+    history : bool
+        Also keep all versions of rows, in a table in ``LAKE/history/database.table`` (Iceberg:
+        ``database.table__history``).
+    compact : str, float or timedelta, optional
+        How often a table's small files are merged: ``1h``, or seconds; None is never.
+    rate : float, optional
+        The most bytes a second that copies read from the server, for all workers together.
+    status : path or sequence of path, optional
+        Files that are kept up to date with the state of the tables: JSON, or Prometheus' text format if the
+        name ends with ``.prom``.
+    spark : SparkSession, optional
+        A session of classic Spark. By default one is started, and stopped at the end.
+    master : str
+        The master for a session that is started.
+    storage_options : dict, optional
+        Credentials and endpoint of the store of the lake and the archive, as for `binlog_core.open`.
+    options : mapping, optional
+        As ``server=`` of `binlog_core.open`: ``ssl_mode``, ``connect_timeout`` and so on.
+    password_file, defaults_file : path, optional
+        As for `binlog_core.open`. The password is never written anywhere.
+    stop : threading.Event, optional
+        Set it to end the mirror.
+    progress : callable, optional
+        Called with the state of the tables after each step.
+
+    Returns
+    -------
+    list of TableStatus
+        The state of each table. One that cannot continue is ``parked`` and says why; all others continue. One
+        that may lack changes, because the log does not have them as rows, is ``suspect`` until it is copied.
+
+    Raises
+    ------
+    UnsafeServerError
+        A setting of the server would lose changes.
+    PurgedError
+        The server no longer has the next logs: begin a new lake.
+    MirrorError
+        The lake cannot be written, or another process mirrors into it.
+    ServerError, ArchiveError
+        The server or its logs cannot be read.
+    MissingExtraError
+        pyspark, PyMySQL, or deltalake or pyiceberg is not installed.
+    """
+    if until not in (None, "now"):
+        raise ValueError(f"until={until!r}: expected 'now'")
+    if format not in (None, *FORMATS):
+        raise ValueError(f"format={format!r}: expected 'delta' or 'iceberg'")
+    interval = None if compact is None else seconds_of(compact, "compact")
+    if rate is not None and rate <= 0:
+        raise ValueError(f"rate={rate!r}: expected more than 0")
+    patterns = (tables,) if isinstance(tables, str) else tuple(tables)
+    place = Lake(os.fspath(lake), storage_options)
+    with place.locked():
+        state = place.load()
+        if state is None:
+            state = new_state(_without_password(server), patterns, place.own(ARCHIVE))
+        elif format not in (None, state.format) and state.has_copies:
+            raise MirrorError(f"the tables are in format {state.format}, not {format}", path=place.uri)
+        if format not in (None, state.format):
+            state.format, state.catalog = str(format), {}
+            place.save(state)  # the next run need not be told again, even if this one fails at once
+        place.use(state, catalog)
+        state.server, state.patterns = _without_password(server), patterns
+        if archive is not None:
+            given = os.fspath(archive)
+            state.archive = given if is_url(given) else os.path.abspath(given)
+        state.history = history
+        login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
+        files = [status] if isinstance(status, str | os.PathLike) else status
+        passed = _StatusFiles(place, [os.fspath(one) for one in files])
+        with _working(
+            place,
+            state,
+            server,
+            login,
+            spark,
+            master,
+            stop,
+            progress,
+            compact=interval,
+            rate=rate,
+            passed=passed,
+        ) as work:
+            if until == "now":
+                work.until_now()
+            else:
+                work.follow()
+            found = statuses(place, state)
+            passed.write(found)
+        return found
+
+
+def status(
+    lake: Uri, *, catalog: Catalog = None, storage_options: dict[str, Any] | None = None
+) -> list[TableStatus]:
+    """The state of a mirror's tables, from the lake and the archive; the server is not asked.
+
+    Parameters
+    ----------
+    lake : str or path
+        The mirror's lake.
+    catalog : mapping or str, optional
+        As for `mirror`; needed only if it has secrets.
+    storage_options : dict, optional
+        As for `mirror`.
+
+    Returns
+    -------
+    list of TableStatus
+        The state of each table.
+
+    Raises
+    ------
+    MirrorError
+        The lake has no mirror.
+    """
+    place = Lake(os.fspath(lake), storage_options)
+    return statuses(place, opened(place, catalog))
+
+
+def resync(
+    lake: Uri,
+    *tables: str,
+    spark: SparkSession | None = None,
+    master: str = "local[*]",
+    catalog: Catalog = None,
+    storage_options: dict[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    password_file: Uri | None = None,
+    defaults_file: Uri | None = None,
+) -> list[TableStatus]:
+    """Copy tables again, and bring all tables up to the server's current position.
+
+    Parameters
+    ----------
+    lake : str or path
+        The mirror's lake.
+    *tables : str
+        Names or patterns; without any, all tables that are parked or suspect.
+    spark, master, catalog, storage_options, options, password_file, defaults_file
+        As for `mirror`. The server's address is that of the mirror.
+
+    Returns
+    -------
+    list of TableStatus
+        The state of each table.
+
+    Raises
+    ------
+    MirrorError
+        The lake has no mirror, or does not have these tables.
+    """
+    place = Lake(os.fspath(lake), storage_options)
+    with place.locked():
+        state = opened(place, catalog)
+        for one in state.chosen(tables):
+            if tables or one.stage == "parked" or one.suspect is not None:
+                one.copy_anew()
+        login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
+        with _working(place, state, state.server, login, spark, master, None, None) as work:
+            work.until_now()
+        return statuses(place, state)
+
+
+def verify(
+    lake: Uri,
+    *tables: str,
+    spark: SparkSession | None = None,
+    master: str = "local[*]",
+    catalog: Catalog = None,
+    storage_options: dict[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    password_file: Uri | None = None,
+    defaults_file: Uri | None = None,
+) -> list[Compared]:
+    """Compare all values of all rows with the server's, at one position in its log.
+
+    Workers read the server's tables in snapshots of one moment; a read lock is held while they are opened.
+    First the lake is brought to exactly this position.
+
+    Parameters
+    ----------
+    lake : str or path
+        The mirror's lake.
+    *tables : str
+        Names or patterns; without any, all tables.
+    spark, master, catalog, storage_options, options, password_file, defaults_file
+        As for `mirror`.
+
+    Returns
+    -------
+    list of Compared
+        One for each table, with the keys of rows that differ.
+
+    Raises
+    ------
+    MirrorError
+        The lake has no mirror, or does not have these tables.
+    """
+    from .comparing import compare
+
+    place = Lake(os.fspath(lake), storage_options)
+    with place.locked():
+        state = opened(place, catalog)
+        state.chosen(tables)
+        login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
+        with _working(place, state, state.server, login, spark, master, None, None) as work:
+            return compare(work, place, tables)
+
+
+@contextmanager
+def _working(
+    place: Lake,
+    state: MirrorState,
+    server: str,
+    login: Mapping[str, Any],
+    spark: SparkSession | None,
+    master: str,
+    stop: threading.Event | None,
+    progress: Callable[[list[TableStatus]], None] | None,
+    *,
+    compact: float | None = None,
+    rate: float | None = None,
+    passed: Callable[[MirrorState], None] = lambda state: None,
+) -> Iterator[Mirroring]:
+    from ..archive import archive as keep_archive
+    from ..server.address import Address
+    from ..spark.session import start_session
+    from .mirroring import Mirroring
+
+    if spark is not None and not hasattr(spark, "sparkContext"):
+        raise MirrorError("a mirror needs a classic Spark session: Spark Connect has no mapPartitions")
+    address: Address = Address.of(
+        server,
+        login["options"],
+        password_file=login["password_file"],
+        defaults_file=login["defaults_file"],
+    )
+    stop = stop or threading.Event()
+
+    def archiving() -> None:
+        begins = all(one.place is None for one in state.tables.values())
+        keep_archive(
+            server,
+            state.archive,
+            until="now",
+            start="now" if begins else None,
+            storage_options=place.storage_options,
+            stop=stop,
+            **login,
+        )
+
+    session = spark if spark is not None else start_session(master)
+    stepped = partial(_show_progress, place, progress) if progress is not None else lambda state: None
+    try:
+        yield Mirroring(
+            session,
+            place,
+            state,
+            address,
+            archiving,
+            stop,
+            stepped,
+            compact=compact,
+            rate=rate,
+            passed=passed,
+        )
+    finally:
+        if spark is None:
+            session.stop()
+
+
+class _StatusFiles:
+    """Writes the state of the tables into files, at most every 10 seconds."""
+
+    def __init__(self, lake: Lake, paths: Sequence[str]) -> None:
+        self._lake, self._paths, self._next = lake, paths, 0.0
+
+    def __call__(self, state: MirrorState) -> None:
+        if self._paths and time.monotonic() >= self._next:
+            self.write(statuses(self._lake, state))
+            self._next = time.monotonic() + _STATUS_INTERVAL
+
+    def write(self, found: list[TableStatus]) -> None:
+        """Write a state into all files."""
+        from ..archive.files import Files
+        from ..archive.status import write_status
+
+        status = MirrorStatus(self._lake.uri, found)
+        for path in self._paths:
+            write_status(Files(), path, status)
+
+
+def _show_progress(place: Lake, progress: Callable[[list[TableStatus]], None], state: MirrorState) -> None:
+    progress(statuses(place, state, quick=True))
+
+
+def _without_password(server: str) -> str:
+    """An address that may be stored: with the user, but without credentials."""
+    scheme, _, rest = server.partition("://")
+    rest, _, query = rest.partition("?")
+    login, at, hosts = rest.rpartition("@")
+    user = login.partition(":")[0]
+    kept = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != "password"]
+    return f"{scheme}://{user}{at}{hosts}" + (f"?{urlencode(kept, quote_via=quote)}" if kept else "")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Compared":  # it needs pyarrow
+        from .comparing import Compared
+
+        return Compared
+    raise AttributeError(name)

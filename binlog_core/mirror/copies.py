@@ -1,0 +1,528 @@
+"""The first copy of a table: read by the workers in chunks of its key, and committed as one.
+
+Each chunk is one SELECT and one Parquet file, and is noted when the file is complete, so that the next run
+does not read it again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from .._sources.object_stores import load_json
+from .._tables.column_types import Kind
+from .._tables.full_names import full_name
+from .._tables.tables import Column
+from ..errors import BinlogError, PrivilegeError, SchemaError, ServerError, UnreachableError
+from ..lake.exports.manifests import MIRROR
+from ..lake.rows.fit import SPECIAL
+from ..lake.rows.types import import_pyarrow
+from ..lake.tables.destination import open_filesystem
+from ..lake.tables.parquet_writer import parquet_writer
+from ..lake.tables.table import App, DataFile, FileTable
+from ..schema.given import parse_create_table
+from ..schema.table_definitions import TableSchema
+from ..server.address import Address
+from ..server.answers import maybe, text, understood, whole
+from ..server.connection import LIST_BYTES, Connection
+from ..server.result_set import RECEIVED
+from .marks import connected
+from .state import Lake, MirrorState, TableState
+from .values import FIXED_BINARY, SelectList, quoted, set_for_reading
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_CHUNK_BYTES = 64 << 20  # by the server's estimate
+_LEAST_ROWS, _MOST_ROWS = 1000, 1 << 20
+_GROUP_BYTES = 16 << 20  # of a row group, as Arrow holds it
+_TRIES = 3  # of a chunk whose connection is lost
+_PAUSE = 1.0
+_ORDERED = frozenset(
+    (Kind.INT, Kind.DECIMAL, Kind.YEAR, Kind.TEXT, Kind.BINARY, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
+)
+_COPIES = "copies"
+# By their TABLE_TYPE; TEMPORARY ones belong to this session.
+_NO_TABLES = ("VIEW", "SYSTEM VIEW", "SEQUENCE", "TEMPORARY", "TEMPORARY SEQUENCE")
+_VERSIONED = "SYSTEM VERSIONED"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy that is being made; kept until it is committed.
+
+    Parameters
+    ----------
+    id : str
+        A part of its files' names.
+    definition : str
+        The CREATE TABLE statement when the copy began.
+    mark : dict
+        The fields of its safe mark: see `marks.Mark`.
+    chunks : tuple of str
+        The conditions of the chunks in SQL; "" has all rows.
+    unlogged : sequence of str
+        The names of columns that are left out, because the server does not log all their changes.
+    """
+
+    id: str
+    definition: str
+    mark: dict[str, Any]
+    chunks: tuple[str, ...]
+    unlogged: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class CopyChunk:
+    """A chunk for a worker to read."""
+
+    table: str
+    folder: str
+    number: int
+    copy: str
+    server: str
+    selection: SelectList = field(repr=False)
+    condition: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Copied:
+    """The result for a chunk: a file, or an error."""
+
+    table: str
+    number: int
+    name: str = ""
+    rows: int = 0
+    bytes: int = 0
+    error: BinlogError | None = None
+
+
+# ---------------------------------------------------------------- planning
+
+
+def plan_copy(
+    connection: Connection,
+    state: TableState,
+    mark: dict[str, Any],
+    *,
+    mariadb: bool,
+    logs_computed: bool = True,
+) -> Copy:
+    """Divide a table by its key.
+
+    Parameters
+    ----------
+    connection, state, mark
+        The server, the table, and the fields of the copy's mark.
+    mariadb : bool
+        Whether the server is MariaDB.
+    logs_computed : bool
+        Whether the server logs generated columns of updated rows; otherwise they are left out.
+
+    Raises
+    ------
+    SchemaError
+        The table cannot be copied.
+    ServerError
+        The server cannot be asked.
+    """
+    name = _sql_name(state)
+    definition = _definition(connection, state)
+    schema = parse_create_table(definition, state.database, state.name)
+    selection = SelectList.of(schema, mariadb=mariadb)
+    columns = {column.name: column for column in selection.table.columns}
+    for one in columns:
+        if one.lower() in SPECIAL:  # its changes could not be applied
+            raise SchemaError(
+                "a column of the table has the name of a change column", table=schema.full_name, column=one
+            )
+    key = [columns[one] for one in schema.row_key or ()]
+    chunks, size = [""], _chunk_rows(connection, state)
+    if key and all(column.kind in _ORDERED and column.declared_type not in FIXED_BINARY for column in key):
+        chunks = list(_conditions(connection, name, key, size))
+    unlogged = () if logs_computed else computed_columns(schema)
+    return Copy(uuid.uuid4().hex[:12], definition, mark, tuple(chunks), unlogged)
+
+
+def computed_columns(definition: TableSchema) -> tuple[str, ...]:
+    """The names of generated columns outside the key."""
+    key = definition.row_key or ()
+    return tuple(one.name for one in definition.columns if one.generated and one.name not in key)
+
+
+def tables_of_server(connection: Connection) -> dict[str, tuple[str, str]]:
+    """The server's tables, also those that cannot be mirrored: names of database and table by full name."""
+    rows = connection.query(
+        "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
+        f" WHERE TABLE_TYPE NOT IN ({', '.join(map(repr, _NO_TABLES))})",
+        text,
+        text,
+        most=LIST_BYTES,
+        right="SELECT",
+    )
+    return {full_name(database, name): (database, name) for database, name, *_ in rows}
+
+
+def is_hidden(connection: Connection, state: TableState) -> bool:
+    """Whether the user has no privileges for a table, so that the server's lists lack it."""
+    try:
+        _definition(connection, state)
+    except PrivilegeError:
+        return True
+    except UnreachableError:
+        raise
+    except ServerError:  # there is no such table
+        return False
+    return False  # or something else has its name, such as a view
+
+
+def _sql_name(state: TableState) -> str:
+    return f"{quoted(state.database)}.{quoted(state.name)}"
+
+
+def _definition(connection: Connection, state: TableState) -> str:
+    sql = f"SHOW CREATE TABLE {_sql_name(state)}"
+    found: str = connection.query(sql, maybe, text, least=1, most=LIST_BYTES, right="SELECT")[0][1]
+    return found
+
+
+def _chunk_rows(connection: Connection, state: TableState) -> int:
+    database, table = (_text(one) for one in (state.database, state.name))
+    rows = connection.query(
+        "SELECT AVG_ROW_LENGTH, TABLE_TYPE FROM information_schema.TABLES"
+        f" WHERE TABLE_SCHEMA = {database} AND TABLE_NAME = {table}",
+        whole,
+        text,
+        right="SELECT",
+    )
+    if rows and rows[0][1] == _VERSIONED:
+        raise SchemaError(
+            "the table is system-versioned, and its log has rows of the past among the present ones: leave it"
+            " out, or drop its versioning and copy it again (resync)",
+            table=state.full_name,
+        )
+    length = rows[0][0] if rows else 0
+    return min(max(_CHUNK_BYTES // max(length, 1), _LEAST_ROWS), _MOST_ROWS)
+
+
+def _conditions(connection: Connection, table: str, key: Sequence[Column], size: int) -> Iterator[str]:
+    """Conditions on the key, in its order, each with about `size` rows."""
+    names = [quoted(column.name) for column in key]
+    order = ", ".join(names)
+    least = ""
+    while True:
+        sql = f"SELECT {order} FROM {table}"
+        sql += f" WHERE {least}" if least else ""
+        found = connection.stream(f"{sql} ORDER BY {order} LIMIT 1 OFFSET {size - 1}")
+        rows = [row for one in found for row in one.tuples()]
+        if not rows:
+            yield least
+            return
+        with understood(sql):
+            values = [_literal(value, column) for value, column in zip(rows[0], key, strict=True)]
+        below = _compared(names, values, "<", "<=")
+        yield f"{least} AND {below}" if least else below
+        least = _compared(names, values, ">", ">")
+
+
+def _compared(names: Sequence[str], values: Sequence[str], strictly: str, last: str) -> str:
+    """A comparison of several columns, in a form for which servers use an index."""
+    if len(names) == 1:
+        return f"{names[0]} {last} {values[0]}"
+    rest = _compared(names[1:], values[1:], strictly, last)
+    return (
+        f"({names[0]} {strictly}= {values[0]} AND ({names[0]} {strictly} {values[0]} OR ({names[0]} ="
+        f" {values[0]} AND {rest})))"
+    )
+
+
+def _literal(value: bytes | None, column: Column) -> str:
+    if value is None:
+        raise ValueError("NULL in a key")
+    if column.kind is Kind.TEXT:
+        return f"_{column.charset} X'{value.hex()}'" if value else "''"
+    if column.kind is Kind.BINARY:
+        return f"X'{value.hex()}'"
+    printed = value.decode("ascii")
+    return printed if column.kind in (Kind.INT, Kind.DECIMAL, Kind.YEAR) else f"'{printed}'"
+
+
+def _text(value: str) -> str:
+    return f"_utf8mb4 X'{value.encode().hex()}'" if value else "''"
+
+
+# ---------------------------------------------------------------- on the workers
+
+
+@dataclass(frozen=True)
+class Copier:
+    """The function for ``mapPartitions``: reads chunks over its own connection and writes Parquet.
+
+    Parameters
+    ----------
+    address : Address
+    password : str or None
+        The password, which is sent with the function, not in data or a plan.
+    lake : str
+        The lake's path or URL.
+    storage_options : dict or None
+        Options for the lake's store.
+    rate : float or None
+        The most bytes that it receives in a second.
+    delta : bool
+        Whether the lake's tables are Delta tables.
+    """
+
+    address: Address
+    password: str | None = field(repr=False)
+    lake: str
+    storage_options: dict[str, Any] | None = field(default=None, repr=False)
+    rate: float | None = None
+    delta: bool = True
+
+    def __call__(self, chunks: Iterable[CopyChunk]) -> Iterator[Copied]:
+        """Copy each chunk; an error is a result, so that other tables continue."""
+        connection, server = None, ""
+        try:
+            for chunk in chunks:
+                for left in reversed(range(_TRIES)):
+                    try:
+                        if connection is None or server != chunk.server:
+                            server = chunk.server
+                            connection = connected(replace(self.address, password=self.password), server)
+                            set_for_reading(connection)
+                        yield self._copy(connection, chunk)
+                        break
+                    except UnreachableError as error:
+                        connection = None
+                        if left:
+                            time.sleep(_PAUSE)
+                        else:
+                            yield Copied(chunk.table, chunk.number, error=error)
+                    except Exception as error:
+                        if connection is not None:
+                            connection.close()  # rows may still be on their way
+                        connection = None
+                        if not isinstance(
+                            error, BinlogError
+                        ):  # of Arrow, for example: only this table has it
+                            error = BinlogError(f"it cannot be copied: {type(error).__name__}: {error}")
+                        yield Copied(chunk.table, chunk.number, error=error.located(table=chunk.table))
+                        break
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def _copy(self, connection: Connection, chunk: CopyChunk) -> Copied:
+        selection = chunk.selection
+        filesystem, folder = open_filesystem(chunk.folder, self.storage_options)
+        name = f"copy-{chunk.copy}-{chunk.number:06}-{uuid.uuid4().hex[:8]}.parquet"
+        path = f"{folder}/{name}"
+        table = f"{quoted(selection.table.database)}.{quoted(selection.table.name)}"
+        where = f" WHERE {chunk.condition}" if chunk.condition else ""
+        sql = f"SELECT {', '.join(selection.expressions)} FROM {table}{where}"
+        read = batches_of(connection, sql, selection, rate=self.rate)
+        count, writer = 0, None
+        try:
+            filesystem.create_dir(folder, recursive=True)
+            with (
+                ExitStack() as undone,
+                filesystem.open_output_stream(path) as sink,
+                ExitStack() as written,  # closed before its file: otherwise it complains when it is collected
+            ):
+                undone.callback(_delete, filesystem, path)
+                for rows in _groups(_ahead(read, connection.close)):
+                    if writer is None:
+                        writer = parquet_writer(sink, selection.schema, rows, delta=self.delta)
+                        written.callback(writer.close)
+                    writer.write_table(rows, row_group_size=rows.num_rows)
+                    count += rows.num_rows
+                written.close()
+                size = sink.tell()
+                sink.close()
+                undone.pop_all()
+            done = Copied(chunk.table, chunk.number, name, count, size)
+            filesystem, lake = open_filesystem(self.lake, self.storage_options)
+            notes = f"{lake}/{MIRROR}/{_COPIES}/{chunk.copy}"
+            filesystem.create_dir(notes, recursive=True)
+            with filesystem.open_output_stream(f"{notes}/{chunk.number:06}.json") as sink:
+                sink.write(json.dumps({"name": name, "rows": count, "bytes": size}).encode())
+            return done
+        except OSError as error:
+            raise BinlogError(f"the lake cannot be written: {error}", path=self.lake) from error
+
+
+def _delete(filesystem: Any, path: str) -> None:
+    with suppress(OSError):
+        filesystem.delete_file(path)
+
+
+def batches_of(
+    connection: Connection, sql: str, selection: SelectList, *, rate: float | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a SELECT in the types of the lake; `rate`: the most bytes to receive in a second."""
+    most = RECEIVED if rate is None else max(min(RECEIVED, int(rate * _PAUSE)), 1)
+    next_at = time.monotonic()
+    for rows in connection.stream(sql, most=most):
+        size = rows.size
+        yield selection.batch(rows)
+        if rate is not None:  # rows that are not received wait at the server
+            next_at += size / rate
+            time.sleep(max(next_at - time.monotonic(), 0))
+
+
+def _ahead(batches: Iterator[pa.RecordBatch], give_up: Callable[[], None]) -> Iterator[pa.RecordBatch]:
+    """Read each batch while the one before is written; `give_up` ends the wait for a batch."""
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            coming = pool.submit(next, batches, None)
+            while (batch := coming.result()) is not None:
+                coming = pool.submit(next, batches, None)
+                yield batch
+        except BaseException:  # also of the code that takes the batches
+            give_up()
+            raise
+
+
+def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches gathered into row groups."""
+    pa, waiting, size = import_pyarrow(), [], 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= _GROUP_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+# ---------------------------------------------------------------- on the driver
+
+
+def run_copies(
+    session: SparkSession,
+    lake: Lake,
+    address: Address,
+    copies: dict[str, tuple[TableState, Copy]],
+    *,
+    mariadb: bool,
+    rate: float | None = None,
+) -> dict[str, list[Copied] | BinlogError]:
+    """Read the missing chunks of some copies; the files of each table, or its error."""
+    chunks: list[CopyChunk] = []
+    found: dict[str, list[Copied]] = {}
+    failed: dict[str, BinlogError] = {}
+    for name, (state, copy) in copies.items():
+        try:
+            folder = lake.folder(state).root
+        except BinlogError as error:
+            failed[name] = error
+            continue
+        done = _done(lake, name, folder, copy)
+        found[name] = list(done.values())
+        _, selection = selected(state, copy, mariadb=mariadb)
+        chunks += [
+            CopyChunk(name, folder, number, copy.id, copy.mark["server"], selection, condition)
+            for number, condition in enumerate(copy.chunks)
+            if number not in done
+        ]
+    if chunks:
+        context = session.sparkContext
+        slices = min(len(chunks), context.defaultParallelism * 4)
+        share = None if rate is None else rate / min(slices, context.defaultParallelism)
+        copier = Copier(address, address.password, lake.uri, lake.storage_options, share, lake.is_delta)
+        for one in context.parallelize(chunks, slices).mapPartitions(copier).collect():
+            if one.error is not None:
+                failed.setdefault(one.table, one.error)
+            else:
+                found[one.table].append(one)
+    return {name: failed.get(name) or found[name] for name in copies}
+
+
+def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copied]:
+    """The chunks of earlier runs whose files are whole, by number.
+
+    Others may delete files without a commit, and a power failure may cut them.
+    """
+    from pyarrow.fs import FileSelector
+
+    out: dict[int, Copied] = {}
+    folder = f"{lake.path}/{MIRROR}/{_COPIES}/{copy.id}"
+    filesystem, path = open_filesystem(directory, lake.storage_options)
+    within = FileSelector(path, allow_not_found=True)
+    there = {info.base_name: info.size for info in filesystem.get_file_info(within)}
+    for info in lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
+        number = info.base_name.removesuffix(".json")
+        try:
+            one = Copied(table, int(number), **load_json(lake.filesystem, info.path))
+        except (ValueError, TypeError, RecursionError):  # whatever ended that run cut it off
+            continue
+        if there.get(one.name) == one.bytes:
+            out[one.number] = one
+    return out
+
+
+def selected(state: TableState, copy: Copy, *, mariadb: bool) -> tuple[TableSchema, SelectList]:
+    """A table's definition when its copy began, and its columns."""
+    definition = parse_create_table(copy.definition, state.database, state.name)
+    return definition, SelectList.of(definition, mariadb=mariadb, without=copy.unlogged)
+
+
+def commit_copy(
+    table: FileTable,
+    schema: pa.Schema,
+    files: Sequence[Copied],
+    app: App,
+    properties: dict[str, str],
+) -> None:
+    """Make the files of a copy the table, in one commit, in place of what was there.
+
+    Parameters
+    ----------
+    table : FileTable
+        The table.
+    schema : pyarrow.Schema
+        Its columns.
+    files : sequence of Copied
+        The copy's chunks.
+    app : App
+        The mirror, and the place of the copy's mark.
+    properties : dict
+        Further properties of the commit.
+    """
+    data = [DataFile(one.name, one.rows, one.bytes) for one in files if one.rows]
+    table.replace(data, schema, app, properties)
+
+
+def remove_notes(lake: Lake, state: MirrorState) -> None:
+    """Remove the notes of copies that have ended."""
+    from pyarrow.fs import FileSelector
+
+    made = {one.copy["id"] for one in state.tables.values() if one.copy is not None}
+    folder = FileSelector(f"{lake.path}/{MIRROR}/{_COPIES}", allow_not_found=True)
+    for info in lake.filesystem.get_file_info(folder):
+        if info.base_name not in made:
+            lake.remove(f"{_COPIES}/{info.base_name}")
+
+
+def clean_up(lake: Lake, state: TableState, copy: str, kept: Collection[str] | None = None) -> None:
+    """Remove the files of a copy, by its id, except for `kept`; None: except for those of the table."""
+    from pyarrow.fs import FileSelector
+
+    # Those of the table, not those of the notes: a run that was killed after its commit copies again.
+    table = lake.opened(state)
+    kept = {one.name for one in table.files()} if kept is None else kept
+    filesystem, folder = open_filesystem(table.uri, lake.storage_options)
+    for info in filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
+        if info.base_name.startswith(f"copy-{copy}-") and info.base_name not in kept:
+            filesystem.delete_file(info.path)
+    lake.remove(f"{_COPIES}/{copy}")
+    state.left = [one for one in state.left if one != copy]

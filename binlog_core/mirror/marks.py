@@ -1,0 +1,171 @@
+"""Safe marks: places in a server's log whose transactions every later SELECT sees.
+
+A server logs a transaction before other sessions see it. So its current position is not a safe mark, except
+in a consistent snapshot of MariaDB or while nobody can commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .._decode.boundaries import last_boundary
+from .._format.event_types import EventType
+from .._sources.log_names import name_within
+from ..errors import MirrorError, PrivilegeError
+from ..events import GtidEvent, PreviousGtidsEvent
+from ..gtids import GtidSet
+from ..lake.access import Access
+from ..server.address import Address
+from ..server.answers import log_name, maybe, text, understood, whole
+from ..server.connection import Connection, Facts
+from ..server.refusals import clean_text
+from ..server.start import status_of
+from ..splits import Split
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A safe mark.
+
+    Parameters
+    ----------
+    server : str
+        The server, see `identity`: another one may lack transactions, or have logs of the same names.
+    gtids : str or None
+        On MySQL with GTIDs, the executed GTIDs.
+    file, offset : str and int, or None
+        On other servers, the log and the position.
+    """
+
+    server: str
+    gtids: str | None = None
+    file: str | None = None
+    offset: int | None = None
+
+
+def identity(uuid: str | None, server_id: int) -> str:
+    """The identity of a server: its UUID, or MariaDB's server id."""
+    return uuid or str(server_id)
+
+
+def connected(address: Address, server: str) -> Connection:
+    """A connection to the same server as before.
+
+    Raises
+    ------
+    MirrorError
+        Another server answers.
+    """
+    connection = Connection(address)
+    try:
+        facts = connection.facts()
+        check_server(server, identity(facts.uuid, facts.server_id))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def check_server(server: str, here: str) -> None:
+    """Check that a server is the one whose tables were read: they fit only its own log.
+
+    Raises
+    ------
+    MirrorError
+        It is another server.
+    """
+    if here != server:
+        raise MirrorError(
+            f"the server {clean_text(server)} was read, and now it is {clean_text(here)}: expected one that"
+            " stays the same while its tables are read"
+        )
+
+
+def take_mark(connection: Connection, facts: Facts) -> Mark:
+    """A safe mark, taken now.
+
+    Raises
+    ------
+    PrivilegeError
+        MySQL without GTIDs needs RELOAD.
+    """
+    server = identity(facts.uuid, facts.server_id)
+    if not facts.mariadb and facts.gtids:
+        return Mark(server, gtids=facts.executed)
+    if facts.mariadb:
+        connection.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        try:
+            found = {
+                name.lower(): value
+                for name, value, *_ in connection.query("SHOW STATUS LIKE 'binlog_snapshot_%'", text, maybe)
+            }
+        finally:
+            connection.query("ROLLBACK")
+        if found.get("binlog_snapshot_file"):
+            with understood("SHOW STATUS"):
+                file = log_name(found["binlog_snapshot_file"])
+                return Mark(server, file=file, offset=whole(found.get("binlog_snapshot_position")))
+    connection.query("FLUSH TABLES WITH READ LOCK", right="RELOAD")
+    try:
+        return position_mark(connection, server)
+    finally:
+        connection.query("UNLOCK TABLES")
+
+
+def position_mark(connection: Connection, server: str) -> Mark:
+    """The server's position: a safe mark only while no one can commit."""
+    status = status_of(connection)
+    if status is None:
+        raise PrivilegeError(
+            "reading the server's position needs the privilege REPLICATION CLIENT: GRANT REPLICATION CLIENT"
+            " ON *.* TO the user",
+            path=connection.name,
+        )
+    return Mark(server, file=status.file, offset=status.offset)
+
+
+def place_of(mark: Mark, logs: list[Split], access: Access) -> tuple[int, int]:
+    """Where a mark is in an archive: the index of its log, and a transaction boundary in it.
+
+    Every SELECT after the mark sees what is before it.
+
+    Raises
+    ------
+    MirrorError
+        The archive does not contain it.
+    """
+    if mark.gtids is not None:
+        return _place_of_gtids(GtidSet.parse(mark.gtids), logs, access)
+    assert mark.file is not None
+    assert mark.offset is not None
+    for i in range(len(logs) - 1, -1, -1):
+        name = name_within(logs[i].path).rpartition("/")[2].removesuffix(".zst")
+        if name == mark.file:
+            return i, mark.offset
+    raise MirrorError(f"the archive does not have the server's log {mark.file}", path=logs[0].path)
+
+
+def _place_of_gtids(known: GtidSet, logs: list[Split], access: Access) -> tuple[int, int]:
+    from ..log.opening import open as open_log
+
+    kinds = {EventType.PREVIOUS_GTIDS, EventType.GTID, EventType.GTID_TAGGED}
+    for i in range(len(logs) - 1, -1, -1):
+        with open_log(
+            logs[i].path,
+            keys=access.keys,
+            storage_options=access.storage_options,
+            mmap=False,
+            verify_checksum=False,
+        ) as log:
+            for event in log.events(types=kinds):
+                if isinstance(event, PreviousGtidsEvent):
+                    if not event.gtid_set <= known:
+                        break
+                elif isinstance(event, GtidEvent) and event.gtid is not None and event.gtid not in known:
+                    return i, event.position
+            else:
+                with access.file(logs[i].path).open() as source:
+                    return i, last_boundary(source, 0)
+    raise MirrorError(
+        "the archive begins after the copy was made: it lacks the copy's GTIDs", path=logs[0].path
+    )

@@ -1,0 +1,157 @@
+"""Raw changes: one file for each split with the changes of all tables, as pieces in Arrow's IPC format.
+
+A piece has rows of one table in one schema. Its name says which file it is in, and where. A Parquet file for
+a hundred changes of a table would take twenty times the CPU time, and a directory entry.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..lake.apply.files import shaped
+from ..lake.apply.jobs import Folder
+from ..lake.rows.reader import Chunk
+from ..lake.rows.types import import_pyarrow
+from ..lake.tables.results import FileStatistics
+from ..lake.tables.writer import Part, PartWriter, quietly
+from ..spark.workers import call_tasks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+_PLAIN_BYTES = 256 << 10  # smaller pieces are not compressed; on a local disk none is
+_VERSION = "_commit_version"
+
+
+class RawWriter(PartWriter):
+    """Writes the rows of one split into one file; see `PartWriter`.
+
+    Its `FileStatistics` are about pieces; their `bytes` are what the rows take in memory.
+    """
+
+    _sink: Any = None
+
+    def _begin(self, key: Any, chunk: Chunk) -> Part:
+        return Part(key, "", chunk.first_position, None)
+
+    def _flush(self, part: Part) -> None:
+        pa, began = import_pyarrow(), time.perf_counter()
+        rows = pa.Table.from_batches(part.waiting, part.key[3])
+        small = rows.nbytes <= _PLAIN_BYTES
+        if self._sink is None:
+            self._names.append(f"{self._prefix}.arrow")
+            self._sink = self._filesystem.open_output_stream(f"{self._directory}/{self._names[0]}")
+        start = self._sink.tell()
+        plain = small or self._filesystem.type_name == "local"
+        options = pa.ipc.IpcWriteOptions(compression=None if plain else "lz4")
+        with pa.ipc.new_stream(self._sink, rows.schema, options=options) as stream:
+            stream.write_table(rows.combine_chunks() if small else rows)
+        part.name = f"{self._names[0]}:{start}:{self._sink.tell()}"
+        self._waiting_bytes -= part.waiting_bytes
+        part.seconds += time.perf_counter() - began
+        del self._parts[part.key]
+        self._done.append(self._statistics(part, rows.nbytes))
+
+    def _close(self, part: Part) -> None:
+        self._flush(part)
+
+    def finish(self) -> list[FileStatistics]:
+        """See `PartWriter`."""
+        done = super().finish()
+        if self._sink is not None:
+            self._sink.close()
+        return done
+
+    def abort(self) -> None:
+        """See `PartWriter`."""
+        if self._sink is not None:
+            quietly(self._sink.close)
+        self._parts.clear()
+        super().abort()
+
+
+def pieces(place: Folder, names: Iterable[str]) -> Iterator[pa.Table]:
+    """The rows of some pieces, piece by piece."""
+    pa, filesystem = import_pyarrow(), place.open()
+    for file, here in groupby((name.rsplit(":", 2) for name in names), lambda one: one[0]):
+        with filesystem.open_input_file(file) as source:
+            for _, start, end in here:
+                yield pa.ipc.open_stream(source.read_at(int(end) - int(start), int(start))).read_all()
+
+
+@dataclass(frozen=True)
+class OnRaw:
+    """`Jobs` of Spark's workers, which read pieces themselves: nothing goes through the JVM.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session.
+    place : Folder
+        The directory of the files.
+    names : tuple of str
+        The names of the pieces.
+    schema : pyarrow.Schema
+        The common schema of all pieces.
+    since, below : int
+        Only changes of versions from `since` on and below `below` are read.
+    statements : pyarrow.Table
+        Statements, which are in no piece.
+    spelling : mapping of str to str
+        Other names for columns of pieces.
+    """
+
+    spark: SparkSession
+    place: Folder
+    names: tuple[str, ...]
+    schema: pa.Schema
+    since: int
+    below: int
+    statements: pa.Table
+    spelling: Mapping[str, str] = field(default_factory=dict)
+
+    def renamed(self, names: Mapping[str, str]) -> OnRaw:
+        """See `Jobs`."""
+        schema = import_pyarrow().schema(
+            [one.with_name(names.get(one.name, one.name)) for one in self.schema]
+        )
+        return replace(self, schema=schema, spelling=names)
+
+    def stage(
+        self, function: Callable[[Iterable[pa.RecordBatch]], _Result], *, together: bool = False
+    ) -> list[_Result]:
+        """See `Jobs`; a split, and so a transaction, is always in one task, and its changes in order."""
+        place, schema, since, below, spelling = self.place, self.schema, self.since, self.below, self.spelling
+
+        def changes(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+            for rows in pieces(place, names):
+                known = rows.rename_columns([spelling.get(name, name) for name in rows.column_names])
+                yield from shaped(between(known, since, below), schema).to_batches()
+
+        def read(names: Sequence[str]) -> _Result:
+            return function(changes(names))
+
+        splits = [list(here) for _, here in groupby(self.names, lambda name: name.rsplit(":", 2)[0])]
+        found = [function(self.statements.to_batches())] if self.statements.num_rows else []
+        return found + call_tasks(self.spark, read, splits)
+
+    def run(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+        """See `Jobs`."""
+        return call_tasks(self.spark, function, tasks)
+
+
+def between(rows: pa.Table, since: int, below: int) -> pa.Table:
+    """The rows of versions from `since` on and below `below`."""
+    import pyarrow.compute as pc
+
+    versions = rows[_VERSION]
+    if not rows.num_rows or (pc.min(versions).as_py() >= since and pc.max(versions).as_py() < below):
+        return rows
+    return rows.filter((pc.field(_VERSION) >= since) & (pc.field(_VERSION) < below))

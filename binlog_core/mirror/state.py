@@ -1,0 +1,435 @@
+"""A mirror's own data in the lake: its server, its tables, and the position of each."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .._decode.selection import is_wanted_name
+from .._sources.deltas import delta_options, import_deltalake
+from .._sources.object_stores import load_json
+from .._tables.full_names import full_name
+from ..errors import MirrorError
+from ..lake.apply.jobs import Folder
+from ..lake.exports.manifests import MIRROR
+from ..lake.tables.delta import DeltaLakeTable
+from ..lake.tables.destination import directory_name, open_filesystem, write_whole
+from ..lake.tables.iceberg import IcebergLakeTable, load_iceberg_catalog, without_secrets
+from ..lake.tables.table import FileTable
+
+_STATE, _LOCK = "state.json", "lock"
+ARCHIVE = "archive"
+CHANGES = "changes"  # of the current round
+_HISTORY = "history"  # the directory of a table has a dot in its name
+_FORMAT = 1
+FORMATS = ("delta", "iceberg")
+GTIDS = "gtids"  # in an offset
+
+Stage = Literal["copying", "following", "parked", "dropped"]
+Offset = dict[str, Any]
+
+
+@dataclass
+class TableState:
+    """How far a table has come.
+
+    Parameters
+    ----------
+    database, name : str
+        The names of the database and the table.
+    stage : "copying", "following", "parked" or "dropped"
+        Its first copy is not complete; it is kept up to date; it stopped for a reason; the server dropped it.
+    place : int or None
+        The place in the log up to which it has everything (file number * 2**40 + offset): a key of
+        `MirrorState.offsets`.
+    exact_from : int
+        From this place on it is as it was on the server. Before it, a statement that changes its columns
+        leads to a new copy.
+    reason : str or None
+        Why it stopped.
+    failures : int
+        How often in a row it could not be written.
+    copy : dict or None
+        The fields of the copy that is being made: see `copies.Copy`.
+    keyless : bool
+        Whether it has no key, so that it is copied again after changes.
+    as_of : float or None
+        It has everything that the server had committed by then, in seconds since 1970 UTC.
+    history : int or None
+        The place up to which its history has everything; if it is not `place`, the history has a gap.
+    again : str or None
+        For a parked table, the stage in which it is tried again; None if it is not.
+    compacted : float
+        When it was last checked for small files, in seconds since 1970 UTC.
+    left : list of str
+        The ids of ended copies that may have left files behind.
+    gone : bool
+        Whether the log shows that it was dropped or renamed, after its last copy.
+    suspect : str or None
+        Why it may lack changes since its last copy, although it is followed.
+    unlogged : list of str
+        The names of its columns that are left out, and null, because the server does not log their changes.
+    """
+
+    database: str
+    name: str
+    stage: Stage = "copying"
+    place: int | None = None
+    exact_from: int = 0
+    reason: str | None = None
+    failures: int = 0
+    copy: dict[str, Any] | None = None
+    keyless: bool = False
+    as_of: float | None = None
+    history: int | None = None
+    again: Stage | None = None
+    compacted: float = 0.0
+    left: list[str] = field(default_factory=list)
+    gone: bool = False
+    suspect: str | None = None
+    unlogged: list[str] = field(default_factory=list)
+
+    @property
+    def full_name(self) -> str:
+        """``database.table``."""
+        return full_name(self.database, self.name)
+
+    def park(self, reason: str, *, again: bool = False) -> None:
+        """Stop this table while the others continue; `again`: try it again later."""
+        self.again = self.stage if again else None
+        self.stage, self.reason = "parked", reason
+
+    def try_again(self) -> None:
+        """Continue a parked table if it is to be tried again."""
+        if self.stage == "parked" and self.again is not None:
+            self.stage, self.again, self.reason, self.failures = self.again, None, None, 0
+
+    def copy_anew(self) -> None:
+        """Have it copied from the beginning."""
+        self.end_copy()
+        self.stage, self.reason, self.failures = "copying", None, 0
+
+    def end_copy(self) -> None:
+        """End the copy that is being made; its files are still to be removed."""
+        if self.copy is not None:
+            self.left.append(self.copy["id"])
+        self.copy = None
+
+
+@dataclass
+class MirrorState:
+    """What is kept between two runs.
+
+    Parameters
+    ----------
+    id : str
+        The mirror's id in the tables' commits.
+    server : str
+        The server's address, with the user and without a password.
+    patterns : tuple of str
+        The names and patterns of the tables.
+    archive : str
+        The directory or URL of the archive of the server's logs.
+    format : "delta" or "iceberg"
+        The format of the tables.
+    catalog : dict of str to str
+        Properties of Iceberg's catalog that are not secret.
+    tables : dict of str to TableState
+        The tables, by ``database.table``.
+    offsets : dict of int to dict
+        What is known about the logs at the tables' places: definitions, open XA transactions, GTIDs.
+    round : dict or None
+        The part of the log that is being applied. If it is interrupted, exactly this part is repeated.
+    history : bool
+        Whether all versions of rows are kept too.
+    """
+
+    id: str
+    server: str
+    patterns: tuple[str, ...]
+    archive: str
+    format: str = "delta"
+    catalog: dict[str, str] = field(default_factory=dict)
+    tables: dict[str, TableState] = field(default_factory=dict)
+    offsets: dict[int, Offset] = field(default_factory=dict)
+    round: dict[str, Any] | None = None
+    history: bool = False
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether the copy of a table was made, or begun."""
+        return any(one.place is not None or one.copy is not None for one in self.tables.values())
+
+    def wants(self, table: str) -> bool:
+        """Whether a table is to be mirrored."""
+        return is_wanted_name(table, self.patterns, None)
+
+    def leave_unwanted(self) -> list[TableState]:
+        """Forget the tables that are no longer wanted, and return them; in the lake they stay as they are."""
+        return [self.tables.pop(name) for name in [*self.tables] if not self.wants(name)]
+
+    def chosen(self, tables: tuple[str, ...]) -> list[TableState]:
+        """The tables with some names or patterns; all if none is given.
+
+        Raises
+        ------
+        MirrorError
+            No table matches.
+        """
+        if not tables:
+            return list(self.tables.values())
+        found = [one for name, one in self.tables.items() if is_wanted_name(name, tables, None)]
+        if not found:
+            raise MirrorError(f"the mirror has no table {', '.join(tables)}")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that is stored; offsets of no table are left out."""
+        used = {one.place for one in self.tables.values()}
+        found = dict(vars(self))
+        found["tables"] = {name: vars(one) for name, one in self.tables.items()}
+        found["offsets"] = {str(place): one for place, one in self.offsets.items() if place in used}
+        return {"version": _FORMAT, "saved": time.time(), **found}
+
+    @classmethod
+    def of_json(cls, found: dict[str, Any]) -> MirrorState:
+        """The state from the result of `to_json`."""
+        version = found.pop("version")
+        if version != _FORMAT:
+            raise ValueError(f"version {version}")
+        del found["saved"]
+        found["patterns"] = tuple(found["patterns"])
+        found["tables"] = {name: TableState(**one) for name, one in found["tables"].items()}
+        found["offsets"] = {int(place): one for place, one in found["offsets"].items()}
+        return cls(**found)
+
+
+class Lake:
+    """The directory with a mirror's tables and its state.
+
+    Parameters
+    ----------
+    uri : str
+        Its path or URL.
+    storage_options : dict or None
+        Credentials and endpoint of its store.
+    """
+
+    def __init__(self, uri: str, storage_options: dict[str, Any] | None = None) -> None:
+        self.uri = uri.rstrip("/")
+        self.storage_options = storage_options
+        self.filesystem, self.path = open_filesystem(self.uri, storage_options)
+        self._catalog: Any = None  # None: its tables are Delta tables
+
+    def use(self, state: MirrorState, catalog: Mapping[str, str] | str | None = None) -> None:
+        """Use a mirror's format for the tables; properties of the catalog are kept in the mirror's state.
+
+        Raises
+        ------
+        ValueError
+            A catalog is given, and the tables are Delta tables.
+        BinlogError
+            The catalog cannot be opened.
+        MissingExtraError
+            The library of the format is not installed.
+        """
+        given = {"name": catalog} if isinstance(catalog, str) else dict(catalog or {})
+        if state.format == "iceberg":
+            properties = {**state.catalog, **given}
+            self._catalog = load_iceberg_catalog(properties or None, self.storage_options)
+            state.catalog = without_secrets(properties)
+            return
+        if given:
+            raise ValueError("catalog=: expected only with format='iceberg'")
+        import_deltalake()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a local directory."""
+        return bool(self.filesystem.type_name == "local")
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether its tables are Delta tables."""
+        return self._catalog is None
+
+    def own(self, name: str) -> str:
+        """The URI of one of the mirror's own files or directories."""
+        return f"{self.uri}/{MIRROR}/{name}"
+
+    def table(self, state: TableState, history: int = 0) -> str:
+        """The URI of a table, or with `history` from 1 on, of a table of its history."""
+        name = directory_name(state.database, state.name)
+        if history:
+            name = f"{_HISTORY}/{name}" + (f".v{history}" if history > 1 else "")
+        root = self.path if self.is_local and self._catalog is not None else self.uri
+        return f"{root}/{name}"
+
+    def opened(self, state: TableState, history: int = 0) -> FileTable:
+        """A table, opened in its present state; `history` as for `table`."""
+        if self.is_delta:
+            return DeltaLakeTable(self.table(state, history), delta_options(self.storage_options))
+        return self._of_catalog(state, history)
+
+    def has_other(self, state: TableState, mirror: str) -> bool:
+        """Whether the table that is there was not made by a mirror, by its id."""
+        if state.place is not None:
+            return False
+        table = self.opened(state)
+        return table.exists and table.applied(mirror) is None
+
+    def check_no_other(self, state: TableState, mirror: str) -> None:
+        """Refuse to put a copy in place of a table that was not made by a mirror, by its id.
+
+        Raises
+        ------
+        MirrorError
+            There is such a table.
+        """
+        if self.has_other(state, mirror):
+            raise MirrorError(
+                "the lake has a table of that name that this mirror did not make: move it away",
+                path=self.table(state),
+            )
+
+    def _of_catalog(self, state: TableState, history: int) -> IcebergLakeTable:
+        name = state.name + (f"__{_HISTORY}" if history else "") + (f"__v{history}" if history > 1 else "")
+        return IcebergLakeTable(self._catalog, (state.database, name), self.table(state, history))
+
+    def folder(self, state: TableState, history: int = 0) -> Folder:
+        """The directory of a table's files; `history` as for `table`.
+
+        Raises
+        ------
+        BinlogError
+            A REST catalog, which chooses it, does not make the table.
+        """
+        if self.is_delta:
+            return Folder(self.table(state, history), delta_options(self.storage_options), delta=True)
+        return Folder(self._of_catalog(state, history).place(), self.storage_options)
+
+    def load(self) -> MirrorState | None:
+        """The state of the mirror in this lake; None if there is none.
+
+        Raises
+        ------
+        MirrorError
+            It cannot be read.
+        """
+        from pyarrow.fs import FileType
+
+        path = f"{self.path}/{MIRROR}/{_STATE}"
+        try:
+            if self.filesystem.get_file_info(path).type is not FileType.File:
+                return None
+            found = load_json(self.filesystem, path)
+            found["archive"] = found["archive"] or self.own(ARCHIVE)
+            return MirrorState.of_json(found)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise MirrorError(f"the mirror's state cannot be read: {error}", path=path) from error
+
+    def save(self, state: MirrorState) -> None:
+        """Save a state atomically, and locally on disk, after all that the tables have by it."""
+        folder = f"{self.path}/{MIRROR}"
+        found = state.to_json()
+        if state.archive == self.own(ARCHIVE):  # it stays valid if the lake is moved
+            found["archive"] = None
+        text = json.dumps(found).encode()  # with indent= it takes ten times as long
+        with _writing(self.uri):
+            self.filesystem.create_dir(folder, recursive=True)
+            write_whole(self.filesystem, f"{folder}/{_STATE}", text)
+
+    def make(self, name: str) -> None:
+        """Make one of the mirror's own folders, empty.
+
+        Raises
+        ------
+        MirrorError
+            It cannot be made.
+        """
+        self.remove(name)
+        with _writing(self.uri):
+            self.filesystem.create_dir(f"{self.path}/{MIRROR}/{name}", recursive=True)
+
+    def remove(self, name: str) -> None:
+        """Remove one of the mirror's own folders, if it exists.
+
+        Raises
+        ------
+        MirrorError
+            It cannot be removed.
+        """
+        from pyarrow.fs import FileType
+
+        path = f"{self.path}/{MIRROR}/{name}"
+        with _writing(path):
+            if self.filesystem.get_file_info(path).type is FileType.Directory:
+                self.filesystem.delete_dir(path)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Ensure that no other process of this machine mirrors into this lake.
+
+        Raises
+        ------
+        MirrorError
+            Another process does.
+        """
+        if not self.is_local:
+            yield
+            return
+        import fcntl
+
+        with _writing(self.uri):
+            self.filesystem.create_dir(f"{self.path}/{MIRROR}", recursive=True)
+            # Neither cut nor through a link: it may be a file of others that has this name, too.
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            lock = os.open(f"{self.path}/{MIRROR}/{_LOCK}", flags, 0o640)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise MirrorError("another process is working on this mirror", path=self.uri) from None
+            yield
+        finally:
+            with suppress(OSError):  # nothing was written
+                os.close(lock)
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[None]:
+    """Raise failures to write as the mirror's own error."""
+    try:
+        yield
+    except OSError as error:
+        raise MirrorError(f"the lake cannot be written: {error}", path=path) from error
+
+
+def new_state(server: str, patterns: tuple[str, ...], archive: str) -> MirrorState:
+    """The state of a new mirror."""
+    if not patterns:
+        raise ValueError("tables=(): expected names or patterns of tables")
+    return MirrorState(uuid.uuid4().hex, server, patterns, archive)
+
+
+def opened(lake: Lake, catalog: Mapping[str, str] | str | None = None) -> MirrorState:
+    """The state of the mirror in a lake; from now on the lake uses the mirror's format.
+
+    Raises
+    ------
+    MirrorError
+        The lake has no mirror.
+    """
+    found = lake.load()
+    if found is None:
+        raise MirrorError(
+            "the lake has no mirror: expected one that 'mirror SERVER LAKE' made", path=lake.uri
+        )
+    lake.use(found, catalog)
+    return found

@@ -1,0 +1,221 @@
+"""The rows of a server's tables at one position in its log, read by workers whose sessions all see the same.
+
+One session locks the tables while all others open their snapshots, so that these are of the same moment; the
+tasks wait for each other there. Each reads its share of the tables' chunks, and writes a number for each row.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BinlogError, MirrorError, ServerError, UnreachableError
+from ..lake.apply.files import FileWriter
+from ..lake.apply.jobs import Folder
+from ..lake.rows.types import import_pyarrow
+from ..server.address import Address
+from ..server.connection import Connection
+from .copies import batches_of
+from .digests import digest_schema, digested
+from .marks import Mark, connected, position_mark
+from .values import SelectList, quoted, set_for_reading
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_LOCK_WAIT = 5  # seconds for each table: writers behind this lock wait as long
+_LOCK_TRIES = 10
+_PAUSE = 2.0  # seconds between them, in which others write
+_BUSY = frozenset((1205, 1213))  # the lock was not obtained in time, or because of a deadlock
+
+
+@dataclass(frozen=True)
+class Viewed:
+    """A table that is to be read.
+
+    Parameters
+    ----------
+    table : str
+        ``database.table``.
+    selection : SelectList
+    schema : pyarrow.Schema
+        Its columns, as the lake spells them, in the types in which they are compared.
+    key : tuple of str
+        The names of the key's columns; all columns if there is no key.
+    chunks : tuple of str
+        The conditions of the chunks in SQL.
+    """
+
+    table: str
+    selection: SelectList = field(repr=False)
+    schema: pa.Schema = field(repr=False)
+    key: tuple[str, ...]
+    chunks: tuple[str, ...] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The table's name in SQL."""
+        return f"{quoted(self.selection.table.database)}.{quoted(self.selection.table.name)}"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A worker's report about a chunk: its file, or why it cannot be read."""
+
+    table: str
+    name: str | None = None
+    rows: int = 0
+    error: BinlogError | None = None
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """The function for ``mapPartitions``: opens one of the views and reads its share.
+
+    Parameters
+    ----------
+    address : Address
+        The server.
+    password : str or None
+        The password, which an address does not keep when it is pickled.
+    into : Folder
+        Where the files with the rows' numbers go.
+    tables : tuple of Viewed
+        The tables to read.
+    server : str
+        The identity of the server to read: see `marks.identity`.
+    sessions : int
+        How many sessions open a view.
+    everything : bool
+        Whether to lock all tables of the server: MySQL before 5.7 commits while single tables are locked.
+    """
+
+    address: Address
+    password: str | None = field(repr=False)
+    into: Folder
+    tables: tuple[Viewed, ...]
+    server: str
+    sessions: int
+    everything: bool
+
+    def __call__(self, numbers: Iterable[int]) -> Iterator[Mark | Seen | BinlogError]:
+        """Yield the position, if this is the first session, and then the result of each chunk."""
+        meet: Callable[[], Any] = int
+        if self.sessions > 1:
+            from pyspark import BarrierTaskContext
+
+            meet = BarrierTaskContext.get().barrier
+        address = replace(self.address, password=self.password)
+        for number in numbers:
+            with ExitStack() as opened:
+                try:
+                    viewing, mark = self._view(address, opened, meet, first=number == 0)
+                except BinlogError as error:
+                    yield error
+                    continue
+                if mark is not None:
+                    yield mark
+                chunks = [(one, chunk) for one in self.tables for chunk in one.chunks]
+                lost: BinlogError | None = None
+                for viewed, chunk in chunks[number :: self.sessions]:
+                    try:
+                        if lost is not None:
+                            raise lost
+                        yield self._read(viewing, viewed, chunk)
+                    except BinlogError as error:
+                        if not isinstance(error, ServerError) or isinstance(error, UnreachableError):
+                            lost = error  # rows may still be on their way, and another view is not the same
+                        yield Seen(viewed.table, error=error)
+
+    def _view(
+        self, address: Address, opened: ExitStack, meet: Callable[[], Any], *, first: bool
+    ) -> tuple[Connection, Mark | None]:
+        """Open a view while the tables are locked; if anything fails, the others are not left waiting."""
+        met, mark = 0, None
+        with ExitStack() as locked:
+            try:
+                viewing = opened.enter_context(connected(address, self.server))
+                set_for_reading(viewing)
+                if first:
+                    locking = locked.enter_context(connected(address, self.server))
+                    self._lock(locking)
+                meet()
+                met = 1
+                viewing.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+                if first:
+                    mark = position_mark(locking, self.server)
+                return viewing, mark
+            finally:
+                for _ in range(met, 2):
+                    meet()
+
+    def _lock(self, locking: Connection) -> None:
+        """Lock the tables; if other sessions hold locks, try again after a pause in which they can go on."""
+        locking.query(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT}")
+        if self.everything:
+            sql, right = "FLUSH TABLES WITH READ LOCK", "RELOAD"
+        else:
+            sql, right = "LOCK TABLES " + ", ".join(f"{one.name} READ" for one in self.tables), "LOCK TABLES"
+        for left in reversed(range(_LOCK_TRIES)):
+            try:
+                locking.query(sql, right=right, patience=_LOCK_WAIT * (len(self.tables) + 1) + 60)
+                return
+            except ServerError as error:
+                if error.code not in _BUSY:
+                    raise
+                if not left:
+                    raise MirrorError(
+                        f"the tables could not be locked for reading in {_LOCK_TRIES} attempts of"
+                        f" {_LOCK_WAIT} seconds: another session locks one of them, or has changed it in a"
+                        " transaction that is still open. End that transaction, or verify other tables",
+                        path=locking.name,
+                    ) from None
+            time.sleep(_PAUSE)
+
+    def _read(self, viewing: Connection, viewed: Viewed, chunk: str) -> Seen:
+        pa, count = import_pyarrow(), 0
+        where = f" WHERE {chunk}" if chunk else ""
+        sql = f"SELECT {', '.join(viewed.selection.expressions)} FROM {viewed.name}{where}"
+        with FileWriter(self.into, digest_schema(viewed.schema, viewed.key)) as writer:
+            for batch in batches_of(viewing, sql, viewed.selection):
+                rows = digested(batch.rename_columns(viewed.schema.names), viewed.schema, viewed.key)
+                writer.write(pa.Table.from_batches([rows]))
+                count += batch.num_rows
+            done = writer.finish()
+        return Seen(viewed.table, None if done is None else done.name, count)
+
+
+def view(session: SparkSession, viewer: Viewer) -> tuple[Mark, list[Seen]]:
+    """Read the tables; the position, and the files with the rows' numbers.
+
+    Raises
+    ------
+    BinlogError
+        A view cannot be opened.
+    """
+    viewer = replace(viewer, sessions=min(viewer.sessions, _slots(session)))
+    numbers = session.sparkContext.parallelize(range(viewer.sessions), viewer.sessions)
+    job: Any = numbers.barrier() if viewer.sessions > 1 else numbers
+    mark, seen = None, []
+    for one in job.mapPartitions(viewer).collect():
+        if isinstance(one, BinlogError):
+            raise one
+        if isinstance(one, Mark):
+            mark = one
+        else:
+            seen.append(one)
+    assert mark is not None
+    return mark, seen
+
+
+def _slots(session: SparkSession) -> int:
+    """How many tasks are certain to run at the same time."""
+    context: Any = session.sparkContext
+    if str(context.getConf().get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
+        return 1  # Spark refuses stages whose tasks wait for each other
+    scala = context._jsc.sc()
+    return max(int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile())), 1)

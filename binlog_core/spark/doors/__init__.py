@@ -1,1 +1,0 @@
-"""Spark's interfaces: the data source with its streams, DataFrames, the export."""

@@ -1,0 +1,20 @@
+"""The partitions that Spark hands to the tasks of the data source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql.datasource import InputPartition
+
+from ..lake.plan.parts import Part
+
+
+@dataclass
+class LogPartition(InputPartition):
+    """What one task reads."""
+
+    part: Part
+
+    def __init__(self, part: Part) -> None:
+        super().__init__(None)
+        self.part = part

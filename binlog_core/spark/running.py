@@ -1,0 +1,169 @@
+"""The jobs of an export: they write splits, repeat those whose seams do not fit, and report progress."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BinlogError
+from ..lake.tables.results import WrittenSplit
+from ..lake.tables.split_writer import SplitWriter
+from ..splits import Split, SplitResult, check_seams
+from .workers import attempt_name, call_tasks
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator
+    from pyspark.sql import SparkSession
+
+
+_POLL_SECONDS = 0.2
+_JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an export has come.
+
+    Parameters
+    ----------
+    done, total : int
+        Splits that are done, and all splits.
+    log_bytes : int
+        Bytes of logs that were read.
+    rows : int
+        Row images that were written.
+    """
+
+    done: int
+    total: int
+    log_bytes: int = 0
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """The function for ``mapPartitions``: writes splits, and adds to the sums of `_counter`."""
+
+    writer: SplitWriter
+    done: Accumulator[tuple[int, int, int]]
+
+    def __call__(self, splits: Iterable[Split]) -> Iterator[WrittenSplit]:
+        for split in splits:
+            result = self.writer.write(split, attempt_name())
+            self.done.add((1, result.log_bytes, result.rows))
+            yield result
+
+
+def _counter(session: SparkSession) -> Accumulator[tuple[int, int, int]]:
+    """Sums (splits, bytes of logs, rows) that the workers add to."""
+    from pyspark import AccumulatorParam
+
+    class Sums(AccumulatorParam[tuple[int, int, int]]):
+        def zero(self, value: tuple[int, int, int]) -> tuple[int, int, int]:
+            return (0, 0, 0)
+
+        def addInPlace(self, one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
+            return (one[0] + other[0], one[1] + other[1], one[2] + other[2])
+
+    return session.sparkContext.accumulator((0, 0, 0), Sums())
+
+
+def run_splits(
+    session: SparkSession,
+    writer: SplitWriter,
+    splits: list[Split],
+    progress: Callable[[Progress], None] | None,
+    done: list[SplitResult],
+) -> tuple[list[WrittenSplit], int]:
+    """Write splits; their results, and how many were read again. `done`: results of earlier runs."""
+    if not hasattr(session, "sparkContext"):
+        return _run_connected(session, writer, splits, progress, done)
+    context = session.sparkContext
+    group = f"binlog_core-{uuid.uuid4().hex}"
+    users = {name: context.getLocalProperty(name) for name in _JOB_GROUP}
+    context.setJobGroup(group, f"export of {len(splits)} splits", interruptOnCancel=True)
+    stop, sums = threading.Event(), _counter(session)
+    work = _Writing(writer, sums)
+    watcher = threading.Thread(target=_watch, args=(sums, len(splits), progress, stop), daemon=True)
+    try:
+        if progress is not None:
+            progress(Progress(0, len(splits)))
+            watcher.start()
+        found, reread = _rounds(
+            lambda todo: context.parallelize(todo, len(todo)).mapPartitions(work).collect(),
+            splits,
+            done,
+        )
+    except BaseException:
+        context.cancelJobGroup(group)  # also on Ctrl-C: no task keeps writing
+        raise
+    finally:
+        stop.set()
+        if watcher.is_alive():
+            watcher.join()
+        for name, value in users.items():
+            context.setLocalProperty(name, value)  # type: ignore[arg-type]
+    return _results(found, progress), reread
+
+
+def _run_connected(
+    session: SparkSession,
+    writer: SplitWriter,
+    splits: list[Split],
+    progress: Callable[[Progress], None] | None,
+    done: list[SplitResult],
+) -> tuple[list[WrittenSplit], int]:
+    """Like `run_splits`, in a session of Spark Connect, which does not have RDDs."""
+    if progress is not None:
+        progress(Progress(0, len(splits)))
+    found, reread = _rounds(
+        lambda todo: call_tasks(session, lambda split: writer.write(split, attempt_name()), todo),
+        splits,
+        done,
+    )
+    return _results(found, progress), reread
+
+
+def _rounds(
+    write: Callable[[list[Split]], list[WrittenSplit]], splits: list[Split], done: list[SplitResult]
+) -> tuple[dict[int, WrittenSplit], int]:
+    """Write splits, and repeat those whose seams do not fit until all do; how many were repeated."""
+    found: dict[int, WrittenSplit] = {}
+    reread, todo = 0, splits
+    while todo:
+        found |= {one.split.index: one for one in write(todo)}
+        todo = check_seams([*done, *(one.seam for one in found.values())])
+        reread += len(todo)
+    return found, reread
+
+
+def _results(
+    found: dict[int, WrittenSplit], progress: Callable[[Progress], None] | None
+) -> list[WrittenSplit]:
+    results = [found[i] for i in sorted(found)]
+    if progress is not None:
+        rows, log_bytes = (sum(getattr(one, name) for one in results) for name in ("rows", "log_bytes"))
+        progress(Progress(len(results), len(results), log_bytes, rows))
+    return results
+
+
+def _watch(done: Any, total: int, progress: Callable[[Progress], None], stop: threading.Event) -> None:
+    shown = 0
+    while not stop.wait(_POLL_SECONDS):
+        splits, log_bytes, rows = done.value
+        if splits > shown:  # failed attempts of Spark may be counted too
+            shown = splits
+            progress(Progress(min(splits, total), total, log_bytes, rows))
+
+
+def spark_failure(error: Exception) -> BinlogError:
+    """The error of a failed job, with the reason in one line."""
+    _, found, trace = str(error).rpartition("Traceback (most recent call last):")
+    lines = trace.splitlines()
+    if found:  # of a worker; the line that is not indented says what happened
+        lines = [line for line in lines if not line.startswith((" ", "\t"))]
+    reason = next((line.strip() for line in lines if line.strip()), type(error).__name__)
+    return BinlogError(f"the Spark job failed: {reason}")

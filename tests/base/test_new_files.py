@@ -1,0 +1,137 @@
+"""Files that appear whole: the next writer removes what a killed one left."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binlog_core._base import new_files as _new_files
+from binlog_core._base.new_files import exchanged, put_durably, sync_filesystem, unfinished
+
+WRITER = """
+import sys
+from binlog_core._base.new_files import unfinished
+with unfinished(sys.argv[1]) as (file, _):
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_killed_writers_left_goes_and_what_others_write_stays(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    (tmp_path / ".other.x.tmp").write_bytes(b"not ours")
+    pipe = subprocess.PIPE
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, path], stdin=pipe, stdout=pipe) for _ in "ab"]
+    for one in writers:
+        assert one.stdout is not None
+        one.stdout.readline()
+    writers[0].send_signal(signal.SIGKILL)
+    writers[0].communicate()
+    assert len(list(tmp_path.glob(".out.*"))) == 2
+    with unfinished(path) as (file, hidden):
+        file.write(b"whole")
+        file.flush()
+        os.replace(hidden, path)
+        assert len(list(tmp_path.glob(".out.*"))) == 1
+    writers[1].communicate()
+    assert writers[1].returncode == 0
+    assert sorted(one.name for one in tmp_path.iterdir()) == [".other.x.tmp", "out"]
+    assert path.read_bytes() == b"whole"
+
+
+def test_a_write_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), unfinished(tmp_path / "out") as (file, _):
+        file.write(b"half")
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="directories are exchanged by Linux")
+def test_two_directories_change_names_or_neither(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    assert exchanged(str(tmp_path / "one"), str(tmp_path / "other"))
+    assert (tmp_path / "one" / "file").read_text() == "other"
+    assert (tmp_path / "other" / "file").read_text() == "one"
+    with pytest.raises(FileNotFoundError):
+        exchanged(str(tmp_path / "one"), str(tmp_path / "neither"))
+    assert (tmp_path / "one" / "file").read_text() == "other"
+
+
+def test_a_small_file_is_on_disk_with_all_that_was_written_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bytes before its name, its name before it returns."""
+    done: list[str] = []
+
+    def seen(name: str, real: Any) -> Any:
+        def call(*arguments: Any) -> None:
+            real(*arguments)
+            there = {one.name: one.read_text() for one in tmp_path.iterdir()}
+            done.append(f"{name}: {' '.join(map('='.join, sorted(there.items())))}")
+
+        return call
+
+    path = tmp_path / "state"
+    path.write_text("old")
+    monkeypatch.setattr(_new_files, "sync_filesystem", seen("all", sync_filesystem))
+    monkeypatch.setattr(os, "replace", seen("renamed", os.replace))
+    monkeypatch.setattr(os, "fsync", seen("folder", os.fsync))
+    put_durably(str(path), b"new")
+    assert done == ["all: state=old state.new=new", "renamed: state=new", "folder: state=new"]
+
+
+def test_a_small_file_is_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "foreign").write_text("kept")
+    (tmp_path / "state.new").symlink_to(tmp_path / "foreign")
+    put_durably(str(tmp_path / "state"), b"new")
+    assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"foreign": "kept", "state": "new"}
+
+
+def test_what_cannot_be_synced_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Library:
+        @staticmethod
+        def syncfs(descriptor: int) -> int:
+            ctypes.set_errno(errno.EIO)
+            return -1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Library)
+    (tmp_path / "state").write_text("old")
+    with pytest.raises(OSError, match="Input/output error"):
+        put_durably(str(tmp_path / "state"), b"new")
+    assert (tmp_path / "state").read_text() == "old"
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())  # a system without that call
+    monkeypatch.setattr(os, "sync", lambda: (tmp_path / "synced").touch())
+    put_durably(str(tmp_path / "state"), b"new")
+    assert (tmp_path / "synced").exists()
+
+
+def test_only_what_killed_writers_left_goes(tmp_path: Path) -> None:
+    """Others' files stay, links lead nowhere, and nothing waits for the other end of a FIFO."""
+    (tmp_path / "foreign").write_bytes(b"mine")
+    (tmp_path / ".out.abcd1234.tmp").symlink_to(tmp_path / "foreign")
+    (tmp_path / ".out.my-own-notes.tmp").write_bytes(b"mine")
+    os.mkfifo(tmp_path / ".out.fifo1234.tmp")
+    (tmp_path / ".out.left1234.tmp").write_bytes(b"left")
+    with unfinished(tmp_path / "out"):
+        pass
+    kept = [".out.abcd1234.tmp", ".out.fifo1234.tmp", ".out.my-own-notes.tmp", "foreign"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == kept
+
+
+def test_files_of_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".out.left1234.tmp").write_bytes(b"left")
+    with monkeypatch.context() as other:
+        other.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        with unfinished(tmp_path / "out"):
+            pass
+    assert (tmp_path / ".out.left1234.tmp").exists()

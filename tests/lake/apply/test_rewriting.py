@@ -1,0 +1,102 @@
+"""Files of a table rewritten, without the rows of some keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from binlog_core.lake.apply.alterations import Check, From  # noqa: E402
+from binlog_core.lake.apply.folding import Folded  # noqa: E402
+from binlog_core.lake.apply.jobs import Folder  # noqa: E402
+from binlog_core.lake.apply.rewriting import Checker, Replaced, Rewriter  # noqa: E402
+from binlog_core.lake.apply.sinks import FileSink, Sunk  # noqa: E402
+from binlog_core.lake.tables.table import DataFile  # noqa: E402
+
+TABLE = pa.schema({"id": pa.int64(), "a": pa.string()})
+
+
+class Files:
+    """A table of two columns in a folder, and a workspace."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.place, self.work = (Folder(str(folder / name)) for name in ("t", "work"))
+        self.place.make()
+        self.work.make()
+
+    def write(self, name: str, ids: list[int], values: list[Any]) -> DataFile:
+        table = pa.table([ids, values], schema=TABLE)
+        pq.write_table(table, self.folder / "t" / name, row_group_size=2)
+        return DataFile(name, len(ids), 0, {"id": min(ids)}, {"id": max(ids)})
+
+    def sunk(self) -> Sunk:
+        """Key 1 has a new row, 2 is deleted; 3 is the former 30, whose column `a` is not in the log."""
+        columns = [pa.array([1, 2, 3]), pa.array(["new", None, None])]
+        lacks = np.array([[False, False], [False, False], [False, True]])
+        folded = Folded(columns, np.array([False, True, False]), lacks, [pa.array([1, 2, 30])])
+        return FileSink(TABLE, TABLE, ("id",), self.place, self.work)(folded)
+
+    def rewriter(self, **arguments: Any) -> Rewriter:
+        return Rewriter(self.place, self.work, TABLE, ("id",), (self.sunk(),), **arguments)
+
+    def rows(self, replaced: Replaced) -> list[tuple[Any, ...]]:
+        found = [
+            row for one in replaced.new for row in pq.read_table(self.folder / "t" / one.name).to_pylist()
+        ]
+        return sorted(tuple(row.values()) for row in found)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def test_a_file_is_written_anew_without_the_keys_and_with_completed_rows(files: Files) -> None:
+    old = files.write("old.parquet", [1, 7, 30, 2], ["old", "b", "kept", "d"])
+    found = files.rewriter()(old)
+    assert (found.name, found.touched, found.completed) == ("old.parquet", True, 1)
+    assert files.rows(found) == [(3, "kept"), (7, "b"), (30, "kept")]
+
+
+def test_every_row_with_a_key_goes_where_a_file_has_the_key_twice(files: Files) -> None:
+    old = files.write("old.parquet", [2, 1, 7, 1, 30, 2], ["a", "b", "c", "d", "kept", "f"])
+    assert files.rows(files.rewriter()(old)) == [(3, "kept"), (7, "c"), (30, "kept")]
+
+
+def test_files_without_the_keys_stay(files: Files) -> None:
+    rewriter = files.rewriter()
+    far, near = (
+        files.write("far.parquet", [31, 40], ["a", "b"]),
+        files.write("near.parquet", [8, 9], ["a", "b"]),
+    )
+    assert [rewriter.concerns(one) for one in (far, near)] == [False, True]
+    assert rewriter.concerns(DataFile("unknown", 1, 0))  # without bounds it may have them
+    assert rewriter(near) == Replaced("near.parquet", False)
+    before = set((files.folder / "t").iterdir())
+    assert rewriter(files.write("gone.parquet", [1, 2], ["a", "b"])) == Replaced("gone.parquet", True)
+    assert {path.name for path in set((files.folder / "t").iterdir()) - before} == {"gone.parquet"}
+
+
+def test_a_column_changes_in_every_file(files: Files) -> None:
+    far = files.write("far.parquet", [31, 40], ["a", "b"])
+    rewriter = files.rewriter(values={"a": "same"}, every=True)
+    assert rewriter.concerns(far)
+    assert files.rows(rewriter(far)) == [(31, "same"), (40, "same")]
+    nulls = files.rewriter(values={"a": From("other")}, every=True)
+    assert files.rows(nulls(far)) == [(31, None), (40, None)]
+
+
+def test_a_check_is_held_against_all_values(files: Files) -> None:
+    file = files.write("old.parquet", [1, 2, 3], ["x", None, "y "])
+
+    def holds(column: str, suffix: str) -> bool:
+        return Checker(files.place, Check(column, lambda value: not value.endswith(suffix), "why"))(file)
+
+    assert [holds("a", "!"), holds("a", " "), holds("elsewhere", " ")] == [True, False, True]

@@ -1,0 +1,1 @@
+from support.lake_forms import form  # noqa: F401

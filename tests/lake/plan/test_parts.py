@@ -1,0 +1,93 @@
+"""Parts of logs: however logs are divided, the rows, their order and their numbers are the same."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from support.source import GTIDS, orders, read  # noqa: E402
+
+from binlog_core import BinlogError  # noqa: E402
+from binlog_core.lake.plan.parts import Part, check_numbers, index_of, plan_parts, whole_logs  # noqa: E402
+from binlog_core.lake.rows.prepared import Prepared  # noqa: E402
+from binlog_core.lake.rows.source_options import SourceOptions  # noqa: E402
+from binlog_core.splits import Split  # noqa: E402
+
+
+def test_every_plan_gives_the_same_rows_in_a_total_order(tmp_path: Path) -> None:
+    path = orders(tmp_path)
+    whole = read(path, table="shop.orders", metadata="full")
+    assert len(whole) == 80
+    assert [row["id"] for row in whole] == list(range(80))
+    places = [(row["_commit_version"], row["_change_ordinal"]) for row in whole]
+    assert len(set(places)) == 80
+    assert {version >> 40 for version, _ in places} == {7}
+    assert [row["_gtid"] for row in whole[::2]] == [f"{GTIDS}:{i + 1}" for i in range(40)]
+    assert [row["_xid"] for row in whole[::2]] == [100 + i for i in range(40)]
+    assert {row["_file"] for row in whole} == {str(path)}
+    assert {row["_server_id"] for row in whole} == {1}
+    for size in ("97", "777", "5k", "1m", "0"):
+        assert read(path, table="shop.orders", metadata="full", splitSize=size) == whole
+        walked = read(path, table="shop.orders", metadata="full", splitSize=size, verifySplits="true")
+        assert walked == whole
+    parts = plan_parts([str(path)], SourceOptions(split_size=777))
+    assert len(parts) > 5
+    assert all(a.split.end == b.split.start for a, b in pairwise(parts))
+
+
+def test_file_numbers_and_epochs_order_logs(tmp_path: Path) -> None:
+    path = orders(tmp_path, "plain.log", 1)
+    assert read(path, table="shop.orders")[0]["_commit_version"] >> 40 == 1
+    assert read(path, table="shop.orders", fileNumber="9")[0]["_commit_version"] >> 40 == 9
+    assert (
+        read(path, table="shop.orders", fileNumber="9", epoch="3")[0]["_commit_version"] >> 40
+        == (3 << 16) + 9
+    )
+    with pytest.raises(BinlogError, match=r"with an epoch"):
+        read(path, table="shop.orders", fileNumber="65536", epoch="1")
+
+
+def test_times_and_offsets_cut(tmp_path: Path) -> None:
+    path = orders(tmp_path)
+    whole = read(path, table="shop.orders", metadata="_position")
+    late = read(path, table="shop.orders", startTime="1700000011", endTime="2023-11-14T22:13:41")
+    assert [row["id"] for row in late] == list(range(20, 40))
+    offset = whole[30]["_commit_version"] & (1 << 40) - 1
+    rest = read(path, table="shop.orders", startOffset=f"bin.000007:{offset}", metadata="_position")
+    assert rest == whole[30:]
+    as_json = json.dumps({"file": "bin.000007", "position": offset})
+    assert read(path, table="shop.orders", startOffset=as_json, metadata="_position") == rest
+    with pytest.raises(BinlogError, match=r"no log 'bin.000009'"):
+        read(path, table="shop.orders", startOffset="bin.000009:4")
+
+
+def test_versions_of_a_part_reach_to_the_commits_of_its_xa_transactions() -> None:
+    log = 7 << 40
+    assert Part(Split("bin.000007", 100, 200, 7)).versions == (log + 100, log + 200)
+    assert Part(Split("bin.000007", 100, None, 7)).versions == (log + 100, 8 << 40)
+    ends = (Prepared(100, log + 900, 0), Prepared(110, None, 0), Prepared(120, 5, 0))
+    assert Part(Split("bin.000007", 100, 200, 7), prepared=ends).versions == (5, log + 901)
+
+
+def test_logs_of_splits() -> None:
+    splits = [Split("a", 0, 10, 1, 0), Split("a", 10, None, 1, 1), Split("b", 0, None, 2, 2)]
+    assert whole_logs(splits) == [Split("a", 0, None, 1, 0), Split("b", 0, None, 2, 1)]
+    check_numbers(whole_logs(splits), "an export")
+    check_numbers([Split("s1/bin.000009", file_number=9), Split("s2/bin.000001", file_number=65537)], "x")
+    gap = [Split("in/bin.000001", file_number=1), Split("in/bin.000003", file_number=3)]
+    with pytest.raises(BinlogError, match=r"missing between this one and bin.000003: an export would lose"):
+        check_numbers(gap, "an export")
+
+
+def test_a_log_is_found_by_its_path_or_name() -> None:
+    splits = [Split("/in/bin.000001"), Split("/in/bin.000002.zst"), Split("/in/bin.000003")]
+    names = ("bin.000001", "bin.000002", "/in/bin.000003")
+    assert [index_of(splits, name) for name in names] == [0, 1, 2]
+    with pytest.raises(BinlogError, match=r"no log 'bin.000004'.*purged"):
+        index_of(splits, "bin.000004")

@@ -1,0 +1,100 @@
+"""A table leaves the lake only if the server's log shows that it was dropped or renamed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("deltalake")
+pytest.importorskip("pymysql")
+
+from deltalake import DeltaTable
+from support.here import Here
+from support.lake_forms import Form
+from support.refused import Sql, mirrored
+
+from binlog_core.mirror import resync, verify
+
+HERE: Any = Here()
+ROWS = [(1, 1), (2, 2)]
+
+
+def rows_of(lake: Path, form: Form) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in form.read(lake / "refused.t").to_pylist())
+
+
+def is_mariadb(sql: Sql) -> bool:
+    return "MariaDB" in str(sql("SELECT VERSION()")[0][0])
+
+
+def dropped_without_log(sql: Sql) -> None:
+    sql("SET sql_log_bin = 0")
+    sql("DROP TABLE t")
+    sql("SET sql_log_bin = 1")
+
+
+def test_system_versioning_parks_the_table(url: str, sql: Sql, tmp_path: Path, form: Form) -> None:
+    if not is_mariadb(sql):
+        pytest.skip("MySQL has no system versioning")
+    mirrored(url, tmp_path, **form.settings)
+    sql("ALTER TABLE t ADD SYSTEM VERSIONING")
+    sql("CREATE TABLE v (id INT PRIMARY KEY) WITH SYSTEM VERSIONING")
+    t, v = mirrored(url, tmp_path, **form.settings)
+    assert (t.stage, v.stage) == ("parked", "parked")
+    assert "system-versioned" in str(t.reason)
+    assert rows_of(tmp_path, form) == ROWS
+    compared = verify(tmp_path, spark=HERE)
+    assert [(one.table, one.agrees) for one in compared] == [("refused.t", False), ("refused.v", False)]
+    sql("ALTER TABLE t DROP SYSTEM VERSIONING")
+    (t, _) = resync(tmp_path, "refused.t", spark=HERE)
+    assert t.stage == "following"
+
+
+def test_a_drop_that_was_not_logged_leaves_the_rows(url: str, sql: Sql, tmp_path: Path, form: Form) -> None:
+    mirrored(url, tmp_path, **form.settings)
+    dropped_without_log(sql)
+    (one,) = resync(tmp_path, "refused.t", spark=HERE)
+    assert one.stage == "parked"
+    assert "does not show a DROP" in str(one.reason)
+    assert rows_of(tmp_path, form) == ROWS
+    (compared,) = verify(tmp_path, spark=HERE)
+    assert not compared.agrees
+
+
+@pytest.mark.parametrize("ending", ["DROP TABLE t", "RENAME TABLE t TO another", "DROP DATABASE refused"])
+def test_a_drop_in_the_log_empties_the_table(
+    ending: str, url: str, sql: Sql, tmp_path: Path, form: Form
+) -> None:
+    mirrored(url, tmp_path, **form.settings)
+    sql(ending)
+    one = next(one for one in mirrored(url, tmp_path, **form.settings) if one.table == "refused.t")
+    assert one.stage == "dropped"
+    assert rows_of(tmp_path, form) == []
+    sql("CREATE DATABASE IF NOT EXISTS refused")
+
+
+def test_a_drop_after_an_alter_that_needs_a_copy_empties_the_table(
+    url: str, sql: Sql, tmp_path: Path, form: Form
+) -> None:
+    """The log after the ALTER is not replayed any more."""
+    mirrored(url, tmp_path, **form.settings)
+    sql("ALTER TABLE t ADD n INT NOT NULL UNIQUE AUTO_INCREMENT")
+    sql("DROP TABLE t")
+    (one,) = mirrored(url, tmp_path, **form.settings)
+    assert one.stage == "dropped"
+    assert rows_of(tmp_path, form) == []
+
+
+def test_verify_names_a_dropped_table_with_rows_and_a_new_one(url: str, sql: Sql, tmp_path: Path) -> None:
+    mirrored(url, tmp_path)
+    sql("DROP TABLE t")
+    mirrored(url, tmp_path)
+    DeltaTable(str(tmp_path / "refused.t")).restore(0)
+    sql("CREATE TABLE u (_change_type INT PRIMARY KEY)")
+    t, u = verify(tmp_path, spark=HERE)
+    assert "has 2 rows" in str(t.reason)
+    assert "_change_type" not in str(t.reason)
+    assert (u.table, u.agrees) == ("refused.u", False)

@@ -1,0 +1,90 @@
+"""Safe marks: a server's position, and the matching place in an archive."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.answering import Server
+from support.s3 import CREDENTIALS, client_of, store
+from support.writer import Log, Table
+
+from binlog_core import MirrorError
+from binlog_core.lake.access import Access
+from binlog_core.mirror.marks import Mark, place_of, take_mark
+from binlog_core.server.connection import Facts
+from binlog_core.splits import Split
+
+PREVIOUS_GTIDS = 35
+GTIDS = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+T = Table("shop", "t", [("id", "INT")], primary_key=["id"])
+
+
+def facts(*, mariadb: bool, gtids: bool, executed: str = "") -> Facts:
+    return Facts("10.11.6-MariaDB" if mariadb else "8.0.36", mariadb, 1, None, "CRC32", gtids, executed)
+
+
+def test_a_mark_is_what_every_later_select_sees() -> None:
+    server: Any = Server({})
+    assert take_mark(server, facts(mariadb=False, gtids=True, executed=f"{GTIDS}:1-5")) == Mark(
+        "1", gtids=f"{GTIDS}:1-5"
+    )
+    assert server.asked == []
+    snapshot = [("binlog_snapshot_file", "bin.000007"), ("binlog_snapshot_position", "1234")]
+    server = Server({"SHOW STATUS": snapshot})
+    assert take_mark(server, facts(mariadb=True, gtids=True)) == Mark("1", file="bin.000007", offset=1234)
+    assert [sql.split()[0] for sql in server.asked] == ["START", "SHOW", "ROLLBACK"]
+    server = Server({"SHOW BINARY LOG STATUS": [("bin.000008", "55", "", "", "")]})
+    assert take_mark(server, facts(mariadb=False, gtids=False)) == Mark("1", file="bin.000008", offset=55)
+    assert (server.asked[0], server.asked[-1]) == ("FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES")
+
+
+def archive(folder: Path) -> tuple[list[Split], list[int]]:
+    """Two logs with transactions 1 to 3 and 4 to 6, and where the six begin."""
+    logs, begins = [], []
+    for number, first in ((1, 1), (2, 4)):
+        log = Log("8.0.36")
+        known = struct.pack("<Q16sQQQ", 1, uuid.UUID(GTIDS).bytes, 1, 1, first)  # 1 to before the first
+        log.event(PREVIOUS_GTIDS, known if first > 1 else bytes(8), flags=0x80)
+        for i in range(first, first + 3):
+            begins.append(log.position)
+            log.gtid(GTIDS, i)
+            log.begin()
+            log.insert(T, [{"id": i}])
+            log.commit()
+        path = folder / f"bin.{number:06}"
+        path.write_bytes(log.getvalue())
+        logs.append(Split(str(path), file_number=number))
+    return logs, begins
+
+
+def test_where_a_mark_is_in_an_archive(tmp_path: Path) -> None:
+    logs, begins = archive(tmp_path)
+    assert place_of(Mark("1", file="bin.000002", offset=99), logs, Access()) == (1, 99)
+    assert place_of(Mark("1", file="bin.000002", offset=99), [Split("in/bin.000002.zst")], Access()) == (
+        0,
+        99,
+    )
+    with pytest.raises(MirrorError, match=r"does not have the server's log bin\.000009"):
+        place_of(Mark("1", file="bin.000009", offset=4), logs, Access())
+    assert place_of(Mark("1", gtids=f"{GTIDS}:1-4"), logs, Access()) == (1, begins[4])
+    assert place_of(Mark("1", gtids=f"{GTIDS}:1-2"), logs, Access()) == (0, begins[2])
+    with pytest.raises(MirrorError, match="begins after the copy was made"):
+        place_of(Mark("1", gtids=f"{GTIDS}:1-2"), logs[1:], Access())
+    everything = place_of(Mark("1", gtids=f"{GTIDS}:1-6"), logs, Access())
+    assert everything == (1, Path(logs[1].path).stat().st_size)
+
+
+def test_an_archive_in_a_store_is_read_with_its_credentials(tmp_path: Path) -> None:
+    logs, begins = archive(tmp_path)
+    with store("marks") as endpoint:
+        for log in logs:
+            name = Path(log.path).name
+            client_of(endpoint).put_object(Bucket="marks", Key=name, Body=Path(log.path).read_bytes())
+        there = [replace(log, path=f"s3://marks/{Path(log.path).name}") for log in logs]
+        access = Access(storage_options={**CREDENTIALS, "endpoint_override": endpoint})
+        assert place_of(Mark("1", gtids=f"{GTIDS}:1-4"), there, access) == (1, begins[4])

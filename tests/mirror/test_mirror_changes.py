@@ -1,0 +1,98 @@
+"""Parts of the log for the tables of a mirror: a table's statements, and definitions in offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from pyspark import cloudpickle
+from support.archive import FakeServer, busy
+from support.writer import Log
+
+from binlog_core.lake.plan.definitions import to_text
+from binlog_core.lake.plan.parts import Part
+from binlog_core.lake.plan.ranges import Offset
+from binlog_core.lake.tables.results import ReportedStatement
+from binlog_core.mirror.changes import Decoded, LogPlan, definitions_at, merged, walking
+from binlog_core.schema.ddl import DdlTracker
+from binlog_core.schema.given import parse_create_table
+from binlog_core.schema.table_definitions import TableSchema
+from binlog_core.spark.workers import run_here
+
+
+def test_statements_about_a_table() -> None:
+    told = [
+        ReportedStatement(1, 0, "alter", ("Shop.T",), None, False, "names are compared without case"),
+        ReportedStatement(2, 0, "alter", ("shop.u",), None, False, "another table"),
+        ReportedStatement(3, 0, "rename", ("shop.u", "shop.t"), None, False, "it is the new name"),
+        ReportedStatement(4, 0, "drop", (), "SHOP", True, "its database"),
+        ReportedStatement(5, 0, "drop", (), "shop2", True, "another database"),
+        ReportedStatement(6, 0, "unknown", (), None, False, "it could not be read"),
+    ]
+    assert [one.version for one in Decoded("x", {}, tuple(told)).about("shop.t")] == [1, 3, 4, 6]
+    assert [one.version for one in Decoded("x", {}, tuple(told), True).about("shop.t")] == [3, 6]
+    assert [one.version for one in Decoded("x", {}, tuple(told), True).about("SHOP.u")] == [4, 6]
+
+
+def table(name: str, column: str) -> TableSchema:
+    return parse_create_table(f"CREATE TABLE {name} ({column} INT)", "shop", name)
+
+
+def offset(*definitions: TableSchema) -> Offset:
+    return {"file": "bin.000001", "position": 4, "definitions": to_text(DdlTracker(definitions))}
+
+
+def test_an_offset_learns_of_tables_from_another() -> None:
+    mine = offset(table("t", "old"), table("u", "mine"))
+    theirs = offset(table("t", "new"), table("u", "theirs"), table("v", "theirs"))
+    found = merged(mine, theirs, [("shop", "t")])
+    assert definitions_at(found).definition("shop", "t") == table("t", "new")
+    assert definitions_at(found).definition("shop", "u") == table("u", "mine")
+    assert definitions_at(found).definition("shop", "v") is None
+    assert (found["file"], found["position"]) == ("bin.000001", 4)
+    assert definitions_at(mine).definition("shop", "t") == table("t", "old")
+
+
+def test_names_in_statements_are_those_of_tables_on_a_server_that_stores_them_in_lower_case(
+    tmp_path: Path,
+) -> None:
+    log = Log("10.11.6-MariaDB")
+    log.query("ALTER TABLE Orders RENAME COLUMN old TO new", "SHOP")
+    (tmp_path / "bin.000001").write_bytes(log.getvalue())
+    for lower_case, column in ((True, "new"), (False, "old")):
+        plan = LogPlan(str(tmp_path), ["shop.orders"], lower_case=lower_case)
+        found = plan.behind(plan.begin((0, 0), [table("orders", "old")], {}), None, None)
+        assert definitions_at(found).definition("shop", "orders") == table("orders", column)
+
+
+def test_logs_are_walked_over_where_one_says(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 60)
+    for name in server.logs:
+        (tmp_path / name).write_bytes(server.bytes_of(name))
+    asked: list[int] = []
+
+    def run(function: Any, tasks: Sequence[Any]) -> list[Any]:
+        asked.append(len(tasks))
+        return run_here(function, [cloudpickle.loads(cloudpickle.dumps(task)) for task in tasks])
+
+    def parts(plan: LogPlan) -> list[Part]:
+        start = plan.begin((0, 0), [], {})
+        return plan.parts(start, plan.behind(start, None, plan.end()))
+
+    found = parts(LogPlan(str(tmp_path), ["shop.t"], None, run))
+    assert len({part.split.path for part in found}) == len(server.logs) > 3
+    assert found == parts(LogPlan(str(tmp_path), ["shop.t"]))
+    assert asked == [1, *[len(server.logs)] * 3]  # definitions, XA and boundaries
+
+
+def test_few_logs_are_not_worth_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("binlog_core.mirror.changes.call_tasks", lambda *_: ["a job"])
+    run = walking(None)  # type: ignore[arg-type]
+    assert run(str, [1, 2, 3]) == ["1", "2", "3"]
+    assert run(str, [1, 2, 3, 4]) == ["a job"]

@@ -1,0 +1,149 @@
+"""The state of a mirror: stored and loaded, and refused where it is not valid."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from binlog_core._base import new_files as _new_files
+from binlog_core.errors import MirrorError
+from binlog_core.mirror.state import Lake, TableState, new_state, opened
+
+DEEP = "[" * 200_000
+
+
+@pytest.mark.parametrize("text", [DEEP, "nothing", "5", "[]", "{}"])
+def test_a_state_of_a_mirror_that_is_not_one_is_an_error(text: str, tmp_path: Path) -> None:
+    (tmp_path / "_mirror").mkdir()
+    (tmp_path / "_mirror" / "state.json").write_text(text)
+    with pytest.raises(MirrorError, match="state cannot be read"):
+        Lake(str(tmp_path)).load()
+
+
+def test_a_state_longer_than_any_of_ours_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "_mirror").mkdir()
+    with (tmp_path / "_mirror" / "state.json").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(MirrorError, match="bytes long"):
+        Lake(str(tmp_path)).load()
+
+
+def test_a_state_is_kept_without_offsets_that_no_table_is_at(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    assert lake.load() is None
+    state = new_state("mysql://root@db1", ("shop.*", "other.t"), "archive")
+    table = TableState("shop", "t", "following", 120, as_of=5.5)
+    state.tables[table.full_name] = table
+    state.offsets = {120: {"file": "bin.000001", "position": 120}, 4: {"file": "bin.000001", "position": 4}}
+    lake.save(state)
+    found = opened(lake)
+    assert found == replace(state, offsets={120: state.offsets[120]})
+    assert [path.name for path in (tmp_path / "_mirror").iterdir()] == ["state.json"]
+    table.park("a row")
+    table.failures = 2
+    table.copy_anew()
+    assert (table.stage, table.reason, table.failures, table.place) == ("copying", None, 0, 120)
+
+
+def test_secrets_of_a_catalog_are_not_kept(tmp_path: Path) -> None:
+    pytest.importorskip("pyiceberg")
+    pytest.importorskip("sqlalchemy")
+    lake = Lake(str(tmp_path))
+    state = new_state("mysql://root@db1", ("shop.*",), "archive")
+    with pytest.raises(ValueError, match="only with format='iceberg'"):
+        lake.use(state, {"type": "sql"})
+    state.format = "iceberg"
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    lake.use(
+        state, {"name": "prod", "type": "sql", "uri": uri, "token": "sEcReT", "s3.secret-access-key": "x"}
+    )
+    lake.save(state)
+    assert opened(lake).catalog == {"name": "prod", "type": "sql", "uri": uri}
+    assert b"sEcReT" not in (tmp_path / "_mirror" / "state.json").read_bytes()
+
+
+def test_which_tables_are_meant() -> None:
+    state = new_state("mysql://root@db1", ("shop.*",), "archive")
+    state.tables = {f"shop.{name}": TableState("shop", name) for name in ("a", "ab", "b")}
+    assert [state.wants(name) for name in ("shop.a", "other.a")] == [True, False]
+    assert [one.name for one in state.chosen(())] == ["a", "ab", "b"]
+    assert [one.name for one in state.chosen(("shop.a*",))] == ["a", "ab"]
+    with pytest.raises(MirrorError, match=r"has no table shop\.c"):
+        state.chosen(("shop.c",))
+    with pytest.raises(ValueError, match="expected names or patterns"):
+        new_state("mysql://root@db1", (), "archive")
+
+
+def test_one_process_works_on_a_mirror_at_a_time(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    with (
+        lake.locked(),
+        pytest.raises(MirrorError, match="another process is working on this mirror"),
+        Lake(str(tmp_path)).locked(),
+    ):
+        pass
+    with lake.locked():
+        pass
+
+
+def test_a_lock_that_leads_to_a_file_of_others_leaves_it_alone(tmp_path: Path) -> None:
+    (tmp_path / "lake" / "_mirror").mkdir(parents=True)
+    (tmp_path / "foreign").write_text("kept")
+    lock = tmp_path / "lake" / "_mirror" / "lock"
+    lock.symlink_to(tmp_path / "foreign")
+    with (
+        pytest.raises(MirrorError, match="the lake cannot be written"),
+        Lake(str(tmp_path / "lake")).locked(),
+    ):
+        pass
+    lock.unlink()
+    lock.hardlink_to(tmp_path / "foreign")
+    with Lake(str(tmp_path / "lake")).locked():
+        assert (tmp_path / "foreign").read_text() == "kept"
+
+
+def test_a_state_is_on_disk_after_what_the_tables_have_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power failure after a save: neither an empty state, nor one that is ahead of its tables."""
+    synced: list[tuple[str, list[str]]] = []
+    lake = Lake(str(tmp_path))
+    state = new_state("mysql://root@db1", ("a.*",), "archive")
+    lake.save(state)
+    real = _new_files.sync_filesystem
+
+    def sync(folder: str) -> None:
+        real(folder)
+        synced.append((folder, sorted(path.name for path in tmp_path.rglob("*") if path.is_file())))
+
+    monkeypatch.setattr(_new_files, "sync_filesystem", sync)
+    (tmp_path / "part.parquet").touch()
+    lake.save(state)
+    assert synced == [(str(tmp_path / "_mirror"), ["part.parquet", "state.json", "state.json.new"])]
+    assert os.listdir(tmp_path / "_mirror") == ["state.json"]
+
+
+def test_a_lake_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with (
+        pytest.raises(MirrorError, match="the lake cannot be written"),
+        Lake(str(tmp_path / "file")).locked(),
+    ):
+        pass
+
+
+def test_a_folder_that_cannot_be_made_is_a_mirrors_error(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    (tmp_path / "_mirror" / "changes").mkdir(parents=True)
+    (tmp_path / "_mirror" / "changes" / "left").touch()
+    lake.make("changes")
+    assert list((tmp_path / "_mirror" / "changes").iterdir()) == []
+    lake.remove("changes")
+    (tmp_path / "_mirror" / "changes").touch()
+    with pytest.raises(MirrorError, match="the lake cannot be written"):
+        lake.make("changes")

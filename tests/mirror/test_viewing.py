@@ -1,0 +1,131 @@
+"""A comparison while others write to the server, or after another server took over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.here import Here
+from support.server import connect
+
+pytest.importorskip("pyspark")
+pytest.importorskip("deltalake")
+pytest.importorskip("pymysql")
+
+from support.refused import Other, Sql, mirrored, rows_of
+
+from binlog_core import MirrorError
+from binlog_core.lake.apply.jobs import Folder
+from binlog_core.mirror import Compared, comparing, verify, viewing
+from binlog_core.mirror.marks import Mark
+from binlog_core.mirror.state import Lake, TableState
+from binlog_core.mirror.values import SelectList
+from binlog_core.mirror.viewing import Viewed, Viewer
+from binlog_core.schema.given import parse_create_table
+from binlog_core.server.address import Address
+
+
+def test_a_comparison_claims_no_more_than_the_place_that_it_was_made_at(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirrored(url, tmp_path)
+    began: list[float] = []
+
+    def seen(session: Any, viewer: Viewer) -> tuple[Mark, list[Any]]:
+        began.append(time.time())
+        mark, *found = replace(viewer, sessions=1)([0])
+        sql("INSERT INTO t VALUES (3, 3)")
+        assert isinstance(mark, Mark)
+        return mark, found
+
+    monkeypatch.setattr(comparing, "view", seen)
+    monkeypatch.setattr(comparing, "_compared", lambda session, lake, state, *rest: Compared(state.full_name))
+    session: Any = Here()
+    assert verify(tmp_path, spark=session) == [Compared("refused.t")]
+    state = Lake(str(tmp_path)).load()
+    assert state is not None
+    as_of = state.tables["refused.t"].as_of
+    assert as_of is not None and as_of <= began[0]
+    assert rows_of(tmp_path) == [(1, 1), (2, 2)]
+
+
+def viewer_of_t(url: str, folder: Path) -> Viewer:
+    definition = parse_create_table("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "refused", "t")
+    selection = SelectList.of(definition, mariadb=True)
+    tables = (Viewed("refused.t", selection, selection.schema, ("id",), ()),)
+    return Viewer(Address.of(url), None, Folder(str(folder)), tables, "1", 1, False)
+
+
+def test_a_view_is_of_the_server_that_was_asked_for(url: str, sql: Sql, other: Other, tmp_path: Path) -> None:
+    viewer = viewer_of_t(url, tmp_path)
+    assert [type(one) for one in viewer([0])] == [Mark]
+    other()
+    (error,) = viewer([0])
+    assert isinstance(error, MirrorError)
+    assert "the server 1 was read, and now it is 2" in str(error)
+
+
+def test_a_view_waits_for_a_lock_while_others_write(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(viewing, "_LOCK_WAIT", 1)
+    monkeypatch.setattr(viewing, "_LOCK_TRIES", 2)
+    with connect(url) as writer, writer.cursor() as cursor:
+        pauses: list[Callable[[], Any]] = [int, writer.commit]
+        monkeypatch.setattr(viewing, "time", SimpleNamespace(sleep=lambda _: pauses.pop(0)()))
+        cursor.execute("BEGIN")
+        cursor.execute("UPDATE refused.t SET v = 9")
+        (error,) = viewer_of_t(url, tmp_path)([0])
+        assert isinstance(error, MirrorError)
+        assert "could not be locked for reading in 2 attempts of 1 seconds: another session" in str(error)
+        assert [type(one) for one in viewer_of_t(url, tmp_path)([0])] == [Mark]
+        assert not pauses
+
+
+def verified_here(lake: Path, monkeypatch: pytest.MonkeyPatch) -> list[Compared]:
+    """All of a comparison but what compares the rows, which Spark does."""
+    monkeypatch.setattr(viewing, "_slots", lambda session: 1)
+    monkeypatch.setattr(comparing, "differing", lambda *arguments: (0, [], [], []))
+    session: Any = Here()
+    return verify(lake, spark=session)
+
+
+def test_a_table_that_is_dropped_meanwhile_does_not_end_a_comparison(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql("CREATE TABLE u LIKE t")
+    mirrored(url, tmp_path)
+    planned = comparing._planned
+
+    def dropping(connection: Any, lake: Lake, state: TableState, *rest: Any) -> Viewed:
+        found = planned(connection, lake, state, *rest)
+        if state.name == "u":
+            sql("DROP TABLE u")
+        return found
+
+    monkeypatch.setattr(comparing, "_planned", dropping)
+    assert verified_here(tmp_path, monkeypatch) == [Compared("refused.t", 2)]
+
+
+def test_a_table_that_is_altered_while_it_is_read_is_said_to_have_changed(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql("CREATE TABLE u LIKE t")
+    mirrored(url, tmp_path)
+    open_view = Viewer._view
+
+    def altering(*arguments: Any, **rest: Any) -> Any:
+        found = open_view(*arguments, **rest)
+        sql("ALTER TABLE u FORCE")
+        return found
+
+    monkeypatch.setattr(Viewer, "_view", altering)
+    assert verified_here(tmp_path, monkeypatch) == [
+        Compared("refused.t", 2),
+        Compared("refused.u", reason="the table changed while it was compared"),
+    ]

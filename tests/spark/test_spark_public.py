@@ -58,29 +58,6 @@ def test_docs_use_public_names_only() -> None:
     assert all(hasattr(binlog_core.spark, name) for name in binlog_core.spark.__all__)
 
 
-def test_folders_import_in_one_direction() -> None:
-    """Of two folders of the package at most one imports the other."""
-    folder = Path(binlog_core.spark.__file__).parent
-    edges: set[tuple[str, str]] = set()
-    for path in folder.rglob("*.py"):
-        place = path.relative_to(folder).parts
-        if place == ("__init__.py",):
-            continue
-        room = place[0].removesuffix(".py")
-        dots = "." * len(place)
-        for found in re.findall(
-            rf"^ *from {re.escape(dots)}(\w+)[\w.]* import", path.read_text(), re.MULTILINE
-        ):
-            if found != room:
-                edges.add((room, found))
-    reached = {room: {b for a, b in edges if a == room} for room in {a for a, _ in edges}}
-    assert len(reached) > 4
-    for _ in reached:
-        for there in reached.values():
-            there |= {b for a in there for b in reached.get(a, ())}
-    assert [room for room, there in reached.items() if room in there] == []
-
-
 def test_splits_and_a_schema_for_a_function_of_ones_own(spark: SparkSession) -> None:
     splits = plan_splits(LOGS, 2000)
     frame = splits_df(spark, LOGS, 2000)

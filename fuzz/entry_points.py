@@ -36,7 +36,7 @@ from binlog_core._format.compression import inflate_block, inflate_columns, payl
 from binlog_core._format.descriptors import detect
 from binlog_core._format.format_description import FormatDescription
 from binlog_core._sources.encryption_keys import read_key_file, read_keyring
-from binlog_core._sources.timeline import Timeline
+from binlog_core._sources.timeline import ArchiveTimeline
 from binlog_core._tables.column_types import SPAN_DTYPE, Kind
 from binlog_core._tables.table_map import TableMaps
 from binlog_core.conditions import compiled as compiled_conditions
@@ -626,8 +626,8 @@ def _resealed(index: bytearray) -> bytearray:
 @target
 def timelines(data: bytes) -> None:
     """The timeline file of an archive; written and read again, it is the same."""
-    found = Timeline.parse(data, "timeline.json")
-    assert Timeline.parse(found.to_bytes(), "timeline.json") == found
+    found = ArchiveTimeline.parse(data, "timeline.json")
+    assert ArchiveTimeline.parse(found.to_bytes(), "timeline.json") == found
 
 
 @target

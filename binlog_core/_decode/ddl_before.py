@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._walk.event_walk import Part
+from .._walk.event_walk import EventRange
 from .._walk.typed_events import definition_statements
 from ..report import Report
 from .log_decoder import LogDecoder
@@ -34,6 +34,6 @@ def follow_statements(file: LogFile, before: int | None, definitions: Definition
         decoder = LogDecoder(
             source, selection=selection, report=Report(), verify_checksum=False, skip_errors=True
         )
-        for event in definition_statements(decoder.track, Part(stop_position=before)):
+        for event in definition_statements(decoder.track, EventRange(stop_position=before)):
             mariadb = decoder.is_mariadb
             definitions.follow(event, report, mariadb=mariadb, path=source.path, transaction=event.position)

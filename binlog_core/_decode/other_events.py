@@ -17,7 +17,7 @@ from .._walk.packed import PackedEvents
 from ..errors import BinlogError, DecodeError, EncryptionError
 from ..events.gtid import gtids_of_list
 from ..gtids import GtidSet, gtid_of
-from .at_hand import parse_at_hand, query_body
+from .current_event import parse_current, query_body
 from .executed import Executed, last_of_domains
 from .gtid_selection import is_selected
 
@@ -247,7 +247,7 @@ class OtherEvents:
             self._plans.clear()
 
     def _parse(self, body: bytes | memoryview | None = None) -> Any:
-        return parse_at_hand(self._loop, self._format, self._path, body)
+        return parse_current(self._loop, self._format, self._path, body)
 
     def _query_event(self, database: bytes, statement: bytes) -> QueryEvent:
         """The current QUERY event with its status variables."""

@@ -19,7 +19,7 @@ from .._tables import charsets
 from .._tables.full_names import canonical_name, full_name, matches_names, own_name, split_name
 from .._tables.given_names import NamesMet
 from .._tables.tables import Column, Table
-from .._walk.event_walk import Part
+from .._walk.event_walk import EventRange
 from ..errors import SchemaError
 from ..gtids import AnyGtidSet
 from ..limits import Limits
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..conditions.language import Condition
     from ..conditions.pushed import PushedFilters
 
-Place = int | tuple[str, int] | dt.datetime | Position
+LogPlace = int | tuple[str, int] | dt.datetime | Position
 Columns = Mapping[str, str | Iterable[str]] | Iterable[str]
 TableMapsMet = dict[int, tuple[Table, int, bytes]]  # flags and body, by the identity of the Table made of it
 MAX_POSITION = (1 << 63) - 1
@@ -66,9 +66,9 @@ class Selection:
     table_maps: TableMapsMet | None = None  # of the definitions that are met, where they are asked for
 
     @property
-    def part(self) -> Part:
+    def part(self) -> EventRange:
         """Which events are wanted, judged by their headers."""
-        return Part(
+        return EventRange(
             self.start_position,
             self.stop_position,
             self.start_timestamp,

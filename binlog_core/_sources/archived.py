@@ -12,7 +12,7 @@ from .archives import archived_logs, timeline_among
 from .follow import FileFollower, Follower, next_log_after
 from .log_files import LogFile
 from .log_names import order_logs, unpacked
-from .places import LocalFiles, Place, logs_among, place_of
+from .places import LocalFiles, StorePlace, logs_among, place_of
 from .sources import Source
 from .timeline import NAME
 
@@ -74,12 +74,14 @@ class ArchivedLog(LogFile):
         return replace(self, path=path, done_records=0, done_gtid=None)
 
 
-def logs_of_archive(place: Place, path: str, names: list[str], like: LogFile) -> list[ArchivedLog] | None:
+def logs_of_archive(
+    place: StorePlace, path: str, names: list[str], like: LogFile
+) -> list[ArchivedLog] | None:
     """The logs of an archive in the order of their history; None: it is a directory of logs like any other.
 
     Parameters
     ----------
-    place : Place
+    place : StorePlace
     path : str
         Path of the archive.
     names : list of str

@@ -11,9 +11,9 @@ from .._format.event_header import FIRST_EVENT
 from ..errors import MissingFileError, NotABinlogError
 from .log_files import LogFile
 from .log_names import order_logs
-from .places import Place, logs_among
+from .places import StorePlace, logs_among
 from .tails import without_parts
-from .timeline import FAILOVER, GAP, NAME, RESET, Segment, Share, Timeline
+from .timeline import FAILOVER, GAP, NAME, RESET, ArchiveTimeline, Segment, Share
 
 _Log = TypeVar("_Log", bound=LogFile)
 
@@ -21,7 +21,7 @@ LONGEST_TIMELINE = 16 << 20
 EPOCH_SHIFT = 16  # of a log's number in its archive: segment above, the log's own number below
 
 
-def timeline_among(place: Place, names: list[str]) -> Timeline | None:
+def timeline_among(place: StorePlace, names: list[str]) -> ArchiveTimeline | None:
     """The timeline of an archive's directory; None: it is a directory of logs like any other.
 
     Raises
@@ -36,22 +36,22 @@ def timeline_among(place: Place, names: list[str]) -> Timeline | None:
         text = b""
         while len(text) < LONGEST_TIMELINE and (part := source.read(1 << 20)):
             text += part
-    return Timeline.parse(text, path)
+    return ArchiveTimeline.parse(text, path)
 
 
 def archived_logs(
-    place: Place, path: str, names: list[str], timeline: Timeline, log: Callable[[str], _Log]
+    place: StorePlace, path: str, names: list[str], timeline: ArchiveTimeline, log: Callable[[str], _Log]
 ) -> list[_Log]:
     """The logs of an archive in the order of their history, each with its share in it.
 
     Parameters
     ----------
-    place : Place
+    place : StorePlace
     path : str
         Path of the archive.
     names : list of str
         The files in its directory.
-    timeline : Timeline
+    timeline : ArchiveTimeline
     log : callable
         Makes a LogFile of a path.
 
@@ -88,7 +88,7 @@ def archived_logs(
     return files
 
 
-def _files_in(place: Place, folder: str) -> list[str]:
+def _files_in(place: StorePlace, folder: str) -> list[str]:
     try:
         return place.files(folder) or []
     except MissingFileError:  # a store has no empty folders

@@ -15,7 +15,7 @@ from ..errors import BinlogError, MissingFileError
 from ..report import Report
 from .follow import FileFollower, Follower, next_log_after
 from .log_names import Gap, LeftOut, numbered_like
-from .places import Place, is_server, is_url, place_of
+from .places import StorePlace, is_server, is_url, place_of
 from .sources import BufferSource, FileSource, SharedFile, Source
 from .tails import open_tail
 
@@ -258,7 +258,7 @@ def unwrap(source: Source, keys: Any = None, sibling: Callable[[int], Source] | 
     return source
 
 
-def _open_packed(place: Place, path: str) -> Source | None:
+def _open_packed(place: StorePlace, path: str) -> Source | None:
     """The uncompressed log, if its archive has compressed it since it was listed; None if not.
 
     Plans to read its bytes by range stay valid: the log is unpacked into a temporary file.

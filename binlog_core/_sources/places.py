@@ -38,7 +38,7 @@ def local_path(path: str) -> str | None:
     return unquote(urlsplit(path).path)
 
 
-class Place(Protocol):
+class StorePlace(Protocol):
     """A place of files: this machine, or an fsspec file system."""
 
     def files(self, path: str) -> list[str] | None:
@@ -95,7 +95,7 @@ def _here(path: str) -> str:
     return local_path(path) or path
 
 
-def place_of(path: str, storage_options: dict[str, Any] | None = None) -> Place:
+def place_of(path: str, storage_options: dict[str, Any] | None = None) -> StorePlace:
     """The place of a path or URL.
 
     Raises
@@ -112,7 +112,7 @@ def place_of(path: str, storage_options: dict[str, Any] | None = None) -> Place:
     return Remote(path, storage_options) if found is None else ObjectStore(path, found[0])
 
 
-def logs_among(place: Place, paths: Sequence[str]) -> set[str]:
+def logs_among(place: StorePlace, paths: Sequence[str]) -> set[str]:
     """The files that are logs, judged by their first bytes."""
     if isinstance(place, LocalFiles):
         return {path for path in paths if is_log(place, path)}
@@ -123,7 +123,7 @@ def logs_among(place: Place, paths: Sequence[str]) -> set[str]:
         return {path for path, one in zip(paths, found, strict=True) if one}
 
 
-def is_log(place: Place, path: str) -> bool:
+def is_log(place: StorePlace, path: str) -> bool:
     """Whether a file is a log, plain, encrypted or compressed, from its first bytes."""
     head = place.head(path, 6)
     if head is None:

@@ -14,7 +14,7 @@ from ..errors import BinlogError, MissingFileError, NotABinlogError
 from .archived import logs_of_archive
 from .log_files import IndexFile, LogFile, LogFiles
 from .log_names import LeftOut, find_gaps, order_logs
-from .places import LocalFiles, Place, is_server, is_url, logs_among, place_of
+from .places import LocalFiles, StorePlace, is_server, is_url, logs_among, place_of
 from .sources import SharedFile
 
 _PATTERN = re.compile(r"[*?\[]")
@@ -163,7 +163,7 @@ def _each_once(files: Iterable[LogFile]) -> tuple[list[LogFile], list[LeftOut]]:
     return list(by_path.values()), copies
 
 
-def _read_index(place: Place, path: str, *, absolute: bool) -> list[str]:
+def _read_index(place: StorePlace, path: str, *, absolute: bool) -> list[str]:
     """The logs that an index file names."""
     text = place.head(path, _INDEX_LIMIT) or b""
     lines = [line.strip() for line in os.fsdecode(text).splitlines() if line.strip()]

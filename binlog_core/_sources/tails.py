@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..errors import BinlogError, MissingFileError
 from .log_names import LogName
-from .places import Place
+from .places import StorePlace
 from .sources import Source
 
 _PART = re.compile(
@@ -85,7 +85,7 @@ def chain_of(paths: Iterable[str], log: str) -> list[TailPart]:
     return chain
 
 
-def open_tail(place: Place, path: str) -> Source | None:
+def open_tail(place: StorePlace, path: str) -> Source | None:
     """A log that does not exist as one object, from its parts; None: it has none.
 
     Raises
@@ -124,7 +124,7 @@ def _behind(names: Iterable[str], log: str, chain: list[TailPart]) -> int | None
     return min((part.begin for part in parts if end < part.begin < part.end), default=None)
 
 
-def _listed(place: Place, path: str) -> tuple[set[str], list[TailPart]]:
+def _listed(place: StorePlace, path: str) -> tuple[set[str], list[TailPart]]:
     """The names beside a log, and its parts."""
     folder, slash, name = path.rpartition("/")
     names = {one.rpartition("/")[2] for one in place.files(folder + slash or ".") or ()}
@@ -137,7 +137,7 @@ class TailSource(Source):
 
     Parameters
     ----------
-    place : Place
+    place : StorePlace
     path : str
         Path of the log.
     chain : list of TailPart
@@ -146,7 +146,7 @@ class TailSource(Source):
     splittable = True
     seekable = True
 
-    def __init__(self, place: Place, path: str, chain: list[TailPart]) -> None:
+    def __init__(self, place: StorePlace, path: str, chain: list[TailPart]) -> None:
         super().__init__(path)
         self._place = place
         self._log = path

@@ -81,7 +81,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class ArchiveTimeline:
     """Segments in order.
 
     Parameters
@@ -92,7 +92,7 @@ class Timeline:
     segments: tuple[Segment, ...] = field(default=())
 
     @classmethod
-    def parse(cls, text: bytes, path: str) -> Timeline:
+    def parse(cls, text: bytes, path: str) -> ArchiveTimeline:
         """Read a timeline file.
 
         Raises
@@ -123,16 +123,16 @@ class Timeline:
         """The growing segment."""
         return self.segments[-1] if self.segments else None
 
-    def begin(self, segment: Segment, until: tuple[str, int] | None = None) -> Timeline:
+    def begin(self, segment: Segment, until: tuple[str, int] | None = None) -> ArchiveTimeline:
         """The timeline with one more segment, which takes over at a place in the last one."""
         before = self.segments
         if before:
             before = (*before[:-1], replace(before[-1], until=until))
-        return Timeline((*before, segment))
+        return ArchiveTimeline((*before, segment))
 
-    def settle(self, name: str) -> Timeline:
+    def settle(self, name: str) -> ArchiveTimeline:
         """The timeline with the log of the last segment from which on nothing is left out."""
-        return Timeline((*self.segments[:-1], replace(self.segments[-1], settled=name)))
+        return ArchiveTimeline((*self.segments[:-1], replace(self.segments[-1], settled=name)))
 
 
 def _segment(found: dict[str, Any]) -> Segment:

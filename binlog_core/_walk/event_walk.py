@@ -26,7 +26,7 @@ _CHUNK = 8192  # headers: more leave the processor's caches
 _FIRST_CHUNK = 64
 
 
-class Run(NamedTuple):
+class EventRun(NamedTuple):
     """Consecutive complete events.
 
     Parameters
@@ -47,10 +47,10 @@ class Run(NamedTuple):
     description: FormatDescription
 
 
-RunFilter = Callable[[Run], np.ndarray]  # a mask of the wanted ones of its headers
+RunFilter = Callable[[EventRun], np.ndarray]  # a mask of the wanted ones of its headers
 
 
-def begins_in(run: Run) -> np.ndarray:
+def begins_in(run: EventRun) -> np.ndarray:
     """Which of a run's events are the statement BEGIN: a mask of its headers."""
     headers = run.headers
     found: np.ndarray = headers["type_code"] == EventType.QUERY
@@ -86,7 +86,7 @@ class Damage:
     reason: str
 
 
-class Part(NamedTuple):
+class EventRange(NamedTuple):
     """Which of a log's events are wanted.
 
     Parameters
@@ -105,10 +105,10 @@ class Part(NamedTuple):
     server_id: int | None = None
 
 
-ALL = Part()
+ALL = EventRange()
 
 
-def walk(track: Track, start: int | None = None, stop: int | None = None) -> Iterator[Run | Damage]:
+def walk(track: Track, start: int | None = None, stop: int | None = None) -> Iterator[EventRun | Damage]:
     """Walk over a log's events to its end; `Track.tail` then says where it ends inside one.
 
     Parameters
@@ -166,7 +166,7 @@ def walk(track: Track, start: int | None = None, stop: int | None = None) -> Ite
         # If the last one had no position, the length that led here may be wrong.
         held = int(damaged and track.skip_errors and count > 0 and not out[count - 1]["next_position"])
         if count > held:
-            yield Run(out[: count - held], window, base, description)
+            yield EventRun(out[: count - held], window, base, description)
         if status == _headers.WALK_FULL or (stop is not None and base + offset >= stop):
             continue
         reason = ""
@@ -219,7 +219,7 @@ def walk(track: Track, start: int | None = None, stop: int | None = None) -> Ite
             found = track.pass_over(position, length, reason, doubtful)
         following_position = found.base + found.offset if found.offset is not None else track.end
         if held and (found.offset is None or following_position >= position):
-            yield Run(out[count - 1 : count], window, base, description)
+            yield EventRun(out[count - 1 : count], window, base, description)
         if not found.begins_at(position):
             first = int(out[count - 1]["position"]) if held and following_position < position else position
             yield Damage(first, following_position, reason)
@@ -228,7 +228,7 @@ def walk(track: Track, start: int | None = None, stop: int | None = None) -> Ite
         offset = found.offset
 
 
-def runs_of(track: Track, part: Part = ALL) -> Iterator[Run]:
+def runs_of(track: Track, part: EventRange = ALL) -> Iterator[EventRun]:
     """The runs of a walk, without the headers that are not wanted."""
     start, stop = part.start_timestamp, part.stop_timestamp
     walked = walk(track, part.start_position, part.stop_position)
@@ -259,7 +259,7 @@ def runs_of(track: Track, part: Part = ALL) -> Iterator[Run]:
             return
 
 
-def headers_of(track: Track, part: Part = ALL) -> Iterator[np.ndarray]:
+def headers_of(track: Track, part: EventRange = ALL) -> Iterator[np.ndarray]:
     """Arrays of HEADER_DTYPE, in file order."""
     for run in runs_of(track, part):
         yield run.headers

@@ -17,7 +17,7 @@ from .._format.fragments import ENDS_BETWEEN_FRAGMENTS, Fragments
 from .._format.statements import may_change_definitions
 from ..errors import BinlogError, DecodeError
 from ..events import EventHeader, GtidEvent, OpaqueEvent, QueryEvent, parse_event
-from .event_walk import ALL, Part, Run, RunFilter, begins_in, by_code, runs_of
+from .event_walk import ALL, EventRange, EventRun, RunFilter, begins_in, by_code, runs_of
 from .packed import PackedEvents
 from .track import DAMAGED_LENGTH, Track
 
@@ -37,7 +37,7 @@ def events_of(
     track: Track,
     types: Collection[int] | None = None,
     where: RunFilter | None = None,
-    part: Part = ALL,
+    part: EventRange = ALL,
 ) -> Iterator[Event]:
     """Typed events in file order. An event that cannot be parsed raises, or is opaque with on_error="skip".
 
@@ -56,7 +56,7 @@ def events_of(
         track.end_early(fragments.begin, ENDS_BETWEEN_FRAGMENTS)
 
 
-def definition_statements(track: Track, part: Part = ALL) -> Iterator[QueryEvent]:
+def definition_statements(track: Track, part: EventRange = ALL) -> Iterator[QueryEvent]:
     """The statements that may change definitions. BEGIN, most statements of MySQL's logs, is not parsed."""
     for event in events_of(track, _STATEMENTS, lambda run: ~begins_in(run), part):
         if isinstance(event, QueryEvent) and may_change_definitions(event.query_bytes):
@@ -64,7 +64,7 @@ def definition_statements(track: Track, part: Part = ALL) -> Iterator[QueryEvent
 
 
 def _events_in(
-    run: Run,
+    run: EventRun,
     track: Track,
     types: Collection[int] | None,
     wanted: NDArray[np.bool_] | None,
@@ -129,7 +129,7 @@ class _CommitTimes:
         self._track = track
         self._latest: int | None = None  # of the last event that was looked at
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: EventRun) -> None:
         """Continue with a run."""
         self._run = run
         self._bounds = np.flatnonzero(_IS_BOUND[run.headers["type_code"]]).tolist()
@@ -161,7 +161,7 @@ class _CommitTimes:
         return found.immediate_commit_timestamp if isinstance(found, GtidEvent) else None
 
 
-def bodies_in(run: Run, headers: np.ndarray) -> Iterator[tuple[EventHeader, memoryview]]:
+def bodies_in(run: EventRun, headers: np.ndarray) -> Iterator[tuple[EventHeader, memoryview]]:
     """Header and body of some events of a run."""
     description = run.description
     for header in headers.tolist():

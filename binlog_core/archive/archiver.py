@@ -19,12 +19,12 @@ from .._decode.gtid_selection import union
 from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V3, length_of
 from .._sources.log_files import LogFile
 from .._sources.log_names import name_key
-from .._sources.timeline import CONTINUED, FAILOVER, GAP, NAME, RESET, Segment, Timeline
+from .._sources.timeline import CONTINUED, FAILOVER, GAP, NAME, RESET, ArchiveTimeline, Segment
 from ..errors import ArchiveError, BinlogError, DivergedError, OtherHistory, PurgedError
 from ..gtids import AnyGtidSet, parse_gtid_set
 from ..report import BinlogWarning
 from ..server.world import REAL, World
-from .feed import Behind, Feed, Identity, LineLost, LogMissing, Run, Start
+from .feed import Behind, Feed, FeedRun, Identity, LineLost, LogMissing, Start
 from .files import Files, as_archive_error, locked, open_itself, put, remove_unfinished
 from .growing import GrowingLog, whole_events
 from .keeper import Keeper
@@ -102,7 +102,7 @@ class Archiver:
         self._world = world
         self._on_disk: tuple[str, int] | None = None  # path of the growing log, and its bytes on disk
         self.status = Status(uploader.name if uploader is not None else folder, "")
-        self.timeline = Timeline()
+        self.timeline = ArchiveTimeline()
         self._log: GrowingLog | None = None
         self._closed: str | None = None  # name of the last log, if that is finished
         self._seam: Seam | None = None
@@ -182,7 +182,7 @@ class Archiver:
             return
         path = os.path.join(self._folder, NAME)
         with as_archive_error(path, "read the timeline"), open(path, "rb", opener=open_itself) as file:
-            self.timeline = Timeline.parse(file.read(), path)
+            self.timeline = ArchiveTimeline.parse(file.read(), path)
         while (last := self.timeline.last) is not None:
             folder = self.folder_of(last)
             logs = []
@@ -192,12 +192,12 @@ class Archiver:
                     logs = logs_among(self._files.names(folder))
             if logs:
                 if last.until is not None:  # it continues, unless the server names a different one
-                    self.timeline = Timeline((*self.timeline.segments[:-1], replace(last, until=None)))
+                    self.timeline = ArchiveTimeline((*self.timeline.segments[:-1], replace(last, until=None)))
                     self._write_timeline()
                 self._take_up(folder, logs[-1])
                 return
             # A crash came before its first log.
-            self.timeline = Timeline(self.timeline.segments[:-1])
+            self.timeline = ArchiveTimeline(self.timeline.segments[:-1])
 
     def _take_up(self, folder: str, name: str) -> None:
         path = os.path.join(folder, name)
@@ -397,7 +397,7 @@ class Archiver:
 
     # ------------------------------------------------------------ the stream
 
-    def _take(self, feed: Feed, run: Run) -> None:
+    def _take(self, feed: Feed, run: FeedRun) -> None:
         log = self._log
         if log is None or self._seam is not None or run.file != log.name:
             if not run.data:
@@ -452,7 +452,7 @@ class Archiver:
             self.timeline = self.timeline.settle(self._log.name)
             self._write_timeline()
 
-    def _begin_log(self, run: Run) -> GrowingLog:
+    def _begin_log(self, run: FeedRun) -> GrowingLog:
         """Begin the server's next log, or another segment with it."""
         finished = None
         if self._log is not None and self._seam is None:
@@ -582,7 +582,7 @@ def _last_boundary(path: str) -> int:
         return last_boundary(source, FIRST_EVENT)
 
 
-def _reaches(run: Run, end: tuple[str, int] | None) -> bool:
+def _reaches(run: FeedRun, end: tuple[str, int] | None) -> bool:
     """Whether a run comes to a place; this cannot be known for a log of another name."""
     if end is None:
         return False

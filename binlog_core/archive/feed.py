@@ -36,7 +36,7 @@ class Identity(NamedTuple):
         return self.server_id == other.server_id
 
 
-class Run(NamedTuple):
+class FeedRun(NamedTuple):
     """Consecutive complete events of one log.
 
     Parameters
@@ -77,12 +77,12 @@ class Feed(Protocol):
     def lacking(self, gtids: AnyGtidSet) -> str | None:
         """One of these transactions that the server does not have yet; None: it has all."""
 
-    def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[Run]:
+    def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[FeedRun]:
         """The events from a place on.
 
         Yields
         ------
-        Run
+        FeedRun
             With `until_now` it ends at the server's position at the start; otherwise it does not end.
         """
 

@@ -22,7 +22,7 @@ from .files import Files, as_archive_error, hidden_name, write_all
 from .names import logs_among
 
 if TYPE_CHECKING:
-    from .._sources.timeline import Segment, Timeline
+    from .._sources.timeline import ArchiveTimeline, Segment
     from .store import Uploader
 
 _PIECE = 4 << 20
@@ -31,7 +31,7 @@ _PIECE = 4 << 20
 class Archive(Protocol):
     """What a keeper needs to know of the archive that is written."""
 
-    timeline: Timeline
+    timeline: ArchiveTimeline
 
     @property
     def grows(self) -> bool:

@@ -18,7 +18,7 @@ from ..server.connection import LIST_BYTES, Connection
 from ..server.dump import Begin, Dump
 from ..server.dump import LineLost as DumpLost
 from ..server.start import encoded, lacking, listed, status_of, unknown_sources
-from .feed import Identity, LineLost, LogMissing, Run, Start
+from .feed import FeedRun, Identity, LineLost, LogMissing, Start
 
 _GRACE = 0.02  # seconds to wait for more before the received bytes are written to disk
 _TICK = 0.5  # seconds between two signs of life
@@ -140,7 +140,7 @@ class LiveFeed:
 
     # ------------------------------------------------------------ events
 
-    def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[Run]:
+    def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[FeedRun]:
         """The events from a place on; in between, empty runs when there are no more for now."""
         with _lost():
             dump = self._begin(Begin(file, position), wait=not until_now)
@@ -151,13 +151,13 @@ class LiveFeed:
                 run = dump.next_run(patience)
                 if run is not None and run.kind == "events":
                     patience, stalled_at = _GRACE, self._address.world.now()
-                    yield Run(run.file, run.position, run.events, description, run.acknowledge)
+                    yield FeedRun(run.file, run.position, run.events, description, run.acknowledge)
                     description = None
                     continue
                 if until_now and not dump.ended and self._address.world.now() >= stalled_at + dump.patience:
                     raise dump.stalled()
                 if run is None or run.kind == "heartbeat":
-                    yield Run(dump.file, 0, _NOTHING)
+                    yield FeedRun(dump.file, 0, _NOTHING)
                     if dump.ended:
                         return
                     patience = _TICK

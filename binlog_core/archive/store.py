@@ -15,10 +15,10 @@ from .._sources.archives import LONGEST_TIMELINE
 from .._sources.log_files import LogFile
 from .._sources.log_names import SEGMENT
 from .._sources.object_stores import arrow_filesystem
-from .._sources.places import Place, place_of
+from .._sources.places import StorePlace, place_of
 from .._sources.sources import Source
 from .._sources.tails import TailPart, chain_of, without_parts
-from .._sources.timeline import NAME, Timeline
+from .._sources.timeline import NAME, ArchiveTimeline
 from ..errors import ArchiveError, BinlogError, MissingFileError
 from .claims import Claim
 from .files import Files, as_archive_error, open_itself, put
@@ -48,7 +48,7 @@ class Store:
     ) -> None:
         self.url = url.rstrip("/")
         self._storage_options = storage_options
-        self._place: Place = place_of(url, storage_options)
+        self._place: StorePlace = place_of(url, storage_options)
         self._patience = patience
         self._stop = stop
         found = arrow_filesystem(self.url, storage_options)
@@ -252,7 +252,7 @@ class Uploader:
                 )
             return
         self._timeline = self.store.read_small(NAME, LONGEST_TIMELINE) or b""
-        timeline = Timeline.parse(self._timeline, shown_url(self.store.url))
+        timeline = ArchiveTimeline.parse(self._timeline, shown_url(self.store.url))
         for segment in reversed(timeline.segments):  # the last may have been lost before its first log came
             folder = segment.folder
             names = self.store.names(folder)
@@ -277,7 +277,7 @@ class Uploader:
         """Whether the spool belongs to this archive and is as far as the store."""
         try:
             with open(os.path.join(self._spool, NAME), "rb", opener=open_itself) as file:
-                timeline = Timeline.parse(file.read(), self._spool)
+                timeline = ArchiveTimeline.parse(file.read(), self._spool)
         except (OSError, BinlogError):
             return False
         known = [one.folder for one in timeline.segments]

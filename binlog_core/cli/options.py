@@ -21,7 +21,7 @@ from typing import Annotated, Any, BinaryIO, Literal, get_type_hints
 import typer
 from typer.models import OptionInfo
 
-from .._decode.selection import Place
+from .._decode.selection import LogPlace
 from .._format.event_types import GTID_EVENTS
 from .._sources.places import is_server
 from .._tables import charsets
@@ -271,7 +271,7 @@ class RangeOptions:
 
     def _place(
         self, options: LogOptions, end: str, place: str | None, position: int | None, time: str | None
-    ) -> Place | str | AnyGtidSet | None:
+    ) -> LogPlace | str | AnyGtidSet | None:
         given = [value for value in (place, position, time) if value is not None]
         if len(given) > 1:
             raise typer.BadParameter(f"--{end}, --{end}-position and --{end}-datetime cannot be combined")
@@ -490,7 +490,7 @@ def _keep_stdin(file: BinaryIO) -> None:
             raise BinlogError(f"more than Limits.spool_bytes={most} on standard input: give a file")
 
 
-def _place_of_gtid(options: LogOptions, gtid: Gtid | MariadbGtid, *, after: bool) -> Place:
+def _place_of_gtid(options: LogOptions, gtid: Gtid | MariadbGtid, *, after: bool) -> LogPlace:
     """Where a transaction begins, or where the next one begins."""
     if "-" in options.files:
         raise typer.BadParameter("a GTID as --start or --stop needs files, not standard input")

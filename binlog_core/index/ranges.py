@@ -13,7 +13,7 @@ import numpy as np
 from .._core._index import find_header, summarize_headers
 from .._format.event_header import FIRST_EVENT
 from .._format.event_types import DESCRIPTORS, GTID_EVENTS, EventType
-from .._walk.event_walk import Damage, Run, begins_in, by_code, walk
+from .._walk.event_walk import Damage, EventRun, begins_in, by_code, walk
 from ..errors import BinlogError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Ranges:
         ends = track.tail is None and self.found[-1].end == track.end and last in _ENDS
         self.sound = len(self.found) - (not ends)
 
-    def _add(self, run: Run, headers: NDArray[np.void]) -> None:
+    def _add(self, run: EventRun, headers: NDArray[np.void]) -> None:
         found = self.found
         self.has_gtids = self.has_gtids or find_header(headers, _IS_GTID, 0, 0) < len(headers)
         edges = [0]
@@ -136,7 +136,7 @@ class Ranges:
         found[-1].end = int(headers["position"][-1]) + int(headers["event_length"][-1])
 
 
-def _edges(begin: int, run: Run, headers: NDArray[np.void], *, gtids: bool) -> Iterator[int]:
+def _edges(begin: int, run: EventRun, headers: NDArray[np.void], *, gtids: bool) -> Iterator[int]:
     """Which headers, of events that begin a transaction, begin a new range."""
     if gtids:
         i = 0

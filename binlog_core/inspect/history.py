@@ -33,7 +33,7 @@ from .transactions import DETAIL_TYPES, Transaction
 
 if TYPE_CHECKING:
     from .._decode.group import Aside, Group
-    from .._decode.selection import Place
+    from .._decode.selection import LogPlace
     from .._tables.tables import Table
     from ..batch.change_batch import ChangeBatch
     from ..lake.exports.reading import ExportedLog, Opener
@@ -150,7 +150,7 @@ def _history(
 
 
 def row_as_of(
-    target: Target, table: str, key: Mapping[str, object], stop: Place, **options: Unpack[StateOptions]
+    target: Target, table: str, key: Mapping[str, object], stop: LogPlace, **options: Unpack[StateOptions]
 ) -> dict[str, Any] | None:
     """A row as it was at a place in the logs.
 

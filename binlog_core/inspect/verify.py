@@ -25,7 +25,7 @@ from .._format.event_header import FIRST_EVENT, length_of
 from .._format.event_types import GTID_EVENTS, ROWS_EVENTS, ROWS_EVENTS_V0, EventType
 from .._format.format_description import FormatDescription
 from .._sources.sources import BufferSource
-from .._walk.event_walk import Damage, Run, walk
+from .._walk.event_walk import Damage, EventRun, walk
 from .._walk.track import Track
 from .._walk.typed_events import bodies_in, packed_events
 from ..batch.change_batch import OUTCOMES
@@ -330,7 +330,7 @@ class _Verifier:
         length = length_of(self.data, offset)
         return offset, min(offset + max(length, 1), len(self.data))
 
-    def _parse(self, run: Run) -> None:
+    def _parse(self, run: EventRun) -> None:
         """Parse the events of a run that are not decoded with its rows."""
         headers = run.headers[~np.isin(run.headers["type_code"], _DECODED_WITH_ROWS)]
         track = self._track(self.unparsed)

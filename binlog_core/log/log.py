@@ -25,7 +25,7 @@ from .._sources.log_files import LogFile, LogFiles
 from .._sources.opened import OpenSources
 from .._tables.given_names import NamesMet
 from .._tables.tables import Table
-from .._walk.event_walk import HeaderFilter, Part, Run, headers_of
+from .._walk.event_walk import EventRange, EventRun, HeaderFilter, headers_of
 from .._walk.track import Tail
 from ..batch.change_batch import ChangeBatch
 from ..errors import NotABinlogError
@@ -229,7 +229,7 @@ class Log:
 
         places = np.array(list(spans), np.uint64).reshape(-1, 2)
 
-        def inside(run: Run) -> np.ndarray:
+        def inside(run: EventRun) -> np.ndarray:
             position = run.headers["position"]
             at = np.searchsorted(places[:, 0], position, side="right")
             found: np.ndarray = (at > 0) & (position < places[np.maximum(at, 1) - 1, 1])
@@ -241,7 +241,7 @@ class Log:
                     yield from events_of(decoder.track, types, inside)
                     continue
                 for start, stop in places.tolist():
-                    yield from events_of(decoder.track, types, part=Part(start, stop))
+                    yield from events_of(decoder.track, types, part=EventRange(start, stop))
 
         return self._pass(read)
 

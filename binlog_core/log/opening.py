@@ -23,7 +23,7 @@ from .log import Log
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from .._decode.selection import Place
+    from .._decode.selection import LogPlace
     from ..conditions.language import Condition
     from ..schema.definitions import SchemaSource
     from ..schema.given import Schema
@@ -39,7 +39,7 @@ def open(
     on_error: OnError = "raise",
     strict: bool = False,
     start: Start | None = None,
-    stop: Place | None = None,
+    stop: LogPlace | None = None,
     tables: str | Iterable[str] | None = None,
     exclude_tables: str | Iterable[str] | None = None,
     columns: Columns | None = None,
@@ -200,8 +200,8 @@ def open(
         schema_start = load(schema_start)
     if follow and isinstance(target, bytes | bytearray | memoryview):
         raise ValueError("follow=True is for logs that grow; bytes do not")
-    begin: Place | None
-    end: Place | None
+    begin: LogPlace | None
+    end: LogPlace | None
     if is_server(target):
         from ..server.target import server_logs
 
@@ -216,7 +216,7 @@ def open(
             defaults_file=defaults_file,
         )
     else:
-        begin, end = cast("Place | None", start), stop
+        begin, end = cast("LogPlace | None", start), stop
         files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
         if len(files) == 1 and isinstance(start, int) and isinstance(stop, int) and start > stop:
             raise ValueError(f"start={start} is after stop={stop}")

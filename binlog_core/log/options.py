@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from .._decode.gtid_selection import GtidArgument
-    from .._decode.selection import Columns, Place
+    from .._decode.selection import Columns, LogPlace
     from .._sources.log_files import IndexFile, LogFile, LogFiles
     from ..conditions.language import Condition
     from ..gtids import AnyGtidSet
@@ -35,7 +35,7 @@ class BinaryFile(Protocol):
 One: TypeAlias = "Path | BinaryFile | Buffer | IndexFile | LogFile | LogFiles"
 Target: TypeAlias = "One | Sequence[One]"  # the targets of `open`
 AnyTarget: TypeAlias = "Log | Target"
-Start: TypeAlias = "Place | AnyGtidSet | Literal['now']"
+Start: TypeAlias = "LogPlace | AnyGtidSet | Literal['now']"
 
 
 class StoredOptions(TypedDict, total=False):
@@ -73,7 +73,7 @@ class StateOptions(StoredOptions, total=False):
 class RangeOptions(StateOptions, total=False):
     """The same options, and `stop`."""
 
-    stop: Place | None
+    stop: LogPlace | None
 
 
 class TableOptions(RangeOptions, total=False):

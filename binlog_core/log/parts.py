@@ -37,7 +37,7 @@ class Item(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class ThreadPart:
     """A part of a log, and the items that its thread decodes from it.
 
     Parameters
@@ -84,7 +84,7 @@ class Part:
     dropped: bool = False
 
 
-def parts_of(whole: Part, selection: Selection, threads: int) -> list[Part]:
+def parts_of(whole: ThreadPart, selection: Selection, threads: int) -> list[ThreadPart]:
     """The parts of a log; the log itself if it is not divided."""
     source = whole.source
     assert source is not None
@@ -104,7 +104,7 @@ def parts_of(whole: Part, selection: Selection, threads: int) -> list[Part]:
     edges = list(_edges(start, size, threads))
     first = replace(whole, head=head, stop=edges[0])
     again = None if source.view() is None else source
-    return [first, *(Part(whole.file, copy(again), head, *edge) for edge in pairwise([*edges, None]))]
+    return [first, *(ThreadPart(whole.file, copy(again), head, *edge) for edge in pairwise([*edges, None]))]
 
 
 def _edges(start: int, size: int, threads: int) -> Iterator[int]:
@@ -166,7 +166,7 @@ class PartReader:
         self.source.check_size()
         self._on_pause()
 
-    def items(self, part: Part) -> Iterator[Item]:
+    def items(self, part: ThreadPart) -> Iterator[Item]:
         """The items of a part that begins at its anchor."""
         decoder = self._decoder
         anchors = part.head.anchors if part.head is not None else 0

@@ -12,7 +12,7 @@ from .._base.times import epoch_seconds
 from .._decode.group import ALL_ASIDES
 from .._decode.gtid_selection import union
 from .._decode.log_decoder import LogDecoder
-from .._decode.selection import Columns, Place, Selection, columns_by_pattern, names
+from .._decode.selection import Columns, LogPlace, Selection, columns_by_pattern, names
 from .._sources.log_names import name_within, unpacked
 from .._tables.given_names import NamesMet
 from ..errors import BinlogError
@@ -36,8 +36,8 @@ class Settings:
     """See `binlog_core.open`; `schema` and `schema_start` are loaded."""
 
     selection: Selection
-    start: Place | None
-    stop: Place | None
+    start: LogPlace | None
+    stop: LogPlace | None
     schema: Any
     schema_start: Any
     charset: str | None
@@ -116,7 +116,7 @@ class Settings:
     def file_range(self, files: LogFiles) -> tuple[int, int]:
         """Which files hold `start` and `stop`."""
 
-        def index(place: Place | None, default: int) -> int:
+        def index(place: LogPlace | None, default: int) -> int:
             position = place if isinstance(place, Position) else None
             if position is not None:
                 place = position.file, position.offset
@@ -199,7 +199,7 @@ def _of_history(files: LogFiles, named: list[int], position: Position) -> list[i
     return behind[-1:]
 
 
-def _in_file(place: Place | None, at_edge: bool) -> int | dt.datetime | Position | None:
+def _in_file(place: LogPlace | None, at_edge: bool) -> int | dt.datetime | Position | None:
     """A place as the file at the edge of the range sees it; positions mean nothing in the other files."""
     if isinstance(place, dt.datetime) or place is None:
         return place

@@ -16,7 +16,7 @@ from weakref import WeakSet
 from .._decode.log_plans import Known
 from .._walk.anchors import first_anchor
 from ..errors import BinlogError
-from .parts import Item, Part, PartReader, parts_of
+from .parts import Item, PartReader, ThreadPart, parts_of
 
 if TYPE_CHECKING:
     from .._decode.group import Group
@@ -107,7 +107,7 @@ class ThreadedPass:
         self._ready = threading.Condition(self._lock)  # for the thread that returns groups
         self._room = threading.Condition(self._lock)  # for the threads that decode
         self._planned = self._plan()
-        self._parts: deque[Part] = deque()  # started, and not returned yet
+        self._parts: deque[ThreadPart] = deque()  # started, and not returned yet
         self._own = self._work(lambda has_room: has_room())  # the part that this thread reads
         self._known = -1, Known()  # of which log
         self._all_begun = self._stopping = False
@@ -118,11 +118,11 @@ class ThreadedPass:
 
     # ------------------------------------------------------------ planning
 
-    def _plan(self) -> Iterator[Part]:
+    def _plan(self) -> Iterator[ThreadPart]:
         """The parts in order; a log is opened when its turn comes."""
         first, last = self._file_range
         for i in range(first, last + 1):
-            whole = Part(i)
+            whole = ThreadPart(i)
             try:
                 if i > first:
                     self._files[i].check_share()
@@ -202,10 +202,10 @@ class ThreadedPass:
     def _may_begin(self) -> bool:
         return self._stopping or len(self._parts) <= self._settings.threads
 
-    def _may_grow(self, part: Part) -> bool:
+    def _may_grow(self, part: ThreadPart) -> bool:
         return self._stopping or part.dropped or len(part.items) < _WAITING
 
-    def _begun(self) -> Part | None:
+    def _begun(self) -> ThreadPart | None:
         """The next part to read; None if there is none."""
         with self._lock:
             part = None if self._stopping or self._all_begun else next(self._planned, None)
@@ -218,7 +218,7 @@ class ThreadedPass:
                     self._ready.notify_all()
             return part
 
-    def _reader(self, part: Part) -> PartReader:
+    def _reader(self, part: ThreadPart) -> PartReader:
         source, part.source = part.source, None
         if source is None:
             source = self._files[part.file].open()
@@ -237,7 +237,7 @@ class ThreadedPass:
             known = self._known[1]
         return PartReader(self._settings, selection, source, known, first=first, on_pause=on_pause)
 
-    def _read(self, part: Part, reader: PartReader) -> Iterator[Item]:
+    def _read(self, part: ThreadPart, reader: PartReader) -> Iterator[Item]:
         if part.start is not None:
             assert part.head is not None
             stop = 1 << 63 if part.stop is None else part.stop
@@ -254,7 +254,7 @@ class ThreadedPass:
                 yield item
                 del item
 
-    def _put(self, part: Part, item: Item) -> None:
+    def _put(self, part: ThreadPart, item: Item) -> None:
         with self._lock:
             if part.dropped or self._stopping:
                 raise _Dropped
@@ -263,7 +263,7 @@ class ThreadedPass:
                 self._in_one = part.file
             self._tell_of(part)
 
-    def _tell_of(self, part: Part) -> None:
+    def _tell_of(self, part: ThreadPart) -> None:
         if self._parts and part is self._parts[0]:  # nothing waits for the other threads
             self._ready.notify_all()
 
@@ -342,17 +342,17 @@ class ThreadedPass:
         if os.getpid() != self._process:
             raise BinlogError("the pass began before this process was forked: start a new one")
 
-    def _next(self) -> Part | None:
+    def _next(self) -> ThreadPart | None:
         self._until(lambda: self._parts or self._all_begun)
         with self._lock:
             self._check_open()
             return self._parts[0] if self._parts else None
 
-    def _anchor_of(self, part: Part) -> int | None:
+    def _anchor_of(self, part: ThreadPart) -> int | None:
         self._until(lambda: part.found)
         return part.anchor
 
-    def _take_items(self, part: Part) -> deque[Item]:
+    def _take_items(self, part: ThreadPart) -> deque[Item]:
         self._until(lambda: part.items or part.done)
         with self._lock:
             self._check_open()  # a thread that was stopped has not read all of its part
@@ -361,7 +361,7 @@ class ThreadedPass:
             items, part.items = part.items, deque()
             return items
 
-    def _leave(self, part: Part, *, keep_names: bool = False) -> None:
+    def _leave(self, part: ThreadPart, *, keep_names: bool = False) -> None:
         """Done with a part. `keep_names`: its reader goes on in a later part, and finds each name once."""
         self._check_process()
         with self._lock:
@@ -375,7 +375,7 @@ class ThreadedPass:
 
     def _rest(self, i: int, start: int) -> Iterator[Group]:
         """The rest of a log, read by this thread."""
-        part = Part(i, start=start, anchor=start)
+        part = ThreadPart(i, start=start, anchor=start)
         with self._files[i].open() as source:
             reader = self._reader_of(i, source, first=False, on_pause=self._check_open)
             for item in reader.items(part):
@@ -391,7 +391,7 @@ class ThreadedPass:
         if i > self._file_range[0] and share is not None and share.unproved:
             self._reading.report.add("unproved_seams", path=self._files[i].path)
 
-    def _end(self, part: Part) -> None:
+    def _end(self, part: ThreadPart) -> None:
         self._reading.tail = part.tail or self._reading.tail
         self._reading.mariadb = part.mariadb
         if part.error is not None:

@@ -17,7 +17,7 @@ from .._tables.full_names import full_name, split_name
 from ..errors import BinlogError, MirrorError, PreparedBeforeError
 from ..gtids import parse_gtid_set
 from ..lake.plan.definitions import FoundStatement, from_text, statements_of, to_text
-from ..lake.plan.parts import Part
+from ..lake.plan.parts import TaskPart
 from ..lake.plan.ranges import LogPlace, LogRanges, Offset, offset_of, place_of
 from ..lake.plan.xa import XaHistory
 from ..lake.rows.fit import SPECIAL
@@ -198,7 +198,7 @@ class LogPlan(LogRanges):
         place = number, last - logs[number].version_base
         return offset_of(logs, place, self._follow(logs, start, place).kept)
 
-    def parts(self, start: Offset, end: Offset) -> list[Part]:
+    def parts(self, start: Offset, end: Offset) -> list[TaskPart]:
         """The parts that the workers read."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BinlogWarning)
@@ -237,7 +237,7 @@ class _PartWriter:
 
     writer: SplitWriter = field(repr=False)
 
-    def __call__(self, part: Part) -> WrittenSplit | BinlogError:
+    def __call__(self, part: TaskPart) -> WrittenSplit | BinlogError:
         options = replace(self.writer.options, prepared={part.split.path: part.prepared})
         if part.definitions is not None:
             options = replace(options, schema=part.definitions)

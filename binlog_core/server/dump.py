@@ -31,7 +31,7 @@ from ..limits import Limits
 from .compressed import framed
 from .connection import Connection, Facts
 from .refusals import NO_EVENT, is_passing, refusal
-from .run import Run, is_before
+from .run import ServerRun, is_before
 
 COM_REGISTER_SLAVE = 0x15
 COM_BINLOG_DUMP = 0x12
@@ -190,7 +190,7 @@ class Dump:
 
     # ------------------------------------------------------------ runs
 
-    def next_run(self, timeout: float | None) -> Run | None:
+    def next_run(self, timeout: float | None) -> ServerRun | None:
         """The next run; the events of the one before are no longer valid then.
 
         Parameters
@@ -246,7 +246,7 @@ class Dump:
             else:
                 raise self._wrong(status)
 
-    def _hand_out(self) -> Run | None:
+    def _hand_out(self) -> ServerRun | None:
         packets = self._packets
         start = packets.position - packets.whole
         events = memoryview(self._buffer)[: packets.whole]
@@ -258,7 +258,7 @@ class Dump:
         ):
             self._described = True
             description = bytes(events[: length_of(events)])
-            return Run("descriptor", self.file, self._behind[1], memoryview(description), False)
+            return ServerRun("descriptor", self.file, self._behind[1], memoryview(description), False)
         self._handed = True
         if self._behind is not None:
             if self.file == self._behind[0] and packets.position >= self._behind[1]:
@@ -274,7 +274,7 @@ class Dump:
             if not events:
                 self._handed = False
                 return None
-        return Run("events", self.file, start, events, packets.acknowledge)
+        return ServerRun("events", self.file, start, events, packets.acknowledge)
 
     def _no_event(self) -> PositionError:
         return PositionError(NO_EVENT, path=self._begin.file, offset=self._begin.position)
@@ -329,7 +329,7 @@ class Dump:
             # Old logs have other positions in their headers; no event is missing.
             packets.accept(self._buffer, position)
 
-    def _special(self, event: bytes) -> Run | None:
+    def _special(self, event: bytes) -> ServerRun | None:
         """Handle an event that is not in the log; return its run, or None if the reader needs none."""
         packets = self._packets
         kind = type_of(event)
@@ -346,12 +346,12 @@ class Dump:
                 if not self._inside or position > self._behind[1]:
                     return None
                 position = self._behind[1]
-            return Run("file", name, position, memoryview(b""), False)
+            return ServerRun("file", name, position, memoryview(b""), False)
         if kind == EventType.FORMAT_DESCRIPTION:
-            return Run("descriptor", self.file, packets.position, memoryview(event), False)
+            return ServerRun("descriptor", self.file, packets.position, memoryview(event), False)
         if kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2, EventType.MARIADB_GTID_LIST):
             self._pass_over(event)
-            return Run("heartbeat", self.file, packets.position, memoryview(event), False)
+            return ServerRun("heartbeat", self.file, packets.position, memoryview(event), False)
         return None
 
     def _pass_over(self, event: bytes) -> None:

@@ -19,7 +19,7 @@ from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet
 from ..position import WITHOUT_FILES, Position
 from .connection import Connection, Facts
 from .dump import Dump, LineLost
-from .run import Run
+from .run import ServerRun
 
 _BEGIN = 256  # position of the first event: behind the descriptor, which is not part of what is counted
 _CREATED_AT = slice(HEADER_LENGTH_V3 + 52, HEADER_LENGTH_V3 + 56)  # the time in a descriptor
@@ -64,10 +64,10 @@ class GtidDump(Dump):
     """Runs of events of such a server; see `Dump`."""
 
     _named = False
-    _kept: Run | None = None
+    _kept: ServerRun | None = None
     _descriptor: bytes | None = None
 
-    def next_run(self, timeout: float | None) -> Run | None:
+    def next_run(self, timeout: float | None) -> ServerRun | None:
         """See `Dump.next_run`; the first run gives the stream its name."""
         run, self._kept = self._kept, None
         if run is None:
@@ -78,9 +78,9 @@ class GtidDump(Dump):
         if run is None or self._named:
             return run
         self._named, self._kept = True, run
-        return Run("file", WITHOUT_FILES, _BEGIN, memoryview(b""), False)
+        return ServerRun("file", WITHOUT_FILES, _BEGIN, memoryview(b""), False)
 
-    def _special(self, event: bytes) -> Run | None:
+    def _special(self, event: bytes) -> ServerRun | None:
         kind = type_of(event)
         if kind == EventType.ROTATE:  # what it names cannot be asked for
             return None

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from .._sources.log_names import LogName
 
 
-class Run(NamedTuple):
+class ServerRun(NamedTuple):
     """Part of a stream.
 
     Parameters

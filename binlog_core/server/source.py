@@ -11,7 +11,7 @@ from .._sources.sources import Source
 from ..errors import BinlogError, NotABinlogError
 from ..position import Position
 from ..report import Report
-from .run import Run
+from .run import ServerRun
 from .stream import ServerStream
 
 _LONGEST_DESCRIPTOR = 4096
@@ -59,7 +59,7 @@ class ServerSource(Source):
                 self._pending = memoryview(b"")
                 self._end(None)  # the end of reading is inside the descriptor
 
-    def _begin(self) -> tuple[Run, Run | None]:
+    def _begin(self) -> tuple[ServerRun, ServerRun | None]:
         """The run that names a log, and the one with its descriptor; None: reading was stopped before."""
         stream = self.stream
         first, stream.begun = stream.begun, None
@@ -131,7 +131,7 @@ class ServerSource(Source):
                     return False
         return False
 
-    def _end(self, run: Run | None) -> None:
+    def _end(self, run: ServerRun | None) -> None:
         self.over = True
         self.stream.begun = run if run is not None and run.kind == "file" else None
         self.next_file = None if run is None else run.file

@@ -29,7 +29,7 @@ from .connection import Connection, Facts
 from .dump import Begin, Dump, LineLost
 from .gtid_dump import GtidDump
 from .refusals import COPY_AGAIN
-from .run import Run, is_before, numbered
+from .run import ServerRun, is_before, numbered
 from .start import (
     Start,
     by_gtids,
@@ -130,7 +130,7 @@ class ServerStream:
         self._stopping = stopping or threading.Event()
         self.done_gtid: AnyGtid | None = None  # for sources: the transaction of `done_records`
         self.doubt: str | None = None  # for sources: why it may be another server than the one that is meant
-        self.begun: Run | None = None  # for sources: the "file" of the log that is next
+        self.begun: ServerRun | None = None  # for sources: the "file" of the log that is next
         self._follow = follow
         self._stop, self._stop_given = stop, stop is not None
         self._limits = limits
@@ -186,12 +186,12 @@ class ServerStream:
         self._executed, self._running = Executed(begin.gtids), None
         self._from_gtids = begin.gtids if begin.begin.gtids is not None else None
 
-    def __iter__(self) -> Iterator[Run]:
+    def __iter__(self) -> Iterator[ServerRun]:
         """Runs until the logs end, `stop` is reached or the stream is stopped."""
         while (run := self.next_run()) is not None:
             yield run
 
-    def next_run(self, timeout: float | None = None) -> Run | None:
+    def next_run(self, timeout: float | None = None) -> ServerRun | None:
         """The next run; the events of the one before are no longer valid then.
 
         Parameters
@@ -215,7 +215,7 @@ class ServerStream:
             except LineLost as lost:
                 self._lost(str(lost))
                 if self._successor is not None:
-                    return Run("failover", self.file, self.position, memoryview(b""), False)
+                    return ServerRun("failover", self.file, self.position, memoryview(b""), False)
                 continue
             except IdentityError as error:
                 self._other_identity(error)
@@ -329,7 +329,7 @@ class ServerStream:
 
     # ------------------------------------------------------------ runs
 
-    def _noted(self, run: Run) -> Run | None:
+    def _noted(self, run: ServerRun) -> ServerRun | None:
         """The run to return, or None; `file` and `position` move on with it."""
         if run.kind == "file":
             place, here = (run.file, run.position), (self.file, self.position)
@@ -374,7 +374,7 @@ class ServerStream:
         self.position = run.end
         return run
 
-    def _check_identity(self, run: Run) -> None:
+    def _check_identity(self, run: ServerRun) -> None:
         identity = bytes(run.events[:TYPE_AT]) + bytes(run.events[SERVER_ID_AT:LENGTH_AT])
         self._known_descriptor = self._identity is not None
         if self._known_descriptor and identity != self._identity:

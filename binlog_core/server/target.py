@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..schema.definitions import Definitions
     from .definitions import History
 
-Place = tuple[str, int] | dt.datetime
+ServerPlace = tuple[str, int] | dt.datetime
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,7 +14,7 @@ from ..conditions.bound import bind
 from ..conditions.pushed import Predicate, PushedFilters
 from ..errors import BinlogError, ConditionError, SchemaError
 from ..index.finding import Indexes
-from ..lake.plan.parts import Part
+from ..lake.plan.parts import TaskPart
 from ..lake.plan.statements import kind_of
 from ..lake.rows.fit import CORRUPT, RESCUED, SPECIAL, STATEMENT, Fitter, FrameSchema, special_fields
 from ..lake.rows.json_rows import DebeziumRows, JsonRows, all_tables_schema
@@ -208,7 +208,7 @@ class ChangeReader:
             return self
         return replace(self, reading=replace(self.reading, pushed=PushedFilters(found)))
 
-    def wanted(self, parts: list[Part]) -> list[Part]:
+    def wanted(self, parts: list[TaskPart]) -> list[TaskPart]:
         """The parts without those of which the indexes beside the logs show that nothing matches."""
         reading = self.reading
         if reading.statements or not reading.index or not selection_of(reading, Split("")).narrows:
@@ -225,7 +225,7 @@ class ChangeReader:
                 )
             ]
 
-    def read(self, part: Part) -> Iterator[pa.RecordBatch]:
+    def read(self, part: TaskPart) -> Iterator[pa.RecordBatch]:
         """Record batches of the schema.
 
         Raises

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ..errors import SchemaError
-from ..lake.plan.parts import Part, plan_parts
+from ..lake.plan.parts import TaskPart, plan_parts
 from ..lake.rows.fit import SPECIAL, places_by_name
 from ..lake.rows.source_options import SourceKeywords, SourceOptions
 from ..lake.rows.types import import_pyarrow
@@ -83,7 +83,7 @@ def changes_df(
 
 
 def _reading(
-    reader: ChangeReader, parts: list[Part]
+    reader: ChangeReader, parts: list[TaskPart]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(ids: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in ids:

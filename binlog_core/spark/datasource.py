@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ..errors import BinlogError
-from ..lake.plan.parts import Part, plan_parts
+from ..lake.plan.parts import TaskPart, plan_parts
 from ..lake.rows.source_options import SourceOptions, paths_of
 from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .filters import pushed_predicate
@@ -108,7 +108,7 @@ class BinlogReader(DataSourceReader):
         if isinstance(partition, LogPartition):
             yield from self._changes.read(partition.part)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[TaskPart]:
         return self._changes.wanted(plan_parts(self._paths, self._changes.options))
 
 
@@ -152,7 +152,7 @@ class PruningReader(BinlogReader):
         if isinstance(one, LessThan):
             self._below = min(self._below, value)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[TaskPart]:
         return [
             part
             for part in super()._parts()

@@ -17,7 +17,7 @@ from ..lake.plan.definitions import follow_definitions, tracker_of
 from ..lake.plan.parts import whole_logs
 from ..lake.plan.xa import XaHistory
 from ..lake.rows.read_options import ReadOptions
-from ..lake.rows.timeline import Timeline
+from ..lake.rows.timeline import DefinitionTimeline
 from ..lake.rows.types import import_pyarrow
 from ..lake.runner import Runner
 from ..lake.tables.destination import Destination
@@ -257,7 +257,7 @@ def _destination(
 
 def _loaded(options: ReadOptions, logs: list[Split], run: Runner) -> ReadOptions:
     # Workers may not see the file, and a server should be asked only once.
-    if isinstance(options.schema, Timeline | None):
+    if isinstance(options.schema, DefinitionTimeline | None):
         return options
     if not options.follows:
         return replace(options, schema=Schema.load(options.schema))

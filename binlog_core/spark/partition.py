@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from pyspark.sql.datasource import InputPartition
 
-from ..lake.plan.parts import Part
+from ..lake.plan.parts import TaskPart
 
 
 @dataclass
 class LogPartition(InputPartition):
     """What one task reads."""
 
-    part: Part
+    part: TaskPart
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: TaskPart) -> None:
         super().__init__(None)
         self.part = part

@@ -21,7 +21,7 @@ from support.archive_store import archive, held, ids, logs_in
 
 import binlog_core
 from binlog_core import ArchiveError
-from binlog_core._sources.timeline import FAILOVER, NAME, Timeline
+from binlog_core._sources.timeline import FAILOVER, NAME, ArchiveTimeline
 from binlog_core.archive.files import Files
 from binlog_core.archive.store import Store, Uploader
 from binlog_core.splits import plan_splits
@@ -108,14 +108,14 @@ def test_a_segment_without_a_log_hides_no_others(target: Any, tmp_path: Path) ->
     server = busy(FakeServer(), 3)
     archive(server, target, tmp_path / "one")
     store = Store(*target, patience=1.0, stop=threading.Event())
-    timeline = Timeline.parse(held(target)[NAME], "")
+    timeline = ArchiveTimeline.parse(held(target)[NAME], "")
     lost = replace(timeline.segments[0], folder="timeline-2", seam=FAILOVER)
     data = timeline.begin(lost, ("mysql-bin.000001", 4)).to_bytes()
     store.write(NAME, io.BytesIO(data), len(data))  # without a log of the segment: the machine died
     server.transaction()
     archive(server, target, tmp_path / "two")  # a server of the first segment again
     assert ids(target) == [1, 2, 3, 4]
-    assert len(Timeline.parse(held(target)[NAME], "").segments) == 1
+    assert len(ArchiveTimeline.parse(held(target)[NAME], "").segments) == 1
 
 
 @pytest.mark.parametrize("base", ["replica", "mysql-bin"])
@@ -262,7 +262,7 @@ def growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Uploader, 
     monkeypatch.setattr("binlog_core.archive.store._WHOLE_PART", 32 << 10)
     store = Store(f"memory://{tmp_path.name}", None, patience=1.0, stop=threading.Event())
     uploader = Uploader(store, str(tmp_path), 30.0)
-    (tmp_path / NAME).write_bytes(Timeline().to_bytes())
+    (tmp_path / NAME).write_bytes(ArchiveTimeline().to_bytes())
     uploader.begin()
     return uploader, tmp_path / "mysql-bin.000001"
 

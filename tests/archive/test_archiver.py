@@ -17,7 +17,7 @@ from support.archive import (
 )
 
 import binlog_core
-from binlog_core.archive.feed import LineLost, Run
+from binlog_core.archive.feed import FeedRun, LineLost
 
 
 def test_an_archive_holds_the_servers_bytes(server: FakeServer, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_events_of_a_later_time_than_the_servers_do_not_end_it(server: FakeServe
 
 def test_a_server_that_writes_without_end_ends_at_its_position(server: FakeServer, tmp_path: Path) -> None:
     class Writing(FakeFeed):
-        def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[Run]:
+        def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[FeedRun]:
             return super().dump(file, position, until_now=False)
 
     feed = Writing(server, idle=lambda: server.transaction() > 0)

@@ -83,7 +83,7 @@ def test_only_kinds_that_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
         return [aside.kind for group in decoder.groups() for aside in group.asides]
 
     assert kinds("statement") == ["statement"]
-    monkeypatch.setattr(other_events, "parse_at_hand", None)
+    monkeypatch.setattr(other_events, "parse_current", None)
     assert kinds("savepoint") == ["savepoint"]
     assert kinds("xa start", "lost") == ["lost", "xa start"]
     assert kinds() == []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from binlog_core.inspect import summary
-from binlog_core.inspect.report_page.charts import Timeline
+from binlog_core.inspect.report_page.charts import TimelineChart
 from binlog_core.inspect.summary import Activity
 
 
@@ -17,7 +17,7 @@ def test_activity_widens_and_keeps_every_row() -> None:
         activity.add("a.b", "insert", part)
     assert activity.width > 1
     assert sum(activity.counts["a.b", "insert"].values()) == len(moments)
-    timeline = Timeline.over(activity)
+    timeline = TimelineChart.over(activity)
     assert timeline.bars <= 121
     assert sum(timeline.counts(activity)["insert"]) == len(moments)
     assert timeline.first <= moments[0]

@@ -16,7 +16,7 @@ from support.archive import FakeServer, busy
 from support.writer import Log
 
 from binlog_core.lake.plan.definitions import to_text
-from binlog_core.lake.plan.parts import Part
+from binlog_core.lake.plan.parts import TaskPart
 from binlog_core.lake.plan.ranges import Offset
 from binlog_core.lake.tables.results import ReportedStatement
 from binlog_core.mirror.changes import Decoded, LogPlan, definitions_at, merged, walking
@@ -81,7 +81,7 @@ def test_logs_are_walked_over_where_one_says(tmp_path: Path) -> None:
         asked.append(len(tasks))
         return run_here(function, [cloudpickle.loads(cloudpickle.dumps(task)) for task in tasks])
 
-    def parts(plan: LogPlan) -> list[Part]:
+    def parts(plan: LogPlan) -> list[TaskPart]:
         start = plan.begin((0, 0), [], {})
         return plan.parts(start, plan.behind(start, None, plan.end()))
 

@@ -10,7 +10,7 @@ import pytest
 from support.archive import FakeServer, archive, busy
 
 import binlog_core
-from binlog_core._sources.timeline import FAILOVER, Segment, Timeline
+from binlog_core._sources.timeline import FAILOVER, ArchiveTimeline, Segment
 from binlog_core.position import Position
 
 SERVER = {"address": "db1:3306", "version": "8.0.36", "uuid": "a", "server_id": 1}
@@ -56,13 +56,13 @@ def test_segments_follow_on_each_other() -> None:
         FAILOVER,
         "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5",
     )
-    timeline = Timeline().begin(first)
-    assert Timeline().last is None and timeline.last == first
+    timeline = ArchiveTimeline().begin(first)
+    assert ArchiveTimeline().last is None and timeline.last == first
     timeline = timeline.begin(second, until=("bin.000003", 157)).settle("bin.000002")
     assert timeline.segments == (
         replace(first, until=("bin.000003", 157)),
         replace(second, settled="bin.000002"),
     )
-    assert Timeline.parse(timeline.to_bytes(), "x") == timeline
+    assert ArchiveTimeline.parse(timeline.to_bytes(), "x") == timeline
     with pytest.raises(binlog_core.BinlogError, match="version 2: expected 1"):
-        Timeline.parse(b'{"version": 2, "segments": []}', "x")
+        ArchiveTimeline.parse(b'{"version": 2, "segments": []}', "x")

@@ -14,7 +14,7 @@ from typing import Any
 
 import binlog_core
 from binlog_core.archive.archiver import Archiver
-from binlog_core.archive.feed import Identity, LineLost, LogMissing, Run, Start
+from binlog_core.archive.feed import FeedRun, Identity, LineLost, LogMissing, Start
 from binlog_core.archive.files import Files
 from binlog_core.archive.keeper import Keeper
 from binlog_core.gtids import GtidSet, MariadbGtidSet
@@ -201,7 +201,7 @@ class FakeFeed:
         missing = gtids - self.server.executed
         return str(missing) if missing else None
 
-    def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[Run]:
+    def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[FeedRun]:
         self.asked.append((file, position))
         server = self.server
         end = {name: len(server.bytes_of(name)) for name in server.logs} if until_now else None
@@ -217,7 +217,7 @@ class FakeFeed:
             head[71:75] = bytes(4)
             head[-4:] = b"other"[:4]
             description = memoryview(bytes(head))
-            yield Run(file, position, memoryview(b""), description)
+            yield FeedRun(file, position, memoryview(b""), description)
         while True:
             data = server.bytes_of(file)
             stop = len(data) if end is None else end[file]
@@ -233,12 +233,12 @@ class FakeFeed:
                 sent = bytearray(data[begin:position])
                 if begin == 4:
                     sent[17] &= ~IN_USE
-                yield Run(file, begin, memoryview(bytes(sent)), None, self._semi_sync)
+                yield FeedRun(file, begin, memoryview(bytes(sent)), None, self._semi_sync)
             names = list(server.logs)
             if file in names[:-1]:
                 file, position = names[names.index(file) + 1], 4
                 continue
-            yield Run(file, position, memoryview(b""))
+            yield FeedRun(file, position, memoryview(b""))
             if end is not None or not self._idle():
                 return
 

@@ -18,7 +18,7 @@ from support.writer import JsonDiffs, Log, Table
 from support.writer import numbering as n
 
 import binlog_core
-from binlog_core._sources.timeline import RESET, Segment, Timeline
+from binlog_core._sources.timeline import RESET, ArchiveTimeline, Segment
 from binlog_core.report import KINDS
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
@@ -229,7 +229,7 @@ def file_gaps(folder: Path) -> Case:
 
 def unproved_seams(folder: Path) -> Case:
     server = {"address": "db1:3306", "version": "8.0.36", "uuid": None, "server_id": 1}
-    timeline = Timeline((Segment("", server, "2026-01-01T00:00:00+00:00"),))
+    timeline = ArchiveTimeline((Segment("", server, "2026-01-01T00:00:00+00:00"),))
     timeline = timeline.begin(
         Segment("timeline-2", server, "2026-01-02T00:00:00+00:00", RESET), ("bin.000001", 4)
     )

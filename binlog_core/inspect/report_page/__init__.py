@@ -16,7 +16,7 @@ from .charts import (
     NARROW,
     WIDE,
     Marks,
-    Timeline,
+    TimelineChart,
     activity_chart,
     bar,
     short,
@@ -122,7 +122,7 @@ def _numbers(found: LogSummary) -> str:
 
 def _activity(found: LogSummary) -> str:
     activity = found.activity()
-    timeline = Timeline.over(activity)
+    timeline = TimelineChart.over(activity)
     marks = Marks()
     definitions = [s for s in found.statements() if s.kind == "definition" and s.timestamp]
     inside = [s for s in definitions if timeline.first <= s.timestamp <= timeline.last]
@@ -231,7 +231,7 @@ def _gaps(found: LogSummary) -> list[tuple[float, float, str]]:
 
 def _tables(found: LogSummary) -> str:
     activity = found.activity()
-    timeline = Timeline.over(activity)
+    timeline = TimelineChart.over(activity)
     every = found.tables()
     most = max(table.rows for table in every.values())
     rows = []

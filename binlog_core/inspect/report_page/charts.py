@@ -23,7 +23,7 @@ _DAY = 86400
 
 
 @dataclass(slots=True)
-class Timeline:
+class TimelineChart:
     """Time cut into bars of the same length.
 
     Parameters
@@ -39,7 +39,7 @@ class Timeline:
     width: int
 
     @classmethod
-    def over(cls, activity: Activity) -> Timeline:
+    def over(cls, activity: Activity) -> TimelineChart:
         """The time of all changes, in as many bars as can be distinguished."""
         first, last = activity.span()
         begin, end = first * activity.width, (last + 1) * activity.width
@@ -116,7 +116,7 @@ class Marks:
 
 
 def activity_chart(
-    timeline: Timeline, counts: dict[str, list[int]], marks: Marks, width: float = WIDE
+    timeline: TimelineChart, counts: dict[str, list[int]], marks: Marks, width: float = WIDE
 ) -> str:
     """Stacked bars of rows over time, with schema changes, large transactions and gaps."""
     frame = _Frame(timeline, width, _HEIGHT, _round_up(max(map(sum, zip(*counts.values(), strict=True)))))
@@ -156,7 +156,7 @@ def activity_chart(
     return "".join((*out, frame.end()))
 
 
-def throughput_chart(timeline: Timeline, amounts: list[int], width: float = WIDE) -> str:
+def throughput_chart(timeline: TimelineChart, amounts: list[int], width: float = WIDE) -> str:
     """Bytes of log per second over time."""
     rates = [amount / timeline.width for amount in amounts]
     frame = _Frame(timeline, width, _FLAT, _round_up(max(rates)), lines=2)
@@ -171,7 +171,9 @@ def throughput_chart(timeline: Timeline, amounts: list[int], width: float = WIDE
 class _Frame:
     """Axes of a chart over time."""
 
-    def __init__(self, timeline: Timeline, width: float, height: float, top: float, lines: int = 4) -> None:
+    def __init__(
+        self, timeline: TimelineChart, width: float, height: float, top: float, lines: int = 4
+    ) -> None:
         self.timeline, self.top, self._whole, self._lines = timeline, top, height, lines
         self.height, self._width, self._right = height - _TOP - _BOTTOM, width - _LEFT, width
         self.base = _TOP + self.height
@@ -223,7 +225,7 @@ def week_chart(hours: Sequence[int]) -> str:
     return "".join((*out, "</div>"))
 
 
-def strip_chart(timeline: Timeline, counts: dict[str, list[int]]) -> str:
+def strip_chart(timeline: TimelineChart, counts: dict[str, list[int]]) -> str:
     """A table's rows over time as a small chart with its own scale."""
     width = 420.0
     totals = [sum(values) for values in zip(*counts.values(), strict=True)]

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..._core._values import RowChange
-    from ..._decode.selection import Place
+    from ..._decode.selection import LogPlace
     from ...conditions.pushed import PushedFilters
     from ...gtids import AnyGtid
     from ...log.log import Log
@@ -200,7 +200,7 @@ class ExportedLog:
 
     # ------------------------------------------------------------ what is read
 
-    def _place(self, place: Place | None) -> int | dt.datetime | None:
+    def _place(self, place: LogPlace | None) -> int | dt.datetime | None:
         """A time, or the version of the first transaction at a place."""
         if place is None or isinstance(place, dt.datetime):
             return place

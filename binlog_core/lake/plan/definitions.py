@@ -27,7 +27,7 @@ from ...schema.given import Schema
 from ...schema.table_definitions import ColumnSchema, TableSchema, UniqueKey
 from ...splits import Split
 from ..access import Access
-from ..rows.timeline import Timeline
+from ..rows.timeline import DefinitionTimeline
 from ..runner import Runner, run_here
 
 _LONGEST_TEXT = 256 << 20
@@ -42,7 +42,7 @@ def follow_definitions(
     end: int | None = None,
     wanted: Callable[[str], bool] = lambda name: True,
     run: Runner = run_here,
-) -> Timeline:
+) -> DefinitionTimeline:
     """Follow the statements of logs: `run` reads them, log by log, and this process follows them.
 
     Parameters
@@ -64,7 +64,7 @@ def follow_definitions(
 
     Returns
     -------
-    Timeline
+    DefinitionTimeline
         The definitions in the logs from `start` to `end`.
 
     Raises
@@ -86,7 +86,7 @@ def follow_definitions(
             if wanted(name):
                 steps.setdefault(name, []).append((log.version_base + change.position, change.definition))
         known = len(tracker.timeline)
-    return Timeline({name: tuple(found) for name, found in steps.items()})
+    return DefinitionTimeline({name: tuple(found) for name, found in steps.items()})
 
 
 def statements_of(

@@ -15,7 +15,7 @@ from ...errors import BinlogError
 from ...splits import FILE_NUMBER_SHIFT, Split, plan_splits, trust_splits
 from ..rows.prepared import Prepared
 from ..rows.source_options import SourceOptions
-from ..rows.timeline import Timeline
+from ..rows.timeline import DefinitionTimeline
 from ..runner import Runner, run_here
 from .definitions import follow_definitions, tracker_of
 from .xa import XaHistory
@@ -24,7 +24,7 @@ _EPOCH_SHIFT = 16  # of the file number: 2**7 epochs of 2**16 files
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TaskPart:
     """What one task reads.
 
     Parameters
@@ -35,14 +35,14 @@ class Part:
         Whether it begins and ends at transaction boundaries.
     prepared : tuple of Prepared
         XA transactions in it and their outcomes, for xa=committed.
-    definitions : Timeline or None
+    definitions : DefinitionTimeline or None
         Definitions for schema=ddl.
     """
 
     split: Split
     exact: bool = False
     prepared: tuple[Prepared, ...] = ()
-    definitions: Timeline | None = None
+    definitions: DefinitionTimeline | None = None
 
     @property
     def versions(self) -> tuple[int, int]:
@@ -130,7 +130,7 @@ def index_of(splits: list[Split], file: str) -> int:
     raise BinlogError(f"no log {file!r} among those given: it may have been purged", path=splits[0].path)
 
 
-def plan_parts(paths: Iterable[str], options: SourceOptions, run: Runner = run_here) -> list[Part]:
+def plan_parts(paths: Iterable[str], options: SourceOptions, run: Runner = run_here) -> list[TaskPart]:
     """The parts of a batch query; `run` reads through logs where the options require it.
 
     Raises
@@ -147,11 +147,13 @@ def plan_parts(paths: Iterable[str], options: SourceOptions, run: Runner = run_h
         history.follow(plan_logs(paths, replace(options, start_offset=None)), run=run)
         late = history.committed_later(since, 1 << 63)
         parts = [replace(part, prepared=history.prepared(part.split)) for part in parts]
-        parts = [*(Part(split, exact=True, prepared=(one,)) for split, one in late), *parts]
+        parts = [*(TaskPart(split, exact=True, prepared=(one,)) for split, one in late), *parts]
     return with_definitions(parts, timeline_of(paths, options, run))
 
 
-def timeline_of(paths: Iterable[str], options: SourceOptions, run: Runner = run_here) -> Timeline | None:
+def timeline_of(
+    paths: Iterable[str], options: SourceOptions, run: Runner = run_here
+) -> DefinitionTimeline | None:
     """The definitions from the statements of all logs, with schema=ddl."""
     if not options.follows:
         return None
@@ -160,14 +162,14 @@ def timeline_of(paths: Iterable[str], options: SourceOptions, run: Runner = run_
     return follow_definitions(logs, options.access, tracker, wanted=options.wants, run=run)
 
 
-def with_definitions(parts: list[Part], timeline: Timeline | None) -> list[Part]:
+def with_definitions(parts: list[TaskPart], timeline: DefinitionTimeline | None) -> list[TaskPart]:
     """The parts, each with its part of a timeline."""
     if timeline is None:
         return parts
     return [replace(part, definitions=timeline.part(part.split)) for part in parts]
 
 
-def _divided(paths: list[str], options: SourceOptions, run: Runner) -> list[Part]:
+def _divided(paths: list[str], options: SourceOptions, run: Runner) -> list[TaskPart]:
     splits = plan_logs(paths, options, divided=True)
     if options.start_offset is not None:
         splits = _from_position(splits, options.start_offset[1])
@@ -175,7 +177,7 @@ def _divided(paths: list[str], options: SourceOptions, run: Runner) -> list[Part
         trusted = partial(trust_splits, storage_options=options.storage_options)
         logs = [list(parts) for _, parts in groupby(splits, lambda split: split.path)]
         splits = [split for parts in run(trusted, logs) for split in parts]
-    return [Part(split) for split in splits]
+    return [TaskPart(split) for split in splits]
 
 
 def _from_position(splits: list[Split], position: int) -> list[Split]:
@@ -192,20 +194,20 @@ def _from_position(splits: list[Split], position: int) -> list[Split]:
     return kept
 
 
-def divide(log: Split, start: int, stop: int | None, size: int, options: SourceOptions) -> Iterator[Part]:
+def divide(log: Split, start: int, stop: int | None, size: int, options: SourceOptions) -> Iterator[TaskPart]:
     """Parts of about `size` bytes, found by a walk over event headers."""
     if stop is not None and stop - start <= size:
-        yield Part(replace(log, start=start, end=stop), exact=True)
+        yield TaskPart(replace(log, start=start, end=stop), exact=True)
         return
     with options.access.file(log.path).open() as source:
         if not source.splittable:
-            yield Part(replace(log, start=start, end=stop), exact=start > 0 or stop is not None)
+            yield TaskPart(replace(log, start=start, end=stop), exact=start > 0 or stop is not None)
             return
         while True:
             least = (start or FIRST_EVENT) + size
             end = boundary_behind(source, start, least)
             if end < least or (stop is not None and end >= stop):
                 break
-            yield Part(replace(log, start=start, end=end), exact=True)
+            yield TaskPart(replace(log, start=start, end=end), exact=True)
             start = end
-    yield Part(replace(log, start=start, end=stop), exact=start > 0 or stop is not None)
+    yield TaskPart(replace(log, start=start, end=stop), exact=start > 0 or stop is not None)

@@ -15,10 +15,10 @@ from ..._sources.sources import Source
 from ...errors import BinlogError
 from ...splits import Split
 from ..rows.source_options import SourceOptions
-from ..rows.timeline import Timeline
+from ..rows.timeline import DefinitionTimeline
 from ..runner import Runner, run_here
 from .definitions import follow_definitions, from_text, to_text, tracker_of
-from .parts import Part, check_numbers, divide, index_of, plan_logs, with_definitions
+from .parts import TaskPart, check_numbers, divide, index_of, plan_logs, with_definitions
 from .xa import Open, XaHistory
 
 _DEFINITIONS, _PREPARED = "definitions", "prepared"  # in an offset
@@ -30,7 +30,7 @@ LogPlace = tuple[int, int]  # number of the log in the listing, position in it
 class _Followed(NamedTuple):
     """What is needed to read a range between two offsets, and the state at its end."""
 
-    timeline: Timeline | None
+    timeline: DefinitionTimeline | None
     xa: XaHistory | None
     kept: dict[str, Any]
 
@@ -79,7 +79,7 @@ class LogRanges:
             return start
         return offset_of(logs, found, self._follow(logs, start, found).kept)
 
-    def _parts(self, start: Offset, end: Offset) -> list[Part]:
+    def _parts(self, start: Offset, end: Offset) -> list[TaskPart]:
         """The parts between two offsets, the same ones at each call."""
         logs = self._logs()
         (first, begin), (last, stop) = place_of(logs, start), place_of(logs, end)
@@ -94,7 +94,7 @@ class LogRanges:
             since, below = (logs[i].version_base + at for i, at in ((first, begin), (last, stop)))
             late = followed.xa.committed_later(since, below)
             parts = [replace(part, prepared=followed.xa.prepared(part.split, below)) for part in parts]
-            parts = [*(Part(split, exact=True, prepared=(one,)) for split, one in late), *parts]
+            parts = [*(TaskPart(split, exact=True, prepared=(one,)) for split, one in late), *parts]
         return with_definitions(parts, followed.timeline)
 
     def _follow(self, logs: list[Split], start: Offset | None, end: LogPlace) -> _Followed:
@@ -185,7 +185,7 @@ class _Dividing:
     end: int | None
     options: SourceOptions
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[TaskPart]:
         """The parts."""
         log, start, end, size = self.log, self.start, self.end, self.options.split_size
         if end is None:
@@ -193,7 +193,7 @@ class _Dividing:
         if end <= max(start, FIRST_EVENT):
             return []
         if size is None:
-            return [Part(replace(log, start=start, end=end), exact=True)]
+            return [TaskPart(replace(log, start=start, end=end), exact=True)]
         return list(divide(log, start, end, size, self.options))
 
 

@@ -211,7 +211,7 @@ class _XaScan:
         begins: list[int] = []
         stop = 1 << 63 if self.end is None else self.end
 
-        def wanted(run: event_walk.Run) -> NDArray[np.bool_]:
+        def wanted(run: event_walk.EventRun) -> NDArray[np.bool_]:
             position, kinds = run.headers["position"], run.headers["type_code"]
             inside = (position >= self.start) & (position < stop)
             gtids = _IS_GTID[kinds]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...conditions.pushed import PushedFilters
     from ...schema.definitions import SchemaSource
     from ...schema.given import Schema
-    from .timeline import Timeline
+    from .timeline import DefinitionTimeline
 
 Unnamed = Literal["refuse", "positions"]
 
@@ -36,7 +36,7 @@ class LogOptions:
         Only changes that match.
     schema : dict, str, path, Schema, Timeline or None
         As in ``binlog_core.open``. With "ddl" a plan follows the statements in all logs, and each reader gets
-        a `Timeline`; ``read_split`` by itself sees only those in its split.
+        a `DefinitionTimeline`; ``read_split`` by itself sees only those in its split.
     schema_start : dict, str, path, Schema or None
         For "ddl", the definitions at the beginning of the logs.
     keys : path, dict or None
@@ -67,7 +67,7 @@ class LogOptions:
     tables: tuple[str, ...] | None = None
     exclude_tables: tuple[str, ...] | None = None
     where: Condition | None = None
-    schema: SchemaSource | Schema | Timeline | None = field(default=None, repr=False)
+    schema: SchemaSource | Schema | DefinitionTimeline | None = field(default=None, repr=False)
     schema_start: SchemaSource | Schema | None = field(default=None, repr=False)
     keys: Any = field(default=None, repr=False)
     images: Images = "both"

@@ -24,7 +24,7 @@ Steps = tuple[tuple[int, TableSchema | None], ...]
 
 
 @dataclass(frozen=True)
-class Timeline:
+class DefinitionTimeline:
     """Definitions by place.
 
     Parameters
@@ -36,7 +36,7 @@ class Timeline:
 
     tables: dict[str, Steps]
 
-    def part(self, split: Split) -> Timeline:
+    def part(self, split: Split) -> DefinitionTimeline:
         """The part that the reader of a split needs."""
         start = split.version_base + split.start
         # Its last transaction may end after it.
@@ -49,7 +49,7 @@ class Timeline:
             kept = tuple(step for step in steps[first:] if step[0] < end)
             if kept:
                 found[name] = kept
-        return Timeline(found)
+        return DefinitionTimeline(found)
 
     def definitions(self, split: Split) -> Definitions:
         """The definitions that complete the tables of a split."""
@@ -65,7 +65,7 @@ class Timeline:
 class _Located(Definitions):
     """Definitions by the offsets of one log."""
 
-    def __init__(self, timeline: Timeline, base: int) -> None:
+    def __init__(self, timeline: DefinitionTimeline, base: int) -> None:
         self._timeline = timeline
         self._base = base
 
@@ -96,9 +96,11 @@ class _Located(Definitions):
 
 
 def definitions_of(
-    schema: SchemaSource | Schema | Timeline | None, split: Split, start: SchemaSource | Schema | None = None
+    schema: SchemaSource | Schema | DefinitionTimeline | None,
+    split: Split,
+    start: SchemaSource | Schema | None = None,
 ) -> Definitions | None:
     """The definitions that complete the tables of a split: given ones, or those of a timeline."""
-    if isinstance(schema, Timeline):
+    if isinstance(schema, DefinitionTimeline):
         return schema.definitions(split)
     return Definitions(schema, start=start) if schema is not None else None

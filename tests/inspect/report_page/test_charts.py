@@ -7,7 +7,7 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from binlog_core.inspect.report_page.charts import Timeline, short
+from binlog_core.inspect.report_page.charts import TimelineChart, short
 from binlog_core.inspect.summary import Activity
 
 NOON = int(dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC).timestamp())
@@ -17,7 +17,7 @@ def test_time_is_cut_into_bars_that_begin_at_round_moments() -> None:
     activity = Activity()
     activity.add("a.b", "insert", np.array([NOON + 7, NOON + 7, NOON + 9], np.uint32))
     activity.add("a.c", "delete", np.array([NOON + 606], np.uint32))
-    timeline = Timeline.over(activity)  # 600 seconds; by 2 that would be 300 bars
+    timeline = TimelineChart.over(activity)  # 600 seconds; by 2 that would be 300 bars
     assert (timeline.first, timeline.width) == (NOON + 5, 5)
     assert timeline.bars == 121
     assert timeline.counts(activity)["insert"] == [3, *[0] * 120]
@@ -28,7 +28,7 @@ def test_time_is_cut_into_bars_that_begin_at_round_moments() -> None:
 
 
 def test_a_place_is_from_0_to_1() -> None:
-    timeline = Timeline(1000, 1095, 10)  # of 10 bars
+    timeline = TimelineChart(1000, 1095, 10)  # of 10 bars
     assert [timeline.place(at) for at in (900, 1000, 1050, 1100, 2000)] == [0, 0, 0.5, 1, 1]
 
 
@@ -41,7 +41,7 @@ def test_a_place_is_from_0_to_1() -> None:
     ],
 )
 def test_ticks_stand_at_round_moments(begin: int, width: int, bars: int, ticks: list[str]) -> None:
-    found = Timeline(begin, begin + bars * width, width).ticks(most=len(ticks))
+    found = TimelineChart(begin, begin + bars * width, width).ticks(most=len(ticks))
     assert [text for _, text in found] == ticks
 
 

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 from support.source import GTIDS, orders, read  # noqa: E402
 
 from binlog_core import BinlogError  # noqa: E402
-from binlog_core.lake.plan.parts import Part, check_numbers, index_of, plan_parts, whole_logs  # noqa: E402
+from binlog_core.lake.plan.parts import TaskPart, check_numbers, index_of, plan_parts, whole_logs  # noqa: E402
 from binlog_core.lake.rows.prepared import Prepared  # noqa: E402
 from binlog_core.lake.rows.source_options import SourceOptions  # noqa: E402
 from binlog_core.splits import Split  # noqa: E402
@@ -69,10 +69,10 @@ def test_times_and_offsets_cut(tmp_path: Path) -> None:
 
 def test_versions_of_a_part_reach_to_the_commits_of_its_xa_transactions() -> None:
     log = 7 << 40
-    assert Part(Split("bin.000007", 100, 200, 7)).versions == (log + 100, log + 200)
-    assert Part(Split("bin.000007", 100, None, 7)).versions == (log + 100, 8 << 40)
+    assert TaskPart(Split("bin.000007", 100, 200, 7)).versions == (log + 100, log + 200)
+    assert TaskPart(Split("bin.000007", 100, None, 7)).versions == (log + 100, 8 << 40)
     ends = (Prepared(100, log + 900, 0), Prepared(110, None, 0), Prepared(120, 5, 0))
-    assert Part(Split("bin.000007", 100, 200, 7), prepared=ends).versions == (5, log + 901)
+    assert TaskPart(Split("bin.000007", 100, 200, 7), prepared=ends).versions == (5, log + 901)
 
 
 def test_logs_of_splits() -> None:

@@ -7,7 +7,7 @@ from support.batches import column
 
 from binlog_core._tables.column_types import Kind
 from binlog_core._tables.tables import Table
-from binlog_core.lake.rows.timeline import Timeline, definitions_of
+from binlog_core.lake.rows.timeline import DefinitionTimeline, definitions_of
 from binlog_core.report import Report
 from binlog_core.schema.given import parse_create_table
 from binlog_core.schema.table_definitions import TableSchema
@@ -22,7 +22,7 @@ def definition(name: str) -> TableSchema:
 
 A, B, C = (definition(name) for name in "abc")
 STEPS = ((0, A), (LOG + 500, B), (LOG + 900, None), ((4 << 40) + 4, C))
-TIMELINE = Timeline({"shop.t": STEPS, "shop.later": (((4 << 40) + 9, A),)})
+TIMELINE = DefinitionTimeline({"shop.t": STEPS, "shop.later": (((4 << 40) + 9, A),)})
 
 
 def test_a_definition_holds_from_its_place_on() -> None:

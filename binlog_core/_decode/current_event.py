@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..events import Event
 
 
-def parse_at_hand(
+def parse_current(
     loop: Decoder, description: FormatDescription, path: str, body: bytes | memoryview | None = None
 ) -> Event:
     """The current event, parsed.

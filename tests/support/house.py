@@ -29,7 +29,7 @@ def modules() -> dict[str, Path]:
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         if name and parts[0] != "_core":
             found[name] = path
-    return {name: path for name, path in found.items() if not _only_imports(name, path, set(found))}
+    return {name: path for name, path in found.items() if not _only_imports(name, found)}
 
 
 @cache
@@ -42,14 +42,13 @@ def names() -> set[str]:
     } - {*modules(), "_core"}
 
 
-def _only_imports(name: str, path: Path, known: set[str]) -> bool:
+def _only_imports(name: str, known: dict[str, Path]) -> bool:
     """Whether a module only hands on names of other rooms."""
+    path = known[name]
     docstring, *body = ast.parse(path.read_text("utf-8")).body
-    inside = [one for one in known if one.startswith(f"{name}.")]
     if path.name == "__init__.py":  # a package of names has nothing else in it
-        return bool(inside) and all(
-            _only_imports(one, PACKAGE.joinpath(*one.split(".")).with_suffix(".py"), known) for one in inside
-        )
+        inside = [one for one in known if one.startswith(f"{name}.")]
+        return bool(inside) and all(_only_imports(one, known) for one in inside)
     only = all(isinstance(one, ast.ImportFrom) for one in body)
     return bool(body) and isinstance(docstring, ast.Expr) and only
 

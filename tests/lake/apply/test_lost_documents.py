@@ -20,10 +20,10 @@ from binlog_core import BinlogWarning
 from binlog_core.errors import CopyNeeded, SchemaError, StrictError
 from binlog_core.lake.plan.parts import plan_parts
 from binlog_core.lake.rows.source_options import SourceOptions
-from binlog_core.lake.rows.types import arrow_schema, spark_schema
 from binlog_core.mirror import mirror
 from binlog_core.spark import apply_changes
 from binlog_core.spark.changes import ChangeReader, infer_schema
+from binlog_core.spark.schemas import arrow_schema, spark_schema
 
 T = Table("shop", "t", [("id", "INT"), ("doc", "JSON"), ("n", "INT")], primary_key=["id"])
 ROW = {"id": 1, "doc": {"a": 1}, "n": 5}

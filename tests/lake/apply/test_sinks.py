@@ -48,7 +48,7 @@ def test_rows_keys_and_what_is_to_be_completed(tmp_path: Path) -> None:
     name, count = sunk.partial
     assert count == 1
     assert rows_of(tmp_path / "work" / name) == [
-        {"id": 3, "a": None, "new": None, "__base0": 30, "__lacks_id": False, "__lacks_a": True}
+        {"id": 3, "a": None, "new": None, "base 0 ": 30, "id lacks ": False, "a lacks ": True}
     ]
     whole = Folded([column.slice(0, 1) for column in folded().columns], np.array([True]))
     gone = FileSink(FOLDED, TABLE, ("id",), place, work)(whole)
@@ -58,7 +58,7 @@ def test_rows_keys_and_what_is_to_be_completed(tmp_path: Path) -> None:
 def test_what_a_merge_is_to_do(tmp_path: Path) -> None:
     sunk = MergeSink(FOLDED, TABLE, ("id",), Folder(str(tmp_path)))(folded())
     assert (sunk.puts, sunk.deletes, sunk.partial) == (2, 1, 1)
-    names = ("id", "a", "new", "__deletes", "__lacks", "__base0")
+    names = ("id", "a", "new", "deletes ", "lacks ", "base 0 ")
     assert rows_of(tmp_path / sunk.name) == [
         dict(zip(names, row, strict=True))
         for row in [

@@ -74,7 +74,8 @@ class Position:
             fields = None
         if not isinstance(fields, dict) or not fields.keys() - {"vendor"} <= _FIELDS:
             raise _not_one(text, "expected the JSON text of a position")
-        file, offset, records = fields.get("file", ""), fields.get("offset", 0), fields.get("records", 0)
+        file, records = fields.get("file", ""), fields.get("records", 0)
+        offset = fields.get("offset", None if file else 0)
         server, gtids, vendor = fields.get("server"), fields.get("gtids"), fields.get("vendor")
         transaction = fields.get("transaction")
         if not isinstance(file, str) or len(file) > _LONGEST_NAME or not (file or "gtids" in fields):

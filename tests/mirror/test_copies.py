@@ -33,7 +33,7 @@ class Server:
         self.tables.execute("CREATE TABLE shop.t (a, b, c, PRIMARY KEY (a, b, c))")
         self.tables.executemany("INSERT INTO shop.t VALUES (?, ?, ?)", rows)
 
-    def query(self, sql: str, right: str | None = None) -> list[Any]:
+    def query(self, sql: str, *_: Any, **__: Any) -> list[Any]:
         if sql.startswith("SHOW CREATE TABLE `shop`.`t`"):
             return [("t", self.create)]
         assert "AVG_ROW_LENGTH" in sql

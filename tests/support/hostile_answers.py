@@ -22,6 +22,7 @@ from binlog_core.errors import BinlogError
 from binlog_core.gtids import AnyGtidSet, parse_gtid_set
 from binlog_core.mirror import copies, losses, marks, values
 from binlog_core.mirror.state import TableState
+from binlog_core.mirror.unlogged import reach_of
 from binlog_core.replay import ServerUndo, plan_undo
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
@@ -167,7 +168,9 @@ def _mirror(url: str, gtids: AnyGtidSet) -> None:
         mark = marks.take_mark(connection, facts)
         marks.position_mark(connection, "x")
         losses.check_filters(connection, ["shop"])
-        for warn in (losses.warn_of_cascades, losses.warn_of_generated_columns, losses.warn_of_engines):
+        losses.warn_of_cascades(reach_of(connection, facts), bool)
+        losses.warn_of_partial_json(connection)
+        for warn in (losses.warn_of_generated_columns, losses.warn_of_engines):
             warn(connection, facts, bool)
         values.set_for_reading(connection)
         state = TableState("shop", "t")

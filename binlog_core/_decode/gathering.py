@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._format.compression import inflate_columns
 from ..batch.change_batch import ChangeBatch
@@ -20,6 +19,8 @@ from .group import Group
 from .merge import without_first
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from .._core._rows import Decoder
     from .._sources.sources import Source
     from ..limits import Limits

@@ -119,7 +119,7 @@ def warn_of_generated_columns(connection: Connection, facts: Facts, wants: Calla
         right="SELECT",
     )
     _warn(
-        (full_name(str(database), str(table)) for database, table in rows),
+        (full_name(database, table) for database, table, *_ in rows),
         wants,
         "MariaDB from 11 on does not log the generated columns of updated rows: those of {} are left out, and"
         " null in the lake; mirror a server that logs them (MySQL, MariaDB 10.11) to have them",
@@ -150,7 +150,7 @@ def warn_of_engines(connection: Connection, facts: Facts, wants: Callable[[str],
         right="SELECT",
     )
     _warn(
-        (full_name(str(database), str(table)) for database, table in rows),
+        (full_name(database, table) for database, table, *_ in rows),
         wants,
         "{} have no rows of their own (engines such as MERGE, BLACKHOLE, FEDERATED): the server does not log"
         " all changes of what they show, and the tables of a MERGE table lack what is written through it;"

@@ -16,6 +16,7 @@ from ..lake.apply.jobs import Folder
 from ..lake.rows.types import import_pyarrow
 from ..lake.tables.results import FileStatistics
 from ..schema.tokens import tokenize_statements
+from ..server.answers import maybe, text
 from ..server.connection import LIST_BYTES, Connection, Facts
 from ..server.foreign_keys import ACTS, cascades_are_logged
 from .changes import Decoded
@@ -144,23 +145,25 @@ def _cascades(connection: Connection) -> Iterator[Cascade]:
         "SELECT CONSTRAINT_SCHEMA, CONSTRAINT_NAME, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA,"
         " REFERENCED_TABLE_NAME, DELETE_RULE, UPDATE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS"
         f" WHERE DELETE_RULE IN {ACTS} OR UPDATE_RULE IN {ACTS}",
+        *[text] * 7,
         most=LIST_BYTES,
         right="SELECT",
     )
     referenced: dict[tuple[str | None, ...], list[str]] = {}
-    if any(row[-1] in ACTS for row in rows):
-        for *constraint, column in connection.query(
+    if any(row[6] in ACTS for row in rows):
+        for database, name, table, column, *_ in connection.query(
             "SELECT CONSTRAINT_SCHEMA, CONSTRAINT_NAME, TABLE_NAME, REFERENCED_COLUMN_NAME"
             " FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_COLUMN_NAME IS NOT NULL",
+            *[text] * 4,
             most=LIST_BYTES,
             right="SELECT",
         ):
-            referenced.setdefault(tuple(constraint), []).append(str(column))
-    for database, name, table, other, parent, at_delete, at_update in rows:
+            referenced.setdefault((database, name, table), []).append(column)
+    for database, name, table, other, parent, at_delete, at_update, *_ in rows:
         columns = referenced.get((database, name, table), ()) if at_update in ACTS else ()
         yield Cascade(
-            full_name(str(other), str(parent)),
-            full_name(str(database), str(table)),
+            full_name(other, parent),
+            full_name(database, table),
             at_delete in ACTS,
             tuple(columns),
         )
@@ -175,8 +178,8 @@ def _further(connection: Connection) -> dict[str, Words]:
         "SELECT EVENT_OBJECT_TABLE, ACTION_STATEMENT FROM information_schema.TRIGGERS"
         " WHERE EVENT_OBJECT_SCHEMA <> 'sys'",
     ):
-        for name, definition in connection.query(sql, most=LIST_BYTES, right="SELECT"):
-            words, name = _words(str(definition or "")), str(name).lower()
+        for name, definition, *_ in connection.query(sql, text, maybe, most=LIST_BYTES, right="SELECT"):
+            words, name = _words(definition or ""), name.lower()
             known = found.get(name, frozenset())
             found[name] = None if words is None or known is None else words | known
     return found

@@ -6,7 +6,8 @@ the log as rows, and with ``enable_cascade_triggers`` so are the rows that their
 
 from __future__ import annotations
 
-from .connection import Connection, Facts
+from .answers import Answer, text
+from .connection import LIST_BYTES, Connection, Facts
 
 _NATIVE = "innodb_native_foreign_keys"
 _LOGGED_SINCE = (9, 6)  # MySQL
@@ -22,7 +23,7 @@ def cascades_are_logged(connection: Connection, facts: Facts) -> bool:
     )
 
 
-def tables_changed_unlogged(connection: Connection, facts: Facts) -> list[tuple[str | None, ...]]:
+def tables_changed_unlogged(connection: Connection, facts: Facts) -> Answer:
     """Database and name of the tables that a foreign key changes without logging it, as far as the user sees.
 
     Raises
@@ -34,5 +35,8 @@ def tables_changed_unlogged(connection: Connection, facts: Facts) -> list[tuple[
     return connection.query(
         "SELECT DISTINCT CONSTRAINT_SCHEMA, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"
         f" WHERE DELETE_RULE IN {ACTS} OR UPDATE_RULE IN {ACTS}",
+        text,
+        text,
+        most=LIST_BYTES,
         right="SELECT",
     )

@@ -23,7 +23,7 @@ class Server:
     def variables(self, names: list[str]) -> dict[str, str]:
         return {} if self.native is None else dict.fromkeys(names, self.native)
 
-    def query(self, sql: str, **_: Any) -> list[tuple[str, ...]]:
+    def query(self, sql: str, *_: Any, **__: Any) -> list[tuple[str, ...]]:
         assert "CASCADE" in sql
         return [("shop", f"t{i}") for i in range(7)]
 

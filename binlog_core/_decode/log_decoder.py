@@ -115,7 +115,8 @@ class LogDecoder:
         self._own_anchors = 0 if selection.stop_position is None else selection.stop_anchor
         self._anchors = self._own_anchors
         self._executed = executed or Executed()
-        if (before := source.gtids or selection.done_gtids) is not None:
+        before = source.gtids if source.gtids is not None else selection.done_gtids
+        if before is not None:
             self._executed.begin(before)
         self._gathering = Gathering(
             source,

@@ -107,7 +107,8 @@ class _Run(Play):
             return True
         if self.cut and isinstance(error, ArchiveError | DivergedError):
             return True
-        return isinstance(error, DivergedError) and self.history.hosts > 1 and not self.history.kind.gtids
+        # Without GTIDs, also those of an archive that has no transaction yet, another server cannot go on.
+        return isinstance(error, DivergedError) and self.history.hosts > 1 and "without GTIDs" in str(error)
 
     def _check_acknowledged(self) -> None:
         kept = {path.name: path.stat().st_size for path in self.folder.rglob("*-bin.*")}

@@ -13,7 +13,7 @@ pytest.importorskip("rich")
 
 from support.cli import run
 
-from binlog_core.cli.app import app
+from binlog_core.cli import app as application
 from binlog_core.cli.vendor_options import _ANSWERS
 
 LOG = DATA / "mysql97" / "gtid.binlog"
@@ -50,9 +50,7 @@ def test_options_that_are_the_same_work() -> None:
 
 def test_no_answer_hides_an_option() -> None:
     """Those that a command has are not answered, and the answers name options and commands that exist."""
-    import typer.main
-
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = {name: application.command(name) for name in application.COMMANDS}
     known = {name for one in commands.values() for option in one.params for name in option.opts}
     everywhere = set.intersection(
         *({n for o in one.params for n in o.opts} for one in commands.values() if one.params)

@@ -81,7 +81,7 @@ def alone(batch: ChangeBatch) -> pa.RecordBatch:
 def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Records of each import for several batches."""
     made: list[int] = []
-    whole: Callable[..., Any] = binlog_core.batch.made_together
+    whole: Callable[..., Any] = binlog_core.batch.change_batch.made_together
 
     def noted(batch: ChangeBatch, records: Any) -> Any:
         made.append(len(records))

@@ -126,7 +126,8 @@ def test_in_an_object_store(format: Any, tmp_path: Path, monkeypatch: pytest.Mon
         }.items():
             monkeypatch.setenv(name, value)
         ran = run("undo", out, "--tables", "shop.ledger_b", "--start", "3735", "--stop", "4166")
-        assert ran.text.count("ledger_b") >= 4
+        assert wanted.rows
+        assert all(f"({one.key.removeprefix('id=')}, " in ran.text for one in wanted.rows)
 
 
 def test_a_log_that_was_packed_since(shop: Path, tmp_path: Path) -> None:
@@ -150,7 +151,7 @@ def test_several_splits_and_logs(tmp_path: Path) -> None:
     ):
         found = plan_undo(str(out), start=start, stop=stop)
         assert [(one.key, one.state) for one in found.rows] == [("id=2", "changed since"), ("id=1", "ready")]
-        assert f"{second}, position" in found.rows[0].why
+        assert f"{second.name}:" in found.rows[0].why
     with pytest.raises(BinlogError, match=r"has 2 logs: expected FILE:POSITION"):
         plan_undo(str(out), start=4)
     with pytest.raises(BinlogError, match=r"does not contain the log bin\.000003"):

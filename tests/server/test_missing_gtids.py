@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 from uuid import uuid4
 
@@ -60,8 +61,12 @@ def test_purged_transactions_of_a_writer_that_is_not_needed(connection: Any) -> 
         )
     run(connection, "FLUSH BINARY LOGS")
     write(connection, 901, 1)
-    logs = run(connection, "SHOW BINARY LOGS")
-    run(connection, f"PURGE BINARY LOGS TO '{logs[-1][0]}'")
+    last = run(connection, "SHOW BINARY LOGS")[-1][0]
+    for _ in range(100):  # MariaDB keeps a log without a word until its checkpoint is written
+        run(connection, f"PURGE BINARY LOGS TO '{last}'")
+        if run(connection, "SHOW BINARY LOGS")[0][0] == last:
+            break
+        time.sleep(0.1)
     with pytest.raises(PurgedError), binlog_core.open(SERVER, start=needed) as log:
         list(log.rows())
     with pytest.raises(PurgedError):

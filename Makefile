@@ -104,7 +104,7 @@ SANITIZED_TESTS := tests/batch tests/tables tests/core tests/conditions tests/de
     tests/log/test_opening.py tests/log/test_passes.py tests/scans/test_read_table.py \
     tests/test_report.py tests/log/test_settings.py
 NOT_SANITIZED := $(addprefix tests/sources/test_,archived.py archives.py hostile_stores.py object_stores.py remote.py timeline.py) \
-    $(addprefix tests/whole/test_,docs.py faults.py layers.py reference.py typing.py)
+    $(addprefix tests/whole/test_,benchmarks.py docs.py faults.py histories.py layers.py reference.py typing.py)
 # Without checksums, damage gets further; so each damaged byte is read once, without them.
 NOT_SANITIZED_ALSO := not spark and not (each_byte_set_to_extremes and not unverified)
 

@@ -39,6 +39,8 @@ path, way, options = sys.argv[1], sys.argv[2], eval(sys.argv[3])
 limits = binlog_core.Limits(**options.pop("limits", {}))
 with binlog_core.open(sys.argv[4], limits=limits) as log:    # everything imported and warm
     list(log.rows())
+    if way == "arrow":                                       # pyarrow takes tens of megabytes
+        [batch.to_arrow() for batch in log.batches()]
 def peak():
     return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith("VmHWM"))
 before = peak()

@@ -210,9 +210,14 @@ def test_an_empty_gtid_set_is_of_both_vendors(connection: Any) -> None:
     write(connection, 0, 1)
     if not is_mariadb(connection) and "ON" not in run(connection, "SELECT @@gtid_mode")[0]:
         pytest.skip("the server has no GTIDs (gtid_mode is not ON)")
+    purged = not run(connection, "SHOW BINARY LOGS")[0][0].endswith(".000001")  # by another test
     for nothing in (binlog_core.GtidSet(), binlog_core.MariadbGtidSet()):
         with binlog_core.open(SERVER, start=nothing) as log:
-            assert note(list(rows_of(log))[-1]) == "0.0"
+            if purged:
+                with pytest.raises(PurgedError):
+                    list(log.rows())
+            else:
+                assert note(list(rows_of(log))[-1]) == "0.0"
 
 
 @pytest.mark.server

@@ -105,8 +105,8 @@ SANITIZED_TESTS := tests/batch tests/tables tests/core tests/conditions tests/de
     tests/test_report.py tests/log/test_settings.py
 NOT_SANITIZED := $(addprefix tests/sources/test_,archived.py archives.py hostile_stores.py object_stores.py remote.py timeline.py) \
     $(addprefix tests/whole/test_,benchmarks.py docs.py faults.py histories.py layers.py reference.py typing.py)
-# Without checksums, damage gets further; so each damaged byte is read once, without them.
-NOT_SANITIZED_ALSO := not spark and not (each_byte_set_to_extremes and not unverified)
+# Without checksums, damage gets further; so each damaged byte is read once, without them. A ratio of times means nothing here.
+NOT_SANITIZED_ALSO := not spark and not (each_byte_set_to_extremes and not unverified) and not make_checksums_slow
 
 sanitize: build/.sanitized
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from .._tables.full_names import full_name
 from ..errors import ServerError, UnsafeServerError
@@ -110,16 +110,13 @@ def warn_of_generated_columns(connection: Connection, facts: Facts, wants: Calla
     """Warn of tables with columns that the server computes and leaves out of the images of updates."""
     if logs_computed(facts):
         return
-    rows = connection.query(
+    tables = _tables(
+        connection,
         "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.COLUMNS"
         " WHERE GENERATION_EXPRESSION IS NOT NULL AND GENERATION_EXPRESSION NOT IN ('ROW START', 'ROW END')",
-        text,
-        text,
-        most=LIST_BYTES,
-        right="SELECT",
     )
     _warn(
-        (full_name(database, table) for database, table, *_ in rows),
+        tables,
         wants,
         "MariaDB from 11 on does not log the generated columns of updated rows: those of {} are left out, and"
         " null in the lake; mirror a server that logs them (MySQL, MariaDB 10.11) to have them",
@@ -141,21 +138,24 @@ def warn_of_partial_json(connection: Connection) -> None:
 def warn_of_engines(connection: Connection, facts: Facts, wants: Callable[[str], bool]) -> None:
     """Warn of tables whose rows are those of other tables, or are not kept."""
     engines = ", ".join(f"'{name}'" for name in sorted(_ENGINES_WITHOUT_OWN_ROWS))
-    rows = connection.query(
+    tables = _tables(
+        connection,
         "SELECT t.TABLE_SCHEMA, t.TABLE_NAME FROM information_schema.TABLES t"
         f" WHERE TABLE_TYPE = 'BASE TABLE' AND UPPER(ENGINE) IN ({engines})",
-        text,
-        text,
-        most=LIST_BYTES,
-        right="SELECT",
     )
     _warn(
-        (full_name(database, table) for database, table, *_ in rows),
+        tables,
         wants,
         "{} have no rows of their own (engines such as MERGE, BLACKHOLE, FEDERATED): the server does not log"
         " all changes of what they show, and the tables of a MERGE table lack what is written through it;"
         " leave them out; verify lists the rows",
     )
+
+
+def _tables(connection: Connection, statement: str) -> Iterator[str]:
+    """The tables whose databases and names a statement shows."""
+    rows = connection.query(statement, text, text, most=LIST_BYTES, right="SELECT")
+    return (full_name(database, table) for database, table, *_ in rows)
 
 
 def _warn(tables: Iterable[str], wants: Callable[[str], bool], text: str) -> None:

@@ -18,7 +18,7 @@ from ..lake.tables.results import FileStatistics
 from ..schema.tokens import tokenize_statements
 from ..server.answers import maybe, text
 from ..server.connection import LIST_BYTES, Connection, Facts
-from ..server.foreign_keys import ACTS, cascades_are_logged
+from ..server.foreign_keys import ACTS, acting, cascades_are_logged
 from .changes import Decoded
 from .raw import pieces
 
@@ -141,14 +141,7 @@ def reach_of(connection: Connection, facts: Facts) -> Reach:
 
 
 def _cascades(connection: Connection) -> Iterator[Cascade]:
-    rows = connection.query(
-        "SELECT CONSTRAINT_SCHEMA, CONSTRAINT_NAME, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA,"
-        " REFERENCED_TABLE_NAME, DELETE_RULE, UPDATE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS"
-        f" WHERE DELETE_RULE IN {ACTS} OR UPDATE_RULE IN {ACTS}",
-        *[text] * 7,
-        most=LIST_BYTES,
-        right="SELECT",
-    )
+    rows = acting(connection)
     referenced: dict[tuple[str | None, ...], list[str]] = {}
     if any(row[6] in ACTS for row in rows):
         for database, name, table, column, *_ in connection.query(

@@ -334,7 +334,7 @@ def _cascades(connection: Connection, facts: Facts) -> list[Finding]:
         return []
     if not tables:
         return []
-    names = ", ".join(clean_text(".".join(map(str, table))) for table in tables[:_TOLD])
+    names = ", ".join(clean_text(".".join(table)) for table in tables[:_TOLD])
     names += f" and {len(tables) - _TOLD} more" if len(tables) > _TOLD else ""
     found = f"foreign keys change rows of {names}, and the server does not log these changes"
     cure = "" if facts.mariadb else "MySQL 9.6 or later logs them, without innodb_native_foreign_keys"

@@ -23,7 +23,29 @@ def cascades_are_logged(connection: Connection, facts: Facts) -> bool:
     )
 
 
-def tables_changed_unlogged(connection: Connection, facts: Facts) -> Answer:
+def acting(connection: Connection) -> Answer:
+    """The foreign keys that change rows, as far as the user sees.
+
+    Returns
+    -------
+    list of tuple
+        Database, name and table of each, database and table of its parent, its rules at DELETE and at UPDATE.
+
+    Raises
+    ------
+    ServerError
+    """
+    return connection.query(
+        "SELECT CONSTRAINT_SCHEMA, CONSTRAINT_NAME, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA,"
+        " REFERENCED_TABLE_NAME, DELETE_RULE, UPDATE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS"
+        f" WHERE DELETE_RULE IN {ACTS} OR UPDATE_RULE IN {ACTS}",
+        *[text] * 7,
+        most=LIST_BYTES,
+        right="SELECT",
+    )
+
+
+def tables_changed_unlogged(connection: Connection, facts: Facts) -> list[tuple[str, str]]:
     """Database and name of the tables that a foreign key changes without logging it, as far as the user sees.
 
     Raises
@@ -32,11 +54,4 @@ def tables_changed_unlogged(connection: Connection, facts: Facts) -> Answer:
     """
     if cascades_are_logged(connection, facts):
         return []
-    return connection.query(
-        "SELECT DISTINCT CONSTRAINT_SCHEMA, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"
-        f" WHERE DELETE_RULE IN {ACTS} OR UPDATE_RULE IN {ACTS}",
-        text,
-        text,
-        most=LIST_BYTES,
-        right="SELECT",
-    )
+    return list(dict.fromkeys((database, table) for database, _, table, *_ in acting(connection)))

@@ -25,7 +25,9 @@ class Server:
 
     def query(self, sql: str, *_: Any, **__: Any) -> list[tuple[str, ...]]:
         assert "CASCADE" in sql
-        return [("shop", f"t{i}") for i in range(7)]
+        keys = [("shop", f"t{i}", "parent", "CASCADE", "NO ACTION") for i in range(7)]
+        keys += keys[:1]  # a table has two
+        return [(db, f"fk{n}", table, db, *rest) for n, (db, table, *rest) in enumerate(keys)]
 
 
 @pytest.mark.parametrize(

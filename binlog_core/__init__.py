@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import _core as _core  # fails early if it is not built
+from .schema import asked as _asked
 
 if TYPE_CHECKING:
     from . import archive as archive
@@ -156,6 +157,15 @@ _HOMES = {
 }
 
 __all__ = sorted(_HOMES)
+
+
+def _tables_of(url: str) -> Any:
+    from .server.definitions import tables_of
+
+    return tables_of(url)
+
+
+_asked.tables_of = _tables_of  # schemas stand below servers
 
 
 if not TYPE_CHECKING:  # to a type checker only the names above are there

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 from .._sources.places import is_server
@@ -19,6 +18,7 @@ from .._tables.column_types import Kind
 from .._tables.full_names import full_name, split_name
 from .._tables.tables import Column, Table
 from ..errors import SchemaError
+from . import asked
 from .create_table import Dialect, NotADefinition, read_table_body
 from .ddl import DdlTracker
 from .table_definitions import (
@@ -91,7 +91,7 @@ class Schema:
             )
         text = os.fspath(given)
         if is_server(text):
-            return cls(_from_server(text))
+            return cls(asked.tables_of(text))
         return cls(_from_file(text))
 
     def definition(self, database: str, table: str) -> TableSchema | None:
@@ -194,13 +194,6 @@ def _from_file(path: str) -> Iterable[TableSchema]:
         if not table.database:
             message = "neither USE nor the table's name gives the database"
             raise SchemaError(message, path=path, table=table.name)
-    return tables
-
-
-def _from_server(url: str) -> Iterable[TableSchema]:
-    # By name, since servers stand above schemas: this is the one thing that a schema needs a server for.
-    server = import_module("binlog_core.server.definitions")
-    tables: list[TableSchema] = server.tables_of(url)
     return tables
 
 

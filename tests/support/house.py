@@ -54,7 +54,10 @@ def _only_imports(name: str, known: dict[str, Path]) -> bool:
 
 
 def imported(path: Path, name: str) -> set[str]:
-    """The modules of the package that a module imports: at its top, within functions, and for types only."""
+    """The modules of the package that a module imports.
+
+    At its top, within functions, for types only, and by a literal name: ``import_module("binlog_core.log")``.
+    """
     within = ["binlog_core", *name.split(".")]
     if path.name != "__init__.py":
         within.pop()
@@ -66,8 +69,21 @@ def imported(path: Path, name: str) -> set[str]:
             base = within[: len(within) - node.level + 1] if node.level else []
             home = ".".join([*base, *filter(None, [node.module])])
             found |= {f"{home}.{alias.name}" for alias in node.names}
+        elif (text := by_name(node)) is not None:
+            dots = len(text) - len(text.lstrip("."))
+            base = within[: len(within) - dots + 1] if dots else []
+            found.add(".".join([*base, *filter(None, [text[dots:]])]))
     inside = {one.removeprefix("binlog_core.") for one in found if one.startswith("binlog_core.")}
     return {known for one in inside if (known := _module_of(one)) is not None and known != name}
+
+
+def by_name(node: ast.AST) -> str | None:
+    """The name that ``import_module(…)`` or ``__import__(…)`` is given; "" if it is not a literal."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    if ast.unparse(node.func).rpartition(".")[2] not in ("import_module", "__import__"):
+        return None
+    return node.args[0].value if isinstance(node.args[0], ast.Constant) else ""
 
 
 def _module_of(dotted: str) -> str | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from graphlib import TopologicalSorter
+from pathlib import Path
 
 import pytest
-from support.house import PACKAGE, ROOT, arrows, floors, modules, names, room_of, rooms
+from support.house import PACKAGE, ROOT, arrows, by_name, floors, imported, modules, names, room_of, rooms
 
 # More rooms, floors or arrows than these: is there a simpler way? Fewer: lower them.
 MOST = {"rooms": 34, "floors": 20, "arrows": 300}
@@ -27,6 +28,26 @@ def test_imports_only_go_down(room: str) -> None:
         for other in others
         if room_of(name) == room != room_of(other) and floor[room] <= floor[room_of(other)]
     ] == []
+
+
+def test_an_import_by_name_counts(tmp_path: Path) -> None:
+    path = tmp_path / "given.py"
+    path.write_text(
+        "import importlib\n"
+        'def one(): return importlib.import_module("binlog_core.server.definitions").tables_of\n'
+        'def two(): return import_module("..log.log", __package__), __import__("binlog_core.gtids")\n'
+    )
+    assert imported(path, "schema.given") == {"server.definitions", "log.log", "gtids"}
+
+
+def test_names_of_imports_are_written_out() -> None:
+    """A computed name hides what is imported: only the command line does that, for its own commands."""
+    computed = {
+        name
+        for name, path in modules().items()
+        if any(by_name(node) == "" for node in ast.walk(ast.parse(path.read_text("utf-8"))))
+    }
+    assert computed == {"cli.app"}
 
 
 def test_no_circle_inside_a_room() -> None:

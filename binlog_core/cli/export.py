@@ -178,7 +178,7 @@ def export(
     if live and state is not None and archive is None:
         raise typer.BadParameter("--state of a server needs --archive: the next run continues there")
     with errors_as_lines(), contextlib.ExitStack() as kept:
-        from ..lake.rows.source_options import split_size_of
+        from ..lake.rows.option_texts import split_size_of
         from ..spark import ReadOptions, export_logs
         from ..spark.current import write_current
         from ..splits import plan_splits

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ..._base.change_columns import LAKE_METADATA
 from ..._tables.transcoding import TextErrors
 from ...conditions.language import Condition
 from ..access import Access
+from . import option_texts as texts
 from .images import Images
 from .prepared import Prepared
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .timeline import DefinitionTimeline
 
 Unnamed = Literal["refuse", "positions"]
+Xa = Literal["prepared", "committed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,24 +66,31 @@ class LogOptions:
         Options for fsspec.
     """
 
-    tables: tuple[str, ...] | None = None
-    exclude_tables: tuple[str, ...] | None = None
-    where: Condition | None = None
+    tables: tuple[str, ...] | None = field(default=None, metadata=texts.given_as(texts.names))
+    exclude_tables: tuple[str, ...] | None = field(default=None, metadata=texts.given_as(texts.names))
+    where: Condition | None = field(default=None, metadata=texts.given_as(Condition))
     schema: SchemaSource | Schema | DefinitionTimeline | None = field(default=None, repr=False)
     schema_start: SchemaSource | Schema | None = field(default=None, repr=False)
-    keys: Any = field(default=None, repr=False)
-    images: Images = "both"
-    key_columns: tuple[str, ...] | None = None
-    metadata: tuple[str, ...] = ()
-    start_time: int | None = None
-    end_time: int | None = None
-    unnamed: Unnamed = "refuse"
-    text_errors: TextErrors = "raise"
-    verify_checksum: bool = True
-    index: bool = True
+    keys: Any = field(default=None, repr=False, metadata=texts.given_as(str))
+    images: Images = field(default="both", metadata=texts.one_of(*get_args(Images)))
+    key_columns: tuple[str, ...] | None = field(default=None, metadata=texts.given_as(texts.names))
+    metadata: tuple[str, ...] = field(default=(), metadata=texts.given_as(texts.metadata_columns))
+    start_time: int | None = field(default=None, metadata=texts.given_as(texts.moment))
+    end_time: int | None = field(default=None, metadata=texts.given_as(texts.moment))
+    unnamed: Unnamed = field(default="refuse", metadata=texts.one_of(*get_args(Unnamed)))
+    text_errors: TextErrors = field(default="raise", metadata=texts.one_of("raise", "replace"))
+    verify_checksum: bool = field(default=True, metadata=texts.given_as(texts.boolean))
+    index: bool = field(default=True, metadata=texts.given_as(texts.boolean))
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        for one in fields(self):
+            known = one.metadata.get("values")
+            if known is not None and getattr(self, one.name) not in known:
+                raise ValueError(f"{one.name}={getattr(self, one.name)!r}: expected {' or '.join(known)}")
+        for name in self.metadata:
+            if name not in LAKE_METADATA:
+                raise ValueError(f"metadata={name!r}: expected one of {', '.join(LAKE_METADATA)}")
         if self.schema_start is not None and not self.follows:
             raise ValueError(
                 "schema_start needs schema=ddl: it gives the definitions before the first statement"
@@ -129,21 +138,7 @@ class ReadOptions(LogOptions):
     columns: Mapping[str, tuple[str, ...]] | None = None
     pushed: PushedFilters | None = None
     absent: bool = False
-    on_error: Literal["raise", "skip"] = "raise"
+    on_error: Literal["raise", "skip"] = field(default="raise", metadata=texts.one_of("raise", "skip"))
     statements: bool = False
     refused: tuple[str, ...] = ()
     prepared: Mapping[str, tuple[Prepared, ...]] = field(default_factory=dict, repr=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, known in (
-            ("images", ("both", "after", "keychange")),
-            ("unnamed", ("refuse", "positions")),
-            ("text_errors", ("raise", "replace")),
-            ("on_error", ("raise", "skip")),
-        ):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name}={getattr(self, name)!r}: expected {' or '.join(known)}")
-        for name in self.metadata:
-            if name not in LAKE_METADATA:
-                raise ValueError(f"metadata={name!r}: expected one of {', '.join(LAKE_METADATA)}")

@@ -6,44 +6,27 @@ import datetime as dt
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from glob import escape
-from typing import Any, Literal, TypedDict, TypeVar, cast
+from typing import Any, Literal, TypedDict, get_args
 
-from ..._base.change_columns import LAKE_METADATA
 from ..._base.redaction import shown_text
 from ..._decode.selection import is_wanted_name
-from ..._sources.places import is_server
 from ..._tables.full_names import canonical_name, full_name, split_name
 from ..._tables.given_names import near
 from ..._tables.transcoding import TextErrors
-from ...conditions.language import Condition
 from ...schema.given import Schema
-from ...schema.tokens import is_number
-from ...server.address import has_password
 from ...splits import DEFAULT_SPLIT_SIZE
+from . import option_texts as texts
 from .fit import OnSchemaChange
 from .images import Images
 from .json_rows import Documents
-from .read_options import LogOptions, ReadOptions, Unnamed
+from .read_options import LogOptions, ReadOptions, Unnamed, Xa
 
+_EPOCHS, _MOST_FILES = 128, 1 << 23
 Ddl = Literal["ignore", "fail", "rows"]
 OnError = Literal["raise", "skip", "rows"]
-
-_UNITS = {
-    "": 1,
-    "b": 1,
-    "k": 1 << 10,
-    "kb": 1 << 10,
-    "m": 1 << 20,
-    "mb": 1 << 20,
-    "g": 1 << 30,
-    "gb": 1 << 30,
-}
-_SIZE = re.compile(r"(\d+)\s*([a-z]*)", re.IGNORECASE)
-_EPOCHS = 128
-_T = TypeVar("_T")
 
 
 class SourceKeywords(TypedDict, total=False):
@@ -72,7 +55,7 @@ class SourceKeywords(TypedDict, total=False):
     file_number: int | None
     epoch: int
     ddl: Ddl
-    xa: Literal["prepared", "committed"]
+    xa: Xa
     push_filters: bool
     max_bytes_per_trigger: int | str | None
     text_errors: TextErrors
@@ -154,26 +137,26 @@ class SourceOptions(LogOptions):
         Options ``fs.NAME`` for fsspec.
     """
 
-    table: str | None = None
-    schema: str | None = field(default=None, repr=False)
-    schema_start: str | None = field(default=None, repr=False)
-    absent: bool | None = None
-    on_error: OnError = "raise"
-    documents: Documents = "json"
-    start_offset: tuple[str, int] | None = None
-    split_size: int | None = DEFAULT_SPLIT_SIZE
-    verify_splits: bool = False
-    on_schema_change: OnSchemaChange = "fail"
-    merge_schema: bool = False
-    file_number: int | None = None
-    epoch: int = 0
-    ddl: Ddl = "ignore"
-    xa: Literal["prepared", "committed"] = "prepared"
-    push_filters: bool = False
-    max_bytes_per_trigger: int | None = None
-    server: str | None = None
-    password_file: str | None = None
-    defaults_file: str | None = None
+    table: str | None = field(default=None, metadata=texts.given_as(str))
+    schema: str | None = field(default=None, repr=False, metadata=texts.given_as(texts.plain_address))
+    schema_start: str | None = field(default=None, repr=False, metadata=texts.given_as(texts.plain_address))
+    absent: bool | None = field(default=None, metadata=texts.given_as(texts.absence))
+    on_error: OnError = field(default="raise", metadata=texts.one_of(*get_args(OnError)))
+    documents: Documents = field(default="json", metadata=texts.one_of(*get_args(Documents)))
+    start_offset: tuple[str, int] | None = field(default=None, metadata=texts.given_as(texts.offset))
+    split_size: int | None = field(default=DEFAULT_SPLIT_SIZE, metadata=texts.given_as(texts.split_size_of))
+    verify_splits: bool = field(default=False, metadata=texts.given_as(texts.boolean))
+    on_schema_change: OnSchemaChange = field(default="fail", metadata=texts.one_of(*get_args(OnSchemaChange)))
+    merge_schema: bool = field(default=False, metadata=texts.given_as(texts.boolean))
+    file_number: int | None = field(default=None, metadata=texts.given_as(texts.number(_MOST_FILES - 1)))
+    epoch: int = field(default=0, metadata=texts.given_as(texts.number(_EPOCHS - 1)))
+    ddl: Ddl = field(default="ignore", metadata=texts.one_of(*get_args(Ddl)))
+    xa: Xa = field(default="prepared", metadata=texts.one_of(*get_args(Xa)))
+    push_filters: bool = field(default=False, metadata=texts.given_as(texts.boolean))
+    max_bytes_per_trigger: int | None = field(default=None, metadata=texts.given_as(texts.size))
+    server: str | None = field(default=None, metadata=texts.given_as(texts.server_address))
+    password_file: str | None = field(default=None, metadata=texts.given_as(str))
+    defaults_file: str | None = field(default=None, metadata=texts.given_as(str))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -232,11 +215,11 @@ class SourceOptions(LogOptions):
             if key.startswith("fs."):
                 storage[name[3:]] = text
                 continue
-            if key not in _PARSERS:
-                raise ValueError(f"option {name!r} is unknown{_OF_DELTA.get(key) or near(name, _KNOWN)}")
-            shown, parse = _PARSERS[key]
+            if key not in _BY_SMALL_NAME:
+                raise ValueError(f"option {name!r} is unknown{_OF_DELTA.get(key) or near(name, OPTIONS)}")
+            one = OPTIONS[shown := _BY_SMALL_NAME[key]]
             try:
-                values[_field(shown)] = parse(str(text))
+                values[one.name] = one.metadata["parse"](str(text))
             except ValueError as error:
                 raise ValueError(f"option {shown}={shown_text(str(text))!r}: {error}") from None
         return cls(**values, storage_options=storage or None)
@@ -295,143 +278,6 @@ def as_text(value: object) -> str:
     return value.isoformat() if isinstance(value, dt.datetime) else str(value)
 
 
-def _choice(*known: _T) -> Callable[[str], _T]:
-    def parse(text: str) -> _T:
-        for value in known:
-            if text.lower() == str(value).lower():
-                return value
-        raise ValueError(f"expected one of {', '.join(map(str, known))}")
-
-    return parse
-
-
-def _bool(text: str) -> bool:
-    return _choice("true", "false")(text) == "true"
-
-
-def _absent(text: str) -> bool | None:
-    return None if text.lower() == "auto" else _choice("auto", "true", "false")(text) == "true"
-
-
-def _plain_address(text: str) -> str:
-    """Refuse an address with a password: Spark shows its plan, and writes it to its logs."""
-    if is_server(text) and has_password(text):
-        raise ValueError(
-            "a password would be in Spark's plan: give it as MYSQL_PWD, or a server's in passwordFile or"
-            " defaultsFile"
-        )
-    return text
-
-
-def _server(text: str) -> str:
-    if not is_server(text):
-        raise ValueError("expected mysql://user@host:port or mariadb://…")
-    return _plain_address(text)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not found:
-        raise ValueError("expected names separated by commas")
-    return found
-
-
-def _metadata(text: str) -> tuple[str, ...]:
-    if text.lower() == "full":
-        return LAKE_METADATA
-    if text.lower() == "none":
-        return ()
-    return tuple(_choice(*LAKE_METADATA)(name) for name in _names(text))
-
-
-def _time(text: str) -> int:
-    if is_number(text):
-        return int(text)
-    try:
-        moment = dt.datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError("expected ISO 8601, such as 2026-11-21T08:00:00, or seconds since 1970") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=dt.UTC)
-    return max(int(moment.timestamp()), 0)
-
-
-def _offset(text: str) -> tuple[str, int]:
-    if text.lstrip().startswith("{"):
-        try:
-            found = json.loads(text)
-            return str(found["file"]), int(found["position"])
-        except (KeyError, TypeError, ValueError):
-            raise ValueError('expected {"file": …, "position": …}') from None
-    file, _, position = text.rpartition(":")
-    if not file or not is_number(position):
-        raise ValueError("expected FILE:POSITION")
-    return file, int(position)
-
-
-def _size(text: str) -> int:
-    found = _SIZE.fullmatch(text.strip())
-    if not found or found[2].lower() not in _UNITS or not int(found[1]):
-        raise ValueError("expected a number of bytes above 0, such as 134217728 or 128m")
-    return int(found[1]) * _UNITS[found[2].lower()]
-
-
-def split_size_of(text: str) -> int | None:
-    """Bytes of a split from an option's text; None for 0: the whole log.
-
-    Raises
-    ------
-    ValueError
-        The text is not such a number.
-    """
-    return None if text.strip() == "0" else _size(text)
-
-
-def _number(most: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not is_number(text) or int(text) > most:
-            raise ValueError(f"expected a number from 0 to {most}")
-        return int(text)
-
-    return parse
-
-
-_KNOWN: dict[str, Callable[[str], Any]] = {
-    "table": str,
-    "tables": _names,
-    "excludeTables": _names,
-    "where": Condition,
-    "documents": _choice("json", "variant", "debezium"),
-    "images": _choice("both", "after", "keychange"),
-    "metadata": _metadata,
-    "absent": _absent,
-    "startTime": _time,
-    "endTime": _time,
-    "startOffset": _offset,
-    "splitSize": split_size_of,
-    "verifySplits": _bool,
-    "onError": _choice("raise", "skip", "rows"),
-    "onSchemaChange": _choice("fail", "ignore", "rescue"),
-    "mergeSchema": _bool,
-    "schema": _plain_address,
-    "schemaStart": _plain_address,
-    "unnamed": _choice("refuse", "positions"),
-    "keys": str,
-    "keyColumns": _names,
-    "fileNumber": _number((1 << 23) - 1),
-    "epoch": _number(_EPOCHS - 1),
-    "ddl": _choice("ignore", "fail", "rows"),
-    "xa": _choice("prepared", "committed"),
-    "pushFilters": _bool,
-    "maxBytesPerTrigger": _size,
-    "textErrors": _choice("raise", "replace"),
-    "verifyChecksum": _bool,
-    "index": _bool,
-    "server": _server,
-    "passwordFile": str,
-    "defaultsFile": str,
-}
-_PARSERS = {name.lower(): (name, parse) for name, parse in _KNOWN.items()}
 _OF_DELTA = {  # and of Spark's files: what is meant here
     "readchangefeed": ": each read gives the changes, leave it out",
     "startingversion": ": expected startOffset, startTime or a filter on _commit_version",
@@ -442,10 +288,12 @@ _OF_DELTA = {  # and of Spark's files: what is meant here
 }
 
 
-def _field(name: str) -> str:
-    return re.sub(r"[A-Z]", lambda letter: "_" + letter[0].lower(), name)
+def option_name(field_name: str) -> str:
+    """The option of a field: ``start_time`` is ``startTime``."""
+    return re.sub(r"_(.)", lambda letter: letter[1].upper(), field_name)
 
 
-_NAMES = {_field(name) for name in _KNOWN}
-assert {"storage_options", *_NAMES} == {f.name for f in fields(cast(Any, SourceOptions))}
-assert {"storage_options", *_NAMES} == {"table", *SourceKeywords.__annotations__}
+OPTIONS = {
+    option_name(one.name): one for one in fields(SourceOptions) if "parse" in one.metadata
+}  # all but fs.NAME
+_BY_SMALL_NAME = {name.lower(): name for name in OPTIONS}

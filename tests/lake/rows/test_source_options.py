@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import fields
+from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -13,7 +16,14 @@ from binlog_core.spark import ReadOptions, read_split
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
-from binlog_core.lake.rows.source_options import SourceOptions, paths_of  # noqa: E402
+from binlog_core.lake.rows.source_options import (  # noqa: E402
+    OPTIONS,
+    SourceKeywords,
+    SourceOptions,
+    paths_of,
+)
+
+PAGE = Path(__file__).parents[3] / "docs" / "spark-datasource.md"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +107,42 @@ def test_options_of_source_and_functions_have_one_set_of_names() -> None:
         SourceOptions.parse({"onErrors": "skip"})
     with pytest.raises(ValueError, match="schema_start needs schema=ddl"):
         SourceOptions.parse({"schemaStart": "shop.sql"})
+
+
+def test_functions_take_every_option() -> None:
+    assert set(SourceKeywords.__annotations__) == {one.name for one in fields(SourceOptions)} - {"table"}
+    assert {one.name for one in OPTIONS.values()} == {one.name for one in fields(SourceOptions)} - {
+        "storage_options"
+    }
+
+
+def test_the_page_has_every_option_with_its_values() -> None:
+    """Those with a few values with all of them, the default first."""
+    [table] = re.findall(r"^## Options\n\n((?:\|.*\n)+)", PAGE.read_text("utf-8"), re.MULTILINE)
+    told = {}
+    for row in table.splitlines()[2:]:
+        names, values, _ = re.split(r"(?<!\\) \| ?", row.removeprefix("| ").removesuffix(" |") + " | ")[:3]
+        told |= {name: re.findall(r"`(.+?)`", values) for name in re.findall(r"`(.+?)`", names)}
+    assert set(told) == {*OPTIONS, "fs.NAME"}
+    few = {name: one.metadata["values"] for name, one in OPTIONS.items() if "values" in one.metadata}
+    kinds = get_type_hints(SourceKeywords)
+    few |= {
+        name: ("true", "false") if one.default else ("false", "true")
+        for name, one in OPTIONS.items()
+        if kinds.get(one.name) is bool
+    }
+    assert len(few) == 13
+    assert {name: OPTIONS[name].default for name in few} == {
+        name: values[0] == "true" if "true" in values else values[0] for name, values in few.items()
+    }
+    assert {name: tuple(told[name]) for name in few} == few
+
+
+@pytest.mark.parametrize("kind", [ReadOptions, SourceOptions])
+@pytest.mark.parametrize("name", ["images", "unnamed", "text_errors", "on_error"])
+def test_a_value_that_an_option_does_not_have(kind: type, name: str) -> None:
+    with pytest.raises(ValueError, match=rf"{name}='other': expected \w+ or"):
+        kind(**{name: "other"})
 
 
 def test_values_of_options() -> None:

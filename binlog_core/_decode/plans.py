@@ -280,7 +280,9 @@ def wire_op(column: Column) -> tuple[str, int, tuple[int, int, int]]:
         return ("COPY" if column.length == 8 else "WIDEN"), column.length, none
     if kind in SPAN_KINDS:
         return "SPAN", _length_bytes(column), none
-    return "NOTHING", 0, none
+    if kind is Kind.NULL:
+        return "NOTHING", 0, none
+    raise KeyError(kind)
 
 
 def _length_bytes(column: Column) -> int:

@@ -2,6 +2,8 @@
 
 TABLE_MAP parsing, the decoder's plans, Python values, Arrow and Spark types all read
 this table, so that adding a type is one row here, one decoder and one test table.
+Each presentation of values has one function that goes by the kind, and raises
+KeyError for a kind that it does not have: `tests/whole/test_kinds.py` lists them.
 
 Source: MySQL server documentation, "Table_map_event"; ``include/field_types.h``.
 """
@@ -185,6 +187,8 @@ _FIXED_DTYPES: dict[Kind, np.dtype] = {
 }
 
 SPAN_KINDS = frozenset((Kind.TEXT, Kind.BINARY, Kind.JSON, Kind.GEOMETRY, Kind.VECTOR))
+# Numbers as the record has them, if ENUM and SET are taken by number; DECIMAL has a scale.
+NUMBER_KINDS = frozenset((Kind.INT, Kind.FLOAT, Kind.DOUBLE, Kind.BIT, Kind.YEAR, Kind.ENUM, Kind.SET))
 TEMPORAL_KINDS = frozenset((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from .._base.change_columns import CHANGE_TYPES, POSTIMAGE
-from .._tables.column_types import Kind
+from .._tables.column_types import NUMBER_KINDS, TEMPORAL_KINDS, Kind
 from ..errors import ConditionError
 from ..report import NAMES_REMEDY
 from .language import (
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from .._tables.tables import Column, Table
     from ..batch.change_batch import ChangeBatch
     from .predicates import States
+
+_ORDERED = NUMBER_KINDS | TEMPORAL_KINDS | {Kind.DECIMAL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +227,8 @@ class _Binder:
             return TextColumnTest(side, column, *_text_test(node, given))
         if isinstance(node, Like):
             raise self._misfit(column, None, "a comparison, in or between: like is for text")
+        if kind not in _ORDERED:
+            raise KeyError(kind)
         return NumberTest(side, column, tuple(self._spans(node, column, literals)))
 
     def _text(self, column: Column, literal: Literal) -> str | bytes:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._core._rows import CONDITION_CODES
 from .._tables import charsets
-from .._tables.column_types import TEMPORAL_KINDS, Kind
+from .._tables.column_types import NUMBER_KINDS, TEMPORAL_KINDS, Kind
 from .._tables.tables import Column, Table, record_dtype
 from .bound import BoundCondition, BoundNode, Joined, Negated
 from .predicates import (
@@ -272,7 +272,9 @@ def _form_of(column: Column) -> str:
         return {8: "I8", 16: "LIMBS2", 32: "LIMBS4"}[column.dtype.itemsize]
     if kind in (Kind.TEXT, Kind.BINARY, Kind.GEOMETRY, Kind.JSON, Kind.VECTOR):
         return "PADDED" if column.pad_to else "SPAN"
-    return column.dtype.str[1:].upper()
+    if kind in NUMBER_KINDS or kind is Kind.NULL:
+        return column.dtype.str[1:].upper()
+    raise KeyError(kind)
 
 
 def _ends(span: Span, form: str = "") -> dict[str, Any]:

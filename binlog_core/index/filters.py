@@ -32,14 +32,18 @@ _PROBES = 7
 _BITS = 10.1  # of a filter for each value: half of all bits are set, and one of 128 values passes by chance
 _FEW = 32  # up to this many values, a list is smaller than a filter
 _NUMBERS = frozenset((Kind.INT, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.BIT, Kind.YEAR)) | TEMPORAL_KINDS
+_TEXTS = frozenset((Kind.TEXT, Kind.BINARY))
+_NOT_HASHED = frozenset((Kind.NULL, Kind.ENUM, Kind.SET, Kind.JSON, Kind.GEOMETRY, Kind.VECTOR))
 
 
 def form_of(column: Column) -> str | None:
     """How a column's values are hashed, as text; None: not hashed. Only equal forms may be compared."""
     if column.kind in _NUMBERS and column.dtype.names is None:
         return f"{column.kind.name} {column.dtype.str} {column.scale}"
-    if column.kind in (Kind.TEXT, Kind.BINARY) and not column.compressed:
+    if column.kind in _TEXTS and not column.compressed:
         return f"BYTES {column.pad_to}"
+    if column.kind not in _NUMBERS | _TEXTS | _NOT_HASHED:
+        raise KeyError(column.kind)
     return None
 
 

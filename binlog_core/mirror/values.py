@@ -174,7 +174,9 @@ def _converted(rows: Rows, number: int, column: Column) -> pa.Array:
     if kind is Kind.VECTOR:
         vectors = [None if one is None else np.frombuffer(one, "<f4") for one in values.to_pylist()]
         return pa.array(vectors, wanted)
-    return values
+    if kind is Kind.BINARY:
+        return values
+    raise KeyError(kind)
 
 
 def _column(rows: Rows, number: int, format: int, wanted: pa.DataType, **options: Any) -> pa.Array:

@@ -4,8 +4,8 @@ The Python blocks of a page run one after the other in one namespace, in a folde
 little else. A ``text`` block right after a Python block is what it prints; "…" stands for anything. In shell
 blocks the lines that call ``binlog-core`` run; the others only set things up. A block under
 ``<!-- not run: REASON -->`` does not run, nor do those of a page
-with ``<!-- page not run: REASON -->``. A page that starts Spark runs in a process of its own: a session keeps
-the folder in which it was made.
+with ``<!-- page not run: REASON -->``. Pages that start Spark run in a process of
+their own: a session keeps the folder in which it was made.
 """
 
 from __future__ import annotations
@@ -141,12 +141,20 @@ def run_page(page: Path) -> None:
             check(block, run_python(block, page, namespace), page)
 
 
-def run_page_of_spark(page: Path) -> None:
-    """The same, and stop Spark: a thread that is still in C++ when Python ends would abort the process."""
+def run_pages_of_spark(pages: list[Path]) -> None:
+    """The same for pages that start Spark, each in a folder as it was at first: Java remembers its name.
+
+    Spark is stopped: a thread that is still in C++ when Python ends would abort the process.
+    """
     from pyspark.sql import SparkSession
 
-    run_page(page)
-    SparkSession.active().stop()
+    kept = os.listdir()
+    for page in pages:
+        print(page, file=sys.stderr)
+        run_page(page)
+        SparkSession.active().stop()
+        for name in set(os.listdir()) - set(kept):
+            (shutil.rmtree if os.path.isdir(name) else os.unlink)(name)
 
 
 def starts_spark(page: Path) -> bool:
@@ -165,13 +173,14 @@ def test_python_blocks(page: Path, folder: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", [page for page in PAGES if starts_spark(page)], ids=name_of)
-def test_python_blocks_of_spark(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_blocks_of_spark(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # as in an activated environment
-    process = multiprocessing.get_context("spawn").Process(target=run_page_of_spark, args=[page])
+    pages = [page for page in PAGES if starts_spark(page)]
+    assert len(pages) > 1
+    process = multiprocessing.get_context("spawn").Process(target=run_pages_of_spark, args=[pages])
     process.start()
     process.join()
-    assert process.exitcode == 0  # its traceback is on standard error
+    assert process.exitcode == 0  # its traceback is on standard error, after the page's name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -243,6 +252,20 @@ def test_the_debugging_example_stops_at_the_line_that_it_shows() -> None:
     assert shown is not None
     source = (ROOT / "src/decode/rows_events.pxd").read_text("utf-8").splitlines()
     assert source[int(line) - 1].strip() == shown[1]
+
+
+def test_words_of_the_code_are_few_and_in_use() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    [table] = re.findall(r"^## Words of the code\n(.+?)^## ", page, re.MULTILINE | re.DOTALL)
+    words = re.findall(r"^\| (\w+) \| \w", table, re.MULTILINE)[1:]
+    assert 10 < len(words) <= 20 and words == sorted(words)
+    code = " ".join(
+        path.read_text("utf-8").lower()
+        for folder in ("binlog_core", "src")
+        for path in (ROOT / folder).rglob("*.p[xy]*")
+        if path.suffix in (".py", ".pyx", ".pxd")
+    )
+    assert [word for word in words if not re.search(rf"\b{word}", code)] == []
 
 
 def test_first_steps_are_run_whole() -> None:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._tables import charsets
-from ..._tables.column_types import DECIMAL128_DTYPE, SPAN_DTYPE, SPAN_KINDS, TEMPORAL_KINDS, Kind
+from ..._tables.column_types import (
+    DECIMAL128_DTYPE,
+    NUMBER_KINDS,
+    SPAN_DTYPE,
+    SPAN_KINDS,
+    TEMPORAL_KINDS,
+    Kind,
+)
 from ..._tables.tables import Column
 from .documents import document_bytes
 
@@ -82,6 +89,8 @@ def _numbers(column: Column, array: pa.Array) -> NDArray[Any]:
             whole = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
         found: NDArray[Any] = whole.fill_null(0).to_numpy().view(column.dtype)
         return found
+    if column.kind not in NUMBER_KINDS:
+        raise KeyError(column.kind)
     numbers: NDArray[Any] = array.cast(pa.from_numpy_dtype(column.dtype)).fill_null(0).to_numpy()
     return numbers
 
@@ -127,8 +136,10 @@ def _spans(column: Column, array: pa.Array, heap: Heap, *, replaced: bool) -> tu
             data = int(value["srid"]).to_bytes(4, "little") + value["wkb"]
         elif column.kind is Kind.VECTOR:
             data = struct.pack(f"<{len(value)}f", *value)
-        else:
+        elif column.kind is Kind.BINARY:
             data = value
+        else:
+            raise KeyError(column.kind)
         spans[i] = heap.add(data)
     return spans, lost
 

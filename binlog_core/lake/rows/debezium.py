@@ -240,7 +240,9 @@ def _encoder(column: Column) -> _Encoder:
         srid = int.from_bytes(value[:_SRID_LEN], "little")
         return {"wkb": _base64(value[_SRID_LEN:]), "srid": srid}
 
-    special: dict[Kind, _Encoder] = {
+    by_kind: dict[Kind, _Encoder] = {
+        **dict.fromkeys((Kind.NULL, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR, Kind.ENUM), _plain),
+        **dict.fromkeys((Kind.TEXT, Kind.BINARY, Kind.VECTOR), _plain),
         Kind.INT: lambda value: value - (1 << 64) if value >> 63 == 1 else value,
         Kind.DECIMAL: decimal,
         Kind.BIT: bits,
@@ -252,7 +254,7 @@ def _encoder(column: Column) -> _Encoder:
         Kind.JSON: lambda value: value if isinstance(value, str) else _UNAVAILABLE,  # a partial update
         Kind.GEOMETRY: geometry,
     }
-    return special.get(column.kind, _plain)
+    return by_kind[column.kind]
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,13 @@ _MYSQL, _MARIADB = 1, 2
 _MOST_PARTS = 4096
 _STEP = 4096  # runs that are Python values at the same time
 _MOST_BYTES = 16 << 20  # of parts: runs of numbers are few, but a log may give each transaction another UUID
+
+
+class GtidsBefore(NamedTuple):
+    """The GTIDs before some place: all of them, or with those known so far (`added`); None: not known."""
+
+    before: AnyGtidSet | None
+    added: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +127,18 @@ class Executed:
     def forget(self) -> None:
         """Note that earlier GTIDs are not known any more."""
         self._base, self._parts, self._size = None, [], 0
+
+    def follow(self, steps: Iterable[bytes | GtidsBefore]) -> None:
+        """Take over what a thread has read: runs, and what was known in between."""
+        for step in steps:
+            if isinstance(step, bytes):
+                self.add(step)
+            elif step.before is None:
+                self.forget()
+            elif step.added:
+                self.contain(step.before)
+            else:
+                self.begin(step.before)
 
     def snapshot(self, running: Gtid | MariadbGtid | None = None) -> Snapshot:
         """The present state, without the running transaction."""

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from .._tables.given_names import NamesMet
 from .._walk.anchors import Head
 from ..errors import BinlogError
-from .notes import Note, NotedExecuted, NotedReport
+from .notes import Found, Lost, ThreadExecuted, ThreadReport
 
 if TYPE_CHECKING:
+    from .._decode.executed import GtidsBefore
     from .._decode.group import Group
     from .._decode.log_plans import Known
     from .._decode.selection import Selection
@@ -28,10 +29,10 @@ LEAST_PARTS = 4  # that are worth while
 
 
 class Item(NamedTuple):
-    """An item to return from a part: a group, and what was noted up to its end."""
+    """An item to return from a part: a group, and what was found up to its end."""
 
-    reported: list[Note]
-    executed: list[Note]
+    found: list[Found | Lost]
+    executed: list[bytes | GtidsBefore]
     met: NamesMet
     group: Group | None
 
@@ -150,7 +151,7 @@ class PartReader:
     ) -> None:
         self.source = source
         self._on_pause = on_pause
-        self._report, self._executed, self._met = NotedReport(settings.strict), NotedExecuted(), NamesMet()
+        self._report, self._executed, self._met = ThreadReport(settings.strict), ThreadExecuted(), NamesMet()
         done = selection.done_records if first else 0
         before = selection.done_gtids if first else None
         selection = replace(selection, met=self._met, done_records=done, done_gtids=before)
@@ -160,7 +161,7 @@ class PartReader:
         self._decoder.on_pause = self._pause
         if not first:
             self._decoder.begin()
-            self._report.notes.clear()  # on the descriptor: the reader of the first part reports them, too
+            self._report.found.clear()  # on the descriptor: the reader of the first part reports them, too
 
     def _pause(self) -> None:
         self.source.check_size()
@@ -184,6 +185,6 @@ class PartReader:
 
     def _item(self, group: Group | None) -> Item:
         report, executed = self._report, self._executed
-        item = Item(report.notes, executed.notes, self._met.taken(), group)
-        report.notes, executed.notes = [], []
+        item = Item(report.found, executed.steps, self._met.taken(), group)
+        report.found, executed.steps = [], []
         return item

@@ -7,15 +7,16 @@ import atexit
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Hashable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterator
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from .._decode.log_plans import Known
 from .._walk.anchors import first_anchor
 from ..errors import BinlogError
+from .notes import Found, Lost
 from .parts import Item, PartReader, ThreadPart, parts_of
 
 if TYPE_CHECKING:
@@ -398,26 +399,26 @@ class ThreadedPass:
             raise part.error
 
     def _hand_over(self, item: Item) -> Group | None:
-        for method, arguments, more in item.reported:
-            if method == "add_each":
-                arguments = self._unsaid(*arguments, **more), *arguments[1:]
-            getattr(self._reading.report, method)(*arguments, **more)
+        report, executed, group = self._reading.report, self._reading.executed, item.group
+        for one in item.found:
+            if isinstance(one, Lost):
+                report.lose(*one)
+            else:
+                report.add(one.kind, count=self._unsaid(one) if one.of else one.times, **one.place)
         self._selection.met.add(item.met)
-        executed, group = self._reading.executed, item.group
-        for method, arguments, more in item.executed:
-            getattr(executed, method)(*arguments, **more)
+        executed.follow(item.executed)
         if group is not None and group._executed is not None:
             group._executed = executed.snapshot(group._executed.running)
         return group
 
-    def _unsaid(self, of: Collection[Hashable], kind: str, **place: Any) -> list[Hashable]:
-        """The definitions for which this has not been reported: every thread finds most of them."""
-        what = kind, place.get("path"), place.get("column"), place.get("detail")
+    def _unsaid(self, found: Found) -> int:
+        """For how many definitions it has not been reported: every thread finds most of them."""
+        what = found.kind, *map(found.place.get, ("path", "column", "detail"))
         if len(self._said) > _MOST_SAID:
             self._said.clear()
-        unsaid = [one for one in of if (what, one) not in self._said]
+        unsaid = [one for one in found.of if (what, one) not in self._said]
         self._said.update((what, one) for one in unsaid)
-        return unsaid
+        return len(unsaid)
 
     # ------------------------------------------------------------ life
 

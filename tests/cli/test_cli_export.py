@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ pytest.importorskip("typer")
 
 from typer.testing import CliRunner
 
+import binlog_core
 from binlog_core.cli.app import app
 from binlog_core.cli.export import rows_table
 from binlog_core.cli.output import size
@@ -24,35 +26,87 @@ from binlog_core.cli.output import size
 GOLDEN = golden_logs("mysql97/types_ints")[0]
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from binlog_core.cli import main; main()", *map(str, arguments)],
-        capture_output=True,
-        text=True,
+# Each command as in a process of its own, except that Java starts only once: its output goes to files.
+COMMANDS = """
+import json, os, sys
+from binlog_core.cli import main
+commands = json.loads(sys.argv[1])
+for number, (name, arguments) in enumerate(commands):
+    for descriptor, kind in ((1, "out"), (2, "err")):
+        os.dup2(os.open(f"{name}.{kind}", os.O_WRONLY | os.O_CREAT), descriptor)
+    sys.argv[1:] = ["export", *arguments, "--master", "local[1]"]
+    try:
+        main()
+    except SystemExit as ended:
+        if number == len(commands) - 1:
+            raise  # the process ends as the last command
+        if ended.code:
+            print(f"ended with {ended.code}", file=sys.stderr)
+    sys.stdout.flush()
+"""
+
+
+@dataclass
+class Exported:
+    """What three exports have said and left: one that works, one with a state, one of a damaged log."""
+
+    folder: Path
+    code: int  # of the last
+
+    def said(self, name: str) -> tuple[str, str]:
+        return tuple((self.folder / f"{name}.{kind}").read_text("utf-8") for kind in ("out", "err"))  # type: ignore[return-value]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    pytest.importorskip("pyspark")
+    folder = tmp_path_factory.mktemp("exports")
+    data = bytearray(GOLDEN.data)
+    data[max(GOLDEN.row_positions) + 25] ^= 0xFF
+    (folder / "damaged").mkdir()
+    (folder / "damaged" / "bin.000001").write_bytes(data)
+    log = str(GOLDEN.path)
+    commands = {
+        "plain": [log, "plain/out", "--current", "plain/now", "--show", "1", "--split-size", "2k"],
+        "state": [
+            *(log, "state/out", "--state", "state/state.json"),
+            *("--status", "state/lag.prom", "--status", "state/lag.json"),
+        ],
+        "damaged": ["damaged/bin.000001", "damaged/out"],
+    }
+    for name in commands:
+        (folder / name).mkdir(exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-c", COMMANDS, json.dumps(list(commands.items()))],
+        cwd=folder,
         check=False,
-        env={**os.environ, "COLUMNS": "160", "PYTHONIOENCODING": "utf-8"},
+        env={
+            **os.environ,
+            "COLUMNS": "160",
+            "PYTHONIOENCODING": "utf-8",
+            "PYTHONPATH": str(Path(binlog_core.__file__).parents[1]),
+        },
     )
+    return Exported(folder, done.returncode)
 
 
 @pytest.mark.spark
-def test_export_tells_what_it_wrote(tmp_path: Path) -> None:
-    where = [GOLDEN.path, tmp_path / "out", "--current", tmp_path / "now"]
-    done = run("export", *where, "--master", "local[1]", "--show", "1", "--split-size", "2k")
-    assert done.returncode == 0, done.stderr
+def test_export_tells_what_it_wrote(exported: Exported) -> None:
+    out, err = exported.said("plain")
     # Nothing from Spark itself, and no progress bar without a terminal
-    (line,) = done.stderr.splitlines()
+    (line,) = err.splitlines()
     assert re.match(r"slowest split: \d+\.\d\d s, \d+\.\d times the mean", line)
     ops = [row["op"] for row in GOLDEN.truth]
     inserts, updates, deletes = (ops.count(op) for op in ("insert", "update", "delete"))
     name = f"{GOLDEN.truth[0]['db']}.{GOLDEN.truth[0]['table']}"
-    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.stdout.splitlines()]
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()]
     summary = next(row for row in cells if row and row[0] == name)
-    manifest = json.loads((tmp_path / "out" / "_manifest.json").read_text())
+    manifest = json.loads((exported.folder / "plain" / "out" / "_manifest.json").read_text())
     files = manifest["tables"][0]["files"]
     assert summary[1:5] == [str(inserts), str(updates), str(deletes), str(len(files))]
     assert summary[5] == size(sum(file["bytes"] for file in files))
     number = -(-len(GOLDEN.data) // 2048)
-    assert f"1 log, {size(len(GOLDEN.data) - 4)} in {number} splits" in " ".join(done.stdout.split())
+    assert f"1 log, {size(len(GOLDEN.data) - 4)} in {number} splits" in " ".join(out.split())
     assert float(summary[6]) >= 0
     assert next(row for row in cells if row and row[0] == "all")[1:4] == summary[1:4]
     # The first row of the result, read back through Spark.
@@ -69,20 +123,15 @@ def test_export_tells_what_it_wrote(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_a_damaged_log_is_one_line(tmp_path: Path) -> None:
-    position = max(GOLDEN.row_positions)
-    data = bytearray(GOLDEN.data)
-    data[position + 25] ^= 0xFF
-    log = tmp_path / "bin.000001"
-    log.write_bytes(data)
-    done = run("export", log, tmp_path / "out", "--master", "local[1]")
-    assert done.returncode == 1
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
+def test_a_damaged_log_is_one_line(exported: Exported) -> None:
+    out, err = exported.said("damaged")
+    assert exported.code == 1
+    assert out == ""
+    (line,) = err.splitlines()
     assert line.startswith("error: ")
-    assert str(log) in line
-    assert f"offset {position}" in line
-    assert os.listdir(tmp_path) == ["bin.000001"]
+    assert "damaged/bin.000001" in line
+    assert f"offset {max(GOLDEN.row_positions)}" in line
+    assert os.listdir(exported.folder / "damaged") == ["bin.000001"]
 
 
 @pytest.mark.parametrize(
@@ -180,21 +229,21 @@ def test_names_in_what_an_export_says() -> None:
 
 
 @pytest.mark.spark
-def test_export_continues_with_a_state(tmp_path: Path) -> None:
-    where = [GOLDEN.path, tmp_path / "out", "--master", "local[1]", "--state", tmp_path / "state.json"]
-    done = run("export", *where, "--status", tmp_path / "lag.prom", "--status", tmp_path / "lag.json")
-    assert done.returncode == 0, done.stderr
+def test_export_continues_with_a_state(exported: Exported) -> None:
+    out, err = exported.said("state")
+    assert "error" not in err and "ended" not in err
+    folder = exported.folder / "state"
     rows = len(GOLDEN.truth) + sum(row["op"] == "update" for row in GOLDEN.truth)
-    told = json.loads((tmp_path / "lag.json").read_text())
+    told = json.loads((folder / "lag.json").read_text())
     assert sum(sum(counts.values()) for counts in told["rows"].values()) == rows
-    assert f"{GOLDEN.path.name}:{told['position']}" in done.stdout
-    text = (tmp_path / "lag.prom").read_text()
+    assert f"{GOLDEN.path.name}:{told['position']}" in out
+    text = (folder / "lag.prom").read_text()
     assert re.search(r"^binlog_core_export_seconds_behind\{output=.*\} 0\.0$", text, re.MULTILINE)
     assert (
         sum(int(n) for n in re.findall(r"^binlog_core_export_rows_total\{.*\} (\d+)$", text, re.MULTILINE))
         == rows
     )
-    assert os.listdir(tmp_path / "out") == ["000001"]
+    assert os.listdir(folder / "out") == ["000001"]
 
 
 def test_what_does_not_go_with_a_state(tmp_path: Path) -> None:

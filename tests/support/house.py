@@ -42,10 +42,16 @@ def names() -> set[str]:
     } - {*modules(), "_core"}
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """A module's tree."""
+    return ast.parse(path.read_text("utf-8"))
+
+
 def _only_imports(name: str, known: dict[str, Path]) -> bool:
     """Whether a module only hands on names of other rooms."""
     path = known[name]
-    docstring, *body = ast.parse(path.read_text("utf-8")).body
+    docstring, *body = parsed(path).body
     if path.name == "__init__.py":  # a package of names has nothing else in it
         inside = [one for one in known if one.startswith(f"{name}.")]
         return bool(inside) and all(_only_imports(one, known) for one in inside)
@@ -62,7 +68,7 @@ def imported(path: Path, name: str) -> set[str]:
     if path.name != "__init__.py":
         within.pop()
     found = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

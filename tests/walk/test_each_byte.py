@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.golden import Golden, golden_logs
+from support.hostile import SANITIZED
 from support.known import known, value
 from support.tally import tried
 
@@ -17,6 +18,7 @@ import binlog_core
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
 TABLE_MAP = 19
+HEADER = 19  # bytes of an event's header
 EXTREMES = (b"\0", b"\1", b"\x7f", b"\x80", b"\xff")
 SMALL = [
     golden
@@ -88,7 +90,7 @@ def test_each_byte_set_to_extremes(golden: Golden, verify: bool) -> None:
         at = position + byte
         before = [change for change in want if change[-1] < position]
         original = data[at]
-        for extreme in EXTREMES:
+        for extreme in extremes(byte, verify=verify):
             if extreme[0] == original:
                 continue
             data[at] = extreme[0]
@@ -113,6 +115,16 @@ def test_each_byte_set_to_extremes(golden: Golden, verify: bool) -> None:
                         behind = [change for change in want if change[-1] >= end]
                         assert got[len(got) - len(behind) :] == behind, where
         data[at] = original
+
+
+def extremes(byte: int, *, verify: bool) -> tuple[bytes, ...]:
+    """Which values a byte is set to.
+
+    To a checksum every wrong byte behind the header is the same. Without one, `make sanitize` tries them all.
+    """
+    if verify:
+        return EXTREMES if byte < HEADER else EXTREMES[::4]
+    return EXTREMES if SANITIZED or byte < HEADER else EXTREMES[::2]
 
 
 @cache

@@ -8,7 +8,19 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-from support.house import PACKAGE, ROOT, arrows, by_name, floors, imported, modules, names, room_of, rooms
+from support.house import (
+    PACKAGE,
+    ROOT,
+    arrows,
+    by_name,
+    floors,
+    imported,
+    modules,
+    names,
+    parsed,
+    room_of,
+    rooms,
+)
 
 # More rooms, floors or arrows than these: is there a simpler way? Fewer: lower them.
 MOST = {"rooms": 34, "floors": 20, "arrows": 300}
@@ -45,7 +57,7 @@ def test_names_of_imports_are_written_out() -> None:
     computed = {
         name
         for name, path in modules().items()
-        if any(by_name(node) == "" for node in ast.walk(ast.parse(path.read_text("utf-8"))))
+        if any(by_name(node) == "" for node in ast.walk(parsed(path)))
     }
     assert computed == {"cli.app"}
 
@@ -75,7 +87,7 @@ def test_names_are_for_users() -> None:
     """No module of the package takes something by a name that only users need."""
     for name, path in modules().items():
         base = path.relative_to(PACKAGE.parent).parent.parts
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ImportFrom) and node.level:
                 home = [*base[: len(base) - node.level + 1], *filter(None, [node.module])][1:]
                 taken = {".".join([*home, alias.name]) for alias in node.names} | {".".join(home)}
@@ -84,15 +96,15 @@ def test_names_are_for_users() -> None:
 
 def test_lakes_need_no_spark() -> None:
     """Only what Spark itself runs, and those who hold its session, name pyspark."""
-    naming = {room_of(name) for name, path in modules().items() if _names_spark(path.read_text("utf-8"))}
+    naming = {room_of(name) for name, path in modules().items() if _names_spark(parsed(path))}
     assert naming <= {"spark", "mirror", "cli"}
 
 
-def _names_spark(text: str) -> bool:
+def _names_spark(tree: ast.Module) -> bool:
     return any(
         (isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "pyspark")
         or (isinstance(node, ast.Import) and any(alias.name.startswith("pyspark") for alias in node.names))
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(tree)
     )
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from binlog_core.lake.rows.source_options import split_size_of
+from binlog_core.lake.rows.option_texts import split_size_of
 from binlog_core.spark import ReadOptions, export_logs, plan_splits, read_split
 from binlog_core.spark.dataframe import changes_df
 from binlog_core.spark.session import quiet_java, start_session

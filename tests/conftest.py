@@ -126,8 +126,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    from support import tally
+    from support import sparks, tally
 
+    sparks.stop()
     if _RUN:
         _RUN.pop().unlink(missing_ok=True)
     if hasattr(session.config, "workeroutput"):

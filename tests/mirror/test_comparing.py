@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +13,7 @@ pytest.importorskip("deltalake")
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from support import sparks
 from support.here import Here
 from support.lake_forms import Form
 
@@ -24,16 +24,13 @@ from binlog_core.mirror.comparing import Compared, _compared, differing
 from binlog_core.mirror.digests import digested
 from binlog_core.mirror.state import Lake, TableState, new_state
 from binlog_core.mirror.viewing import Viewed
-from binlog_core.spark import start_session
 
 SCHEMA = pa.schema({"a": pa.int32(), "b c": pa.string(), "v": pa.int64()})
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    session = start_session("local[2]")
-    yield session
-    session.stop()  # a different master would affect later tests
+def session() -> Any:
+    return sparks.shared()
 
 
 def test_which_keys_differ(session: Any, tmp_path: Path) -> None:

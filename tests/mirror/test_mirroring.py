@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import sparks
 from support.lake_forms import DeltaForm, Form, IcebergForm
 from support.s3 import CREDENTIALS, store
 from support.server import SERVER, connect, needs_server
@@ -26,7 +27,7 @@ from binlog_core.mirror.values import SelectList, set_for_reading
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
-from binlog_core.spark import plan_splits, read_split, start_session
+from binlog_core.spark import plan_splits, read_split
 
 pytestmark = needs_server
 DATABASE = "mirrored"
@@ -94,10 +95,8 @@ def sql() -> Iterator[Callable[[str], Any]]:
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    session = start_session("local[2]")
-    yield session
-    session.stop()  # a different master would affect later tests
+def session() -> Any:
+    return sparks.shared()
 
 
 def rows_of(lake: Path, table: str, form: Form | None = None) -> list[tuple[Any, ...]]:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.golden import Golden, golden_logs
 from support.writer import Log, Table
-
-from binlog_core.spark.session import quiet_java, start_session
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
@@ -24,15 +20,6 @@ from binlog_core import (  # noqa: E402
 from binlog_core.schema.table_statements import spelling_of  # noqa: E402
 from binlog_core.spark import ReadOptions, export_logs  # noqa: E402
 from binlog_core.spark.current import _concerning, write_current  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with quiet_java() as said:
-        session = start_session("local[2,4]", app_name="tests")
-    yield session
-    session.stop()
-    os.unlink(said)
 
 
 def truth_of(golden: Golden, database: str, table: str, key: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from support.source import GTIDS, damaged, orders, read  # noqa: E402
 
 from binlog_core._base.change_columns import LAKE_COLUMNS  # noqa: E402
 from binlog_core.spark.dataframe import changes_df, register  # noqa: E402
-from binlog_core.spark.session import quiet_java, start_session  # noqa: E402
 
 # ------------------------------------------------------------------ without Spark
 
@@ -63,15 +61,6 @@ def test_the_module_that_spark_finds_is_light() -> None:
 
 
 # ------------------------------------------------------------------ Spark
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with quiet_java() as said:
-        session = start_session("local[2,2]", app_name="tests")
-    yield session
-    session.stop()
-    os.unlink(said)
 
 
 def rows_of(frame: DataFrame) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import sparks
 from support.golden import DATA
 from support.lake_tables import plain
 from support.named import NAMES, partial_images
@@ -47,6 +48,7 @@ def test_literals() -> None:
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    sparks.stop()
     warehouse = str(tmp_path_factory.mktemp("warehouse"))
     conf = {
         **({"spark.jars.packages": PACKAGES} if PACKAGES else {}),

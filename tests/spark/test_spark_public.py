@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,22 +25,11 @@ from binlog_core.spark import (
     read_changes,
     read_split,
     splits_df,
-    start_session,
     table_schema,
 )
-from binlog_core.spark.session import quiet_java
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = str(DATA / "apply" / "maria118")
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with quiet_java() as said:
-        session = start_session("local[2]", app_name="tests")
-    yield session
-    session.stop()
-    os.unlink(said)
 
 
 def test_docs_use_public_names_only() -> None:

@@ -31,7 +31,6 @@ from binlog_core import BinlogError, SchemaError
 from binlog_core.lake.rows.source_options import SourceOptions
 from binlog_core.spark.changes import ChangeReader, infer_schema
 from binlog_core.spark.schemas import arrow_schema, spark_schema
-from binlog_core.spark.session import quiet_java, start_session
 from binlog_core.spark.streaming import BinlogStreamReader
 
 T = Table("shop", "t", [("id", "INT"), ("text", "VARCHAR(20)")], primary_key=["id"])
@@ -223,14 +222,9 @@ def test_a_fresh_start_refuses_columns_that_no_definition_has(server: Server) ->
 # ------------------------------------------------------------------ Spark
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with quiet_java() as said:
-        session = start_session("local[2,2]", app_name="tests")
+@pytest.fixture(scope="module", autouse=True)
+def workers_know_what_is_here() -> None:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import tests
-    yield session
-    session.stop()
-    os.unlink(said)
 
 
 @pytest.mark.spark

@@ -274,7 +274,7 @@ def test_the_same_targets_as_everywhere(tmp_path: Path) -> None:
 
 
 def test_files_with_pages(tmp_path: Path) -> None:
-    """MariaDB's binary log in InnoDB: damage is at its place in the log, and named by its page in the file."""
+    """MariaDB's binary log in InnoDB: damage has its place in the log, and its page in the file."""
     data = one_file(60)
     path = tmp_path / "binlog-000000.ibb"
     path.write_bytes(data)

@@ -17,6 +17,7 @@ from support.writer import innodb_binlog as ibb
 import binlog_core
 from binlog_core._sources import innodb_places
 from binlog_core._sources.log_files import LogFile
+from binlog_core.lake.rows.reader import read_split
 from binlog_core.log import parts
 from binlog_core.splits import check_seams, plan_splits, trust_splits
 
@@ -208,3 +209,24 @@ def test_starting_at_a_commit_record(tmp_path: Path) -> None:
     for wrong in (-1, 1.5, True):
         with pytest.raises(ValueError, match="offset="):
             binlog_core.CommitRecord(wrong)  # type: ignore[arg-type]
+
+
+def test_commit_versions(tmp_path: Path) -> None:
+    """Total, and the same under every plan."""
+    written(tmp_path, 3)
+
+    def keys(size: int) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for split in plan_splits(str(tmp_path), size):
+            for _, batch in read_split(split, unnamed="positions"):
+                versions = batch["_commit_version"].to_pylist()
+                end = 1 << 40 if split.end is None else split.end
+                assert all(split.start <= version - split.version_base < end for version in versions)
+                found += zip(versions, batch["_change_ordinal"].to_pylist(), strict=True)
+        return found
+
+    whole = keys(0)
+    assert len(whole) == len(set(whole)) == len(all_rows(tmp_path))
+    assert whole == sorted(whole)
+    for size in (700, 5000):
+        assert keys(size) == whole

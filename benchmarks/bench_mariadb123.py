@@ -8,6 +8,7 @@ Checksums of pages and events are verified.
 from __future__ import annotations
 
 import struct
+import zlib
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -65,24 +66,39 @@ def count_of(shape: Shape) -> int:
     return max(1, megabytes() * 10**6 // sum(map(len, transaction(shape)[1])))
 
 
+def numbered(events: list[bytes], number: int, *, checksum: bool = False) -> bytes:
+    """A transaction with a sequence number of its own, as each has."""
+    gtid = events[0][:19] + struct.pack("<Q", number) + events[0][27:]
+    if checksum:
+        gtid = gtid[:-4] + struct.pack("<I", zlib.crc32(gtid[:-4]))
+    return gtid + b"".join(events[1:])
+
+
 def classic(shape: Shape, folder: Path, *, checksum: bool = False) -> Path:
-    head, events = transaction(shape, checksum)
+    """Begins with a GTID list, as every log of MariaDB."""
+    _, events = transaction(shape, checksum)
+    listed = Log("11.8.1-MariaDB-log", checksum=checksum, next_positions=False)
+    listed.event(163, bytes(4))
     path = folder / f"bin.00000{1 + checksum}"
-    path.write_bytes(head + b"".join(events) * count_of(shape))
+    with path.open("wb") as file:
+        file.write(listed.getvalue())
+        for number in range(1, count_of(shape) + 1):
+            file.write(numbered(events, number, checksum=checksum))
     return path
 
 
 def in_innodb(shape: Shape, folder: Path) -> Path:
     """Transactions of more than one piece are in out-of-band records, as the server writes them."""
     _, events = transaction(shape)
-    whole, gtid = b"".join(events), events[0]
+    gtid_len = len(events[0])
     writer = innodb_binlog.Writer(PAGE_SHIFT, pages=1 << 20, interval=64)
-    for _ in range(count_of(shape)):
+    for number in range(1, count_of(shape) + 1):
+        whole = numbered(events, number)
         tree = innodb_binlog.OutOfBand(writer)
         if len(whole) > PIECE:
-            for at in range(len(gtid), len(whole), PIECE):
+            for at in range(gtid_len, len(whole), PIECE):
                 tree.append(whole[at : at + PIECE])
-            writer.record(innodb_binlog.COMMIT, tree.reference() + innodb_binlog.packed(0) + gtid)
+            writer.record(innodb_binlog.COMMIT, tree.reference() + innodb_binlog.packed(0) + whole[:gtid_len])
         else:
             writer.record(innodb_binlog.COMMIT, innodb_binlog.packed(0) + whole)
     (path,) = innodb_binlog.write_files(folder, writer.contents())
@@ -118,7 +134,10 @@ def test_fragments(tmp_path: Path) -> None:
         else:
             cut.append(event)
     plain, path = classic(shape, tmp_path), tmp_path / "fragments.000001"
-    path.write_bytes(head + b"".join(cut) * count_of(shape))
+    with path.open("wb") as file:
+        file.write(head)
+        for number in range(1, count_of(shape) + 1):
+            file.write(numbered(cut, number))
     assert len(cut) > len(events)
     assert rows_in(plain) == rows_in(path) == shape.rows * count_of(shape)
     first, second = best([lambda: decode(plain), lambda: decode(path)])

@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from .log.log import Log as Log
     from .log.opening import open as open
     from .log.passes import Pass as Pass
+    from .position import CommitRecord as CommitRecord
     from .position import Position as Position
     from .report import BinlogWarning as BinlogWarning
     from .report import Report as Report
@@ -149,7 +150,7 @@ _HOMES = {
         "limits": "Limits",
         "log.log": "Log",
         "log.passes": "Pass",
-        "position": "Position",
+        "position": "CommitRecord Position",
         "report": "BinlogWarning Report",
         "versions": "show_versions",
     }.items()

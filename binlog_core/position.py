@@ -94,6 +94,30 @@ class Position:
         return cls(file, offset, known, server, records, running)
 
 
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """A place in a file of MariaDB's binary log in InnoDB (``.ibb``), as ``start=`` of `binlog_core.open`.
+
+    Reading starts with the first transaction whose commit record begins there or behind it.
+
+    Parameters
+    ----------
+    offset : int
+        The offset in the file itself, as errors about its pages give it.
+    file : str
+        The file's name; it may be left out if one file is opened.
+    """
+
+    offset: int
+    file: str = ""
+
+    def __post_init__(self) -> None:
+        if not _is_count(self.offset):
+            raise ValueError(f"offset={self.offset!r}: expected a whole number of 0 or more")
+        if not isinstance(self.file, str):
+            raise TypeError(f"file= takes a name, not {type(self.file).__name__}")
+
+
 class Checkpoint(NamedTuple):
     """How far a log was read, so that another server's log can continue.
 

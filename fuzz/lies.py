@@ -1,9 +1,10 @@
 """One lie in a log that is otherwise right: the mutator of the target `log`.
 
 Checksums and lengths reject most random changes of a fuzzer. Here one thing in one event is changed: its
-type, a length, a column's type, a byte of metadata, a bitmap, a value, its place among others. Compressed
-data is packed again around the change, and all other lengths, next positions and checksums are corrected, so
-that the decoder reaches the lie.
+type, a length, a column's type, a byte of metadata, a bitmap, a value, its place among others; or a rows
+event is cut into MariaDB's fragments, and one of these lies. Compressed data is packed again around the
+change, and all other lengths, next positions and checksums are corrected, so that the decoder reaches the
+lie.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from random import Random
 MAGIC = b"\xfebin"
 HEADER, CHECKSUM = 19, 4
 QUERY, FORMAT_DESCRIPTION, TABLE_MAP, PARTIAL, PAYLOAD, MARIADB_QUERY = 2, 15, 19, 39, 40, 165
-MARIADB_ROWS = range(166, 172)
+MARIADB_ROWS, FRAGMENT = range(166, 172), 172
 KINDS = (2, 3, 4, 13, 15, 16, 19, *range(20, 26), *range(29, 43), *range(160, 173))
 EXTREMES = (0, 1, 2, 0x7F, 0x80, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF)
 
@@ -109,6 +110,10 @@ def lie(events: list[Event], chance: Random, first: int) -> None:
         events[at], events[other] = events[other], event
     elif what == 6:
         changed(event.head, 0, HEADER, chance, grows=False)
+    elif what == 7 and (23 <= event.kind <= 25 or event.kind in MARIADB_ROWS):
+        events[at : at + 1] = in_fragments(event, chance)
+    elif event.kind == FRAGMENT and what < 12:  # as many bytes of the event in another fragment
+        change_cut([one for one in events if one.kind == FRAGMENT], chance)
     elif event.kind == PAYLOAD and what < 18:
         inner = events_of(unpacked_payload(bytes(event.body)), 0)
         if inner:
@@ -158,11 +163,41 @@ def parts(event: Event) -> list[tuple[int, int]]:
     try:
         if event.kind == TABLE_MAP:
             return table_map_parts(body)
+        if event.kind == FRAGMENT:  # how many, number, flags, size of all
+            return between([0, 4, 8, 9, *([17] if body[8] & 1 else []), len(body)], len(body))
         if 20 <= event.kind <= 25 or 30 <= event.kind <= 32 or event.kind in (PARTIAL, *MARIADB_ROWS):
             return rows_parts(body, event.kind)
     except IndexError:  # an earlier lie
         pass
     return [(0, len(body))] if event.kind != MARIADB_QUERY else [(0, query_text(body))]
+
+
+def in_fragments(event: Event, chance: Random) -> list[Event]:
+    """A rows event without its checksum as a series of fragments."""
+    whole = bytes(event.head + event.body)
+    whole = whole[:9] + struct.pack("<I", len(whole)) + whole[13:]
+    cuts = sorted({chance.randrange(1, len(whole)) for _ in range(chance.choice((0, 1, 2, 7)))})
+    series = []
+    for number, (begin, end) in enumerate(pairwise([0, *cuts, len(whole)]), start=1):
+        size = struct.pack("<Q", len(whole)) * (number == 1)
+        head = bytearray(event.head)
+        head[4] = FRAGMENT
+        body = struct.pack("<IIB", len(cuts) + 1, number, number == 1) + size + whole[begin:end]
+        series.append(Event(head, bytearray(body)))
+    return series
+
+
+def change_cut(series: list[Event], chance: Random) -> None:
+    """Bytes go from one fragment to the next, or the event that the fragments make has another byte."""
+    at = chance.randrange(len(series))
+    one, other = series[at].body, series[at - 1].body
+    count = chance.choice((1, 4, 19, len(one)))
+    if at and chance.random() < 0.5:
+        begin = 17 if len(one) > 8 and one[8] & 1 else 9
+        other += one[begin : begin + count]
+        del one[begin : begin + count]
+    else:
+        changed(one, 17, len(one), chance)
 
 
 def table_map_parts(body: bytearray) -> list[tuple[int, int]]:

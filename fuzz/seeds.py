@@ -28,6 +28,7 @@ TESTS = Path(__file__).resolve().parent.parent / "tests"
 DATA = TESTS / "data"
 sys.path.append(str(TESTS))
 from support.writer import innodb_binlog  # noqa: E402 (it is in a folder that the line above adds)
+from support.writer.fragments import in_fragments  # noqa: E402
 
 MAX_LEN = 20_000  # of a log
 MAX_SMALL = 4096  # of everything else
@@ -194,6 +195,8 @@ def main(out: Path) -> None:
             for road in range(5):
                 save("log", bytes((road | 16,)) + data)
             if path.parent.name.startswith("maria"):
+                summed = data[int.from_bytes(data[13:17], "little") - 1] == 1
+                save("log", b"\x10" + in_fragments(data, checksum=summed)[:MAX_LEN])
                 for pages in in_two_files(innodb_binlog.transactions_of(plain_events(data))):
                     for road in range(5):
                         save("innodb_binlog", bytes((road | 16,)) + pages)

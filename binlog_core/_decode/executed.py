@@ -86,8 +86,11 @@ class Snapshot:
 
     def _domains(self, base: MariadbGtidSet, runs: Iterator[_Run]) -> MariadbGtidSet:
         last = {domain: (server, number) for (domain, server), (_, number) in base.intervals()}
+        running = None
+        if isinstance(self.running, MariadbGtid):
+            running = self.running.domain_id, self.running.server_id, self.running.seq_no
         for _, _, _, domain, server, first, number in runs:
-            if self.running == MariadbGtid(domain, server, number):
+            if running == (domain, server, number):
                 number -= 1
                 if number < first:
                     continue  # the run is only this transaction: earlier ones stay

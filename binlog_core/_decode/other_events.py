@@ -43,6 +43,7 @@ _QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
 )
 _NOT_INSIDE = (EventType.TRANSACTION_PAYLOAD, EventType.MARIADB_ROWS_FRAGMENT)  # these hold events
 _PREPARED_XA = 64  # flag of MariaDB's GTID event
+_KEPT_LEN = 1 << 20  # bytes of a joined event from which on its rows are a group of their own
 
 
 class OtherEvents:
@@ -190,7 +191,7 @@ class OtherEvents:
             return
         if type_of(event) in COMPRESSED_ROWS_EVENTS:
             event = self._inflated(bytes(event), bytes(event[HEADER_LENGTH_V3:]))
-        yield from self._walk_inside(iter((event,)), begin)
+        yield from self._walk_inside(iter((event,)), begin, keep=len(event) >= _KEPT_LEN)
 
     def _event_view(self) -> memoryview:
         """The body of the current event in its window, not copied: a fragment may be of any size."""
@@ -293,10 +294,18 @@ class OtherEvents:
         self.set_format(description)
 
     def _walk_inside(
-        self, chunks: Iterator[bytes | bytearray], position: int | None = None
+        self, chunks: Iterator[bytes | bytearray], position: int | None = None, *, keep: bool = False
     ) -> Iterator[Group]:
-        """Walk over the events inside the current one, or inside the events from a position up to it."""
-        loop = self._loop
+        """Walk over the events inside the current one, or inside the events from a position up to it.
+
+        Parameters
+        ----------
+        chunks : iterator of bytes
+        position : int or None
+        keep : bool
+            The batches keep the only chunk, instead of copies of its values.
+        """
+        loop, gathering = self._loop, self._gathering
         kind = int(loop.event_type)
         offset = int(loop.event_position) if position is None else position
         packed = PackedEvents(chunks, self._limits, self._path, offset, kind)
@@ -305,7 +314,13 @@ class OtherEvents:
             for window in packed:
                 loop.enter(window, offset)
                 entered = True
+                if keep:
+                    if gathering.has_rows:
+                        yield from gathering.take()
+                    loop.keep(window)
                 yield from self._walk_window()
+                if keep and gathering.has_rows:
+                    yield from gathering.take()
                 packed.left = int(loop.left)
         except BinlogError as error:
             raise error.located(path=self._path, offset=offset, type_code=kind) from error.__cause__

@@ -12,7 +12,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from .._core._innodb_binlog import short_transactions
+from .._core._innodb_binlog import pass_short_transactions, short_transactions
 from .._format.event_header import HEADER, HEADER_LENGTH_V3
 from .._format.event_types import EventType
 from .._format.innodb_binlog import (
@@ -26,11 +26,13 @@ from .._format.innodb_binlog import (
 )
 from .._format.magic import MAGIC
 from ..errors import BinlogError, DecodeError
-from .innodb_pages import Cursor, PagedFile, PagedFiles, Sibling, is_made_beforehand
+from .innodb_pages import Cursor, PagedFiles, Sibling, is_made_beforehand
+from .innodb_places import BEGIN, Place, Places
 from .innodb_trees import Piece, Trees
 from .sources import Source
 
 _NOTHING = memoryview(b"")
+_ENDLESS = 1 << 63
 _MOST_STATE_LEN = 16 << 20  # bytes of the GTIDs before a file; of a million GTIDs
 _VERSION = b"12.3.0-MariaDB"  # of the descriptor, which these files do not have
 # Those of 11.8, up to type 171, as hexadecimal digits
@@ -50,6 +52,8 @@ class InnodbBinlogSource(Source):
         The file's bytes; closed with this source.
     sibling : callable or None
         Opens the file with another number, as it is stored; raises MissingFileError if there is none.
+    places : Places or None
+        Shared with other sources of the same file.
 
     Raises
     ------
@@ -57,23 +61,35 @@ class InnodbBinlogSource(Source):
         The stored bytes cannot be read from any position.
     """
 
-    def __init__(self, stored: Source, sibling: Sibling | None = None) -> None:
+    finds_transactions = True
+
+    def __init__(self, stored: Source, sibling: Sibling | None = None, places: Places | None = None) -> None:
         super().__init__(stored.path)
         if not stored.seekable:
             raise BinlogError(
                 "an .ibb file cannot be read from a stream: save it to a file first", path=self.path
             )
         self._stored = stored
+        self._sibling = sibling
         self._files = PagedFiles(sibling)
+        self._places = places or Places()
+        self._closed = False
+        self._go_to(BEGIN)
+
+    def _go_to(self, place: Place) -> None:
+        """Go on at a place between two transactions; nothing has been read ahead."""
+        begin = place is BEGIN
         self._trees = Trees(self._files, self._record, self.path)
-        self._own: Cursor | None = None
-        self._left = memoryview(MAGIC + _descriptor())
+        self._own = None if begin else Cursor(self._files.own, place.offset)
+        self._left = memoryview(MAGIC + _descriptor()) if begin else _NOTHING
         self._parts: Iterator[memoryview | Piece] = iter(())  # of the record that is being read
         self._piece: Piece | None = None  # the part that is next
         self._chunks: Iterator[memoryview] = iter(())  # of a piece
-        self._before = True  # what the file begins with may continue a record of the file before it
-        self._torn = self._over = self._closed = False
+        self._before = begin  # what the file begins with may continue a record of the file before it
+        self._torn = self._over = False
         self._failed: BinlogError | None = None
+        self._counted = True  # all bytes before this place, so that others find it at the same position
+        self.position = place.position
 
     @property
     def withheld(self) -> int:
@@ -110,7 +126,7 @@ class InnodbBinlogSource(Source):
         self._left = _NOTHING
         self._parts = self._chunks = iter(())
         self._over = own.file is not self._files.own
-        self._torn = False
+        self._torn = self._counted = False
         self._before = True
         self.position += own.file.header.page_len
         return True
@@ -182,19 +198,23 @@ class InnodbBinlogSource(Source):
             return None
         if self._own is None:
             return 0 if self._begin() else None
-        if self._own.file is not self._files.own:
-            self._over = True  # with the record that the file's last one was
+        if self._left_the_file():
             return None
         written, passed = self._short_transactions(self._own, buffer)
         if written or passed:
             return written
         return self._next_record(self._own) if first else None
 
+    def _left_the_file(self) -> bool:
+        """Whether the log is over, with the record that the file's last one was."""
+        self._over = self._own is not None and self._own.file is not self._files.own
+        return self._over
+
     def _begin(self) -> bool:
         """Read the file's header and the GTIDs before it; False: the server has not written them yet."""
         if is_made_beforehand(self._stored):
             return False
-        file = self._files.own = PagedFile(self._stored)
+        file = self._files.begin(self._stored)
         looking = Cursor(file, file.header.page_len)
         try:
             first = looking.next()
@@ -217,6 +237,145 @@ class InnodbBinlogSource(Source):
         self._before = self._before and not any_record
         return written, own.offset > offset
 
+    # ------------------------------------------------------------ places
+
+    @property
+    def extent(self) -> int | None:
+        """The bytes of the file: its transactions have about as many."""
+        return self._stored.size
+
+    def twin(self) -> InnodbBinlogSource | None:
+        """See `Source.twin`."""
+        stored = self._stored.twin()
+        return None if stored is None else InnodbBinlogSource(stored, self._sibling, self._places)
+
+    def seek(self, position: int) -> None:
+        """See `Source.seek`: events are passed over without copying them."""
+        if 0 <= position - self.position <= len(self._ahead):
+            super().seek(position)
+            return
+        self._go_before(self._places.last(position), position < self.position)
+        with self._places.lock:
+            self._pass(position - self.position)
+        if self.position < position:
+            raise BinlogError(
+                f"position {position} is outside the log of {self.position} bytes", path=self.path
+            )
+
+    def transaction_from(self, position: int) -> int | None:
+        """See `Source.transaction_from`."""
+        with self._places.lock:
+            self._go_before(self._places.last(position), back=True)
+            found = self._pass(max(position - self.position, 0), whole=True)
+        return self.position if found else None
+
+    def transaction_in_file(self, offset: int) -> int | None:
+        """Where the first transaction begins whose commit record is at or after an offset in the file."""
+        with self._places.lock:
+            self._go_before(self._places.last_in_file(offset), back=True)
+            found = self._pass(_ENDLESS, until=offset)
+        return self.position if found else None
+
+    def _go_before(self, place: Place, back: bool) -> None:
+        """Go to a place, or stay if it is not behind this one and nothing leads `back`."""
+        self.position += len(self._ahead)
+        self._ahead = b""
+        if back or place.position > self.position:
+            if place is not BEGIN:
+                self._files.begin(self._stored)
+            self._go_to(place)
+
+    def _pass(self, room: int, until: int = _ENDLESS, *, whole: bool = False) -> bool:
+        """Pass over events without copying them.
+
+        Parameters
+        ----------
+        room : int
+            Bytes of them.
+        until : int
+            Offset in the file from which on no commit record is passed over.
+        whole : bool
+            Pass over a transaction that has begun to its end.
+
+        Returns
+        -------
+        bool
+            Whether the place is before a commit record; else it is inside a transaction, or the log ends.
+        """
+        try:
+            while self._failed is None:
+                if self._left:
+                    count = len(self._left) if whole else min(room, len(self._left))
+                    self._left = self._left[count:]
+                    self.position += count
+                    room = max(room - count, 0)
+                    if self._left:
+                        return False
+                elif (chunk := next(self._chunks, None)) is not None:
+                    self._left = chunk
+                elif self._piece is not None:
+                    count = self._trees.length(self._piece, _ENDLESS if whole else room)
+                    if count < 0:
+                        self._chunks = self._trees.chunks(self._piece)
+                        count = 0
+                    self._piece = None
+                    self.position += count
+                    room = max(room - count, 0)
+                elif (part := next(self._parts, None)) is not None:
+                    if isinstance(part, Piece):
+                        self._piece = part
+                    elif part:
+                        self._left = part
+                    else:
+                        return False
+                elif self._closed or self._over:
+                    return False
+                elif self._own is None:
+                    if not self._begin():
+                        return False
+                elif self._left_the_file():
+                    return False
+                elif (found := self._pass_record(self._own, room, until)) is not None:
+                    passed, at_commit = found
+                    self.position += passed
+                    room -= passed
+                    if at_commit:
+                        return True
+                else:
+                    return False
+        except BinlogError as error:
+            self._failed = error
+        raise self._failed
+
+    def _pass_record(self, own: Cursor, room: int, until: int) -> tuple[int, bool] | None:
+        """Pass over records; begin one that needs care.
+
+        Returns
+        -------
+        (bytes, at_commit) or None
+            Bytes of events; whether the next record is a commit record that is not to be passed over. None:
+            the file ends.
+        """
+        if self._counted and not self._before:
+            self._places.add(own.offset, self.position)
+        begin, pages = own.run()
+        at = own.offset - begin
+        end, passed, any_record = pass_short_transactions(
+            pages, own.file.header.page_len, at, room, max(until - begin, 0)
+        )
+        own.offset = begin + end
+        self._before = self._before and not any_record
+        if end > at:
+            return passed, False
+        chunk = own.next()
+        if chunk is None:
+            return None
+        if chunk.kind == COMMIT and not chunk.continues and (not room or chunk.offset >= until):
+            own.offset = chunk.offset
+            return 0, True
+        self._begin_record(own, chunk)
+        return 0, False
+
     # ------------------------------------------------------------ records
 
     def _next_record(self, own: Cursor) -> int | None:
@@ -224,17 +383,20 @@ class InnodbBinlogSource(Source):
         chunk = own.next()
         if chunk is None:
             return None
+        self._begin_record(own, chunk)
+        return 0
+
+    def _begin_record(self, own: Cursor, chunk: Chunk) -> None:
         if chunk.continues:
             if not self._before:
                 raise DecodeError(
                     "a chunk continues a record that has not begun", path=self.path, offset=chunk.offset
                 )
             self._before = not chunk.last
-            return 0
+            return
         self._before = self._before and chunk.kind in BETWEEN_CHUNKS
         record = self._record(own, chunk)
         self._parts = self._transaction(record) if chunk.kind == COMMIT else self._passed(record)
-        return 0
 
     def _record(self, cursor: Cursor, first: Chunk) -> Iterator[Chunk | None]:
         """The chunks of a record, of which the cursor is behind the first; None: no more is written yet."""

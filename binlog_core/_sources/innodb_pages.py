@@ -193,13 +193,32 @@ class PagedFiles:
     ----------
     sibling : callable or None
         Opens the file with another number, as it is stored; raises MissingFileError if there is none.
+
+    Attributes
+    ----------
+    own : PagedFile
+        The file itself, once `begin` was called.
     """
 
     own: PagedFile
 
     def __init__(self, sibling: Sibling | None) -> None:
         self._sibling = sibling
+        self._begun = False
         self._open: OrderedDict[int, PagedFile] = OrderedDict()
+
+    def begin(self, stored: Source) -> PagedFile:
+        """The file itself; its header is read once.
+
+        Raises
+        ------
+        FormatError, ChecksumError
+            It has no valid header.
+        """
+        if not self._begun:
+            self.own = PagedFile(stored)
+            self._begun = True
+        return self.own
 
     def get(self, number: int) -> PagedFile | None:
         """A file; None: it does not exist, or has no header yet."""

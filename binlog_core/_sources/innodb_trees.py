@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from .._core._innodb_binlog import copy_out_of_band, out_of_band
+from .._core._innodb_binlog import copy_out_of_band, out_of_band, out_of_band_length
 from .._format.innodb_binlog import (
     MOST_FIELDS_LEN,
     NOWHERE,
@@ -97,6 +97,19 @@ class Trees:
         if written > 0:
             self._count(file, written)
         return written
+
+    def length(self, piece: Piece, most: int) -> int:
+        """The bytes of a record that `copy` would copy into a buffer of `most` bytes, or -1."""
+        place = piece.place
+        file = self._files.get(place.file)
+        assert file is not None  # its fields were read
+        begin, pages = file.run(place.offset)
+        length = out_of_band_length(pages, file.header.page_len, place.offset - begin, piece.fields_len)
+        if length > most:
+            return -1
+        if length > 0:
+            self._count(file, length)
+        return length
 
     def chunks(self, piece: Piece) -> Iterator[memoryview]:
         """A record's bytes, chunk by chunk."""

@@ -14,6 +14,7 @@ import re
 import threading
 import time
 from abc import ABC, abstractmethod
+from copy import copy
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from .._base.redaction import shown_url
@@ -57,6 +58,8 @@ class Source(ABC):
         Whether `seek` can also go backward.
     read_once : bool
         Whether it cannot be opened again: a pipe.
+    finds_transactions : bool
+        Whether it knows where transactions begin: `transaction_from` says so, and `seek` can go backward.
     may_have_ended : bool
         Whether the log with the next number can be the one to go on with: False while more must come in this.
     begin : int
@@ -83,6 +86,7 @@ class Source(ABC):
     splittable: bool = False
     seekable: bool = False
     read_once: bool = False
+    finds_transactions: bool = False
     begin: int = 4
     done_records: int = 0
     done_gtid: Gtid | MariadbGtid | None = None
@@ -102,6 +106,11 @@ class Source(ABC):
     def size(self) -> int | None:
         """Bytes of the plain log at present; None if that is not known."""
         return None
+
+    @property
+    def extent(self) -> int | None:
+        """About how many bytes can be divided among workers; None: the log cannot be divided."""
+        return self.size if self.splittable and self.seekable else None
 
     @property
     def withheld(self) -> int:
@@ -260,6 +269,18 @@ class Source(ABC):
         """Make `position` the next byte that `_fetch` gives; called only if `seekable`."""
         raise NotImplementedError
 
+    def transaction_from(self, position: int) -> int | None:
+        """Where the first transaction begins from a position on; reading goes on there. None: none does."""
+        raise NotImplementedError
+
+    def transaction_in_file(self, offset: int) -> int | None:
+        """The same for an offset in the stored file, of a record."""
+        raise NotImplementedError
+
+    def twin(self) -> Source | None:
+        """Another source of the same bytes, for another thread; None: the log must be opened again."""
+        return None
+
     def pass_damage(self) -> bool:
         """After an error of `read`: make it go on behind the damage; False: that is not possible."""
         return False
@@ -338,6 +359,10 @@ class BufferSource(Source):
 
     def _move(self, position: int) -> None:
         self._next = position
+
+    def twin(self) -> BufferSource:
+        """See `Source.twin`."""
+        return copy(self)
 
     def close(self) -> None:
         """Drop the buffer. A mapping ends with the last reference to it, not here."""

@@ -82,7 +82,7 @@ class Head(NamedTuple):
             and source.splittable
             and source.seekable
             and EventType.MARIADB_START_ENCRYPTION not in types
-        )
+        ) or source.finds_transactions
         anchors = _ANCHOR_GTID if _has_gtids(found.format, types) else _ANCHOR_BEGIN
         return cls(found.format, boundaries, anchors, splittable)
 
@@ -114,6 +114,9 @@ def first_anchor(source: Source, head: Head, start: int, end: int) -> int | None
     """
     if start <= FIRST_EVENT:
         return FIRST_EVENT if end > FIRST_EVENT else None
+    if source.finds_transactions:
+        begin = source.transaction_from(start)
+        return begin if begin is not None and begin < end else None
     size = source.size
     if size is not None and start >= size:
         return None
@@ -173,6 +176,33 @@ def walk_to_anchor(
         window = bytes(window[offset:]) + data
         base, offset = base + offset, 0
     return window, base, offset, _resync.WALK_LIMIT
+
+
+def anchor_behind(source: Source, head: Head, here: int, least: int) -> tuple[int | None, bool]:
+    """The first anchor at or after a position.
+
+    Parameters
+    ----------
+    source : Source
+        Splittable.
+    head : Head
+    here : int
+        Where a true event begins.
+    least : int
+
+    Returns
+    -------
+    (position, whole)
+        Position, or None: the log ends before. Whether the log is whole up to the place where the walk ended,
+        which is the position if it is not.
+    """
+    if source.finds_transactions:
+        return source.transaction_from(max(here, least)), True
+    window, base, offset = window_at(source, here)
+    window, base, offset, status = walk_to_anchor(source, head, window, base, offset, least=least, limit=None)
+    if status == _resync.WALK_BROKEN:
+        return base + offset, False
+    return (base + offset if status == _resync.WALK_FOUND else None), True
 
 
 def window_at(source: Source, position: int) -> tuple[Window, int, int]:

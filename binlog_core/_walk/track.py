@@ -218,6 +218,8 @@ class Track:
     @property
     def checks_positions(self) -> bool:
         """Whether each event must end where it says."""
+        if self.source.finds_transactions:  # its positions are not the server's
+            return False
         return (self.skip_errors or self.in_parts) and self.boundaries.splittable
 
     def believe_no_positions(self) -> None:

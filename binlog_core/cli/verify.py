@@ -110,9 +110,9 @@ def show(verdict: Verdict, console: Console) -> None:
         console.print(Text(printable("  " + text)))
 
     if verdict.format is not None:
-        checked = (
-            f"{verdict.checksums:,} checksums right" if verdict.checksums else "the log has no checksums"
-        )
+        checked = "page checksums compared" if verdict.paged else "the log has no checksums"
+        if verdict.checksums:
+            checked = f"{verdict.checksums:,} checksums right"
         line(f"{size(verdict.size)}, {verdict.events:,} events, {checked}, {verdict.rows:,} changed rows")
     if verdict.format is not None and verdict.format.in_use:
         line("note: in use, or not closed by its server")
@@ -151,6 +151,7 @@ def as_dict(verdict: Verdict) -> dict[str, Any]:
         "server_version": verdict.format.server_version if verdict.format else None,
         "events": verdict.events,
         "checksums": verdict.checksums,
+        "paged": verdict.paged,
         "rows": verdict.rows,
         "transactions": dict(verdict.transactions),
         "incomplete": verdict.incomplete,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import tempfile
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -108,6 +109,8 @@ class Verdict:
         How many there are.
     notes : Counter
         What else was counted while decoding the rows; see ``binlog_core.report.KINDS``.
+    paged : bool
+        Whether the file has pages, whose checksums were compared instead (``.ibb``).
     """
 
     path: str
@@ -123,6 +126,7 @@ class Verdict:
     incomplete: list[int] = field(default_factory=list)
     incomplete_count: int = 0
     notes: Counter[str] = field(default_factory=Counter)
+    paged: bool = False
 
     @property
     def state(self) -> str:
@@ -163,9 +167,29 @@ def _verify(file: LogFile, progress: Progress | None, limits: Limits) -> tuple[V
     """The verdict, and the next log if only reading this one shows which that is."""
     with file.open() as source:
         name = source.path if file.chained else file.name  # a server's address says not which log
-        with _whole(source, limits.spool_bytes) as data:
+        lost: list[Damage] = []
+        with _whole(source, limits.spool_bytes, lost) as data:
             verdict = _Verifier(name, data, progress, decrypted=source.decrypted).run()
+        verdict.paged = source.finds_transactions
+        if lost:
+            verdict.damages = _with_lost(verdict.damages, lost)
+        elif verdict.tail is None and verdict.paged and source.withheld:
+            verdict.tail = Damage(verdict.size, verdict.size, "the file ends inside a record")
         return verdict, file.behind(source)
+
+
+def _with_lost(damages: Places, lost: list[Damage]) -> Places:
+    """Damage, with the bytes that the source could not read instead of what they were taken for."""
+    begins = [one.begin for one in lost]
+
+    def was_taken(one: Damage) -> bool:
+        before = bisect_right(begins, one.end - 1)
+        return not before or lost[before - 1].end <= one.begin
+
+    out = Places()
+    for one in sorted([*lost, *filter(was_taken, damages)], key=lambda one: one.begin):
+        out.add(one)
+    return out
 
 
 class _NotWanted(Exception):
@@ -405,15 +429,29 @@ class _Verifier:
         self.unparsed = Report(warn=False)
 
 
+def _read(source: Source, lost: list[Damage]) -> bytes:
+    try:
+        return source.read(_COPY_LEN)
+    except BinlogError as error:
+        begin = source.position
+        if not source.pass_damage():
+            raise
+        lost.append(Damage(begin, source.position, f"{error.message}, at {error.offset} in the file"))
+        return bytes(source.position - begin)
+
+
 @contextmanager
-def _whole(source: Source, most: int) -> Iterator[memoryview]:
-    """All bytes of a log as one buffer: its mapping, or an unnamed temporary file with its unpacked bytes."""
+def _whole(source: Source, most: int, lost: list[Damage]) -> Iterator[memoryview]:
+    """All bytes of a log as one buffer: its mapping, or an unnamed temporary file with its unpacked bytes.
+
+    Bytes that the source cannot read, but reads behind, are 0 and added to `lost`.
+    """
     view = source.view()
     if view is not None:
         yield view
         return
     with tempfile.TemporaryFile(prefix="binlog-core-") as file:
-        while chunk := source.read(_COPY_LEN):
+        while chunk := _read(source, lost):
             file.write(chunk)
             if file.tell() > most:
                 raise DecompressionError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,13 +18,16 @@ from .._decode.selection import (
 )
 from .._sources.places import is_server
 from .._sources.resolve import resolve
+from ..errors import BinlogError
 from ..limits import DEFAULT_LIMITS, Limits
+from ..position import CommitRecord
 from ..schema.definitions import load
 from .log import Log
 from .settings import Settings
 
 if TYPE_CHECKING:
     from .._decode.selection import LogPlace
+    from .._sources.log_files import LogFiles
     from ..conditions.language import Condition
     from ..schema.definitions import SchemaSource
     from ..schema.given import Schema
@@ -87,7 +91,8 @@ def open(
     start, stop : int, (file name, int), datetime or Position, optional
         The first event read and the first event not read: byte positions, times in the event headers (naive
         datetimes are UTC), or the ``position`` of a group. For a server, ``start`` can also be "now", or a
-        GTID set to read everything not in it; None is its oldest log.
+        GTID set to read everything not in it; None is its oldest log. For ``.ibb`` files, it can be a
+        `CommitRecord`.
     tables : str or iterable of str, optional
         Names or glob patterns, "shop.orders" or "shop.*"; other tables are not decoded.
     exclude_tables : str or iterable of str, optional
@@ -182,7 +187,10 @@ def open(
         raise ValueError('schema="server" is for servers: for files expected schema="mysql://…" or "ddl"')
     if live and (keys, mmap, storage_options) != (None, None, None):
         raise ValueError("keys=, mmap= and storage_options= are for files: a server sends its logs itself")
-    checked = (None, None) if live else (start, stop)
+    by_record = isinstance(start, CommitRecord)
+    if live and by_record:
+        raise ValueError(f"start={start!r}: expected GTIDs, a datetime or a Position, since this is a server")
+    checked = (None, None) if live else (None if by_record else start, stop)
     check_arguments(checked[0], checked[1], server_id, limits, schema, schema_start, charset)
     check_kinds(
         keys,
@@ -216,8 +224,10 @@ def open(
             defaults_file=defaults_file,
         )
     else:
-        begin, end = cast("LogPlace | None", start), stop
         files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
+        begin, end = cast("LogPlace | None", start), stop
+        if isinstance(start, CommitRecord):
+            begin = _place_of_record(start, files)
         if len(files) == 1 and isinstance(start, int) and isinstance(stop, int) and start > stop:
             raise ValueError(f"start={start} is after stop={stop}")
     condition = None
@@ -252,3 +262,19 @@ def open(
         index=index,
     )
     return Log(files, settings)
+
+
+def _place_of_record(record: CommitRecord, files: LogFiles) -> tuple[str, int]:
+    named = [file for file in files if os.path.basename(file.path) == record.file or not record.file]
+    if len(named) != 1:
+        name = repr(record.file) if record.file else "that is meant, of several: name it"
+        raise BinlogError(f"there is no one file {name} among those given", path=files[0].path)
+    with named[0].open() as source:
+        if not source.finds_transactions:
+            raise BinlogError("not an .ibb file: expected start= as a position", path=named[0].path)
+        position = source.transaction_in_file(record.offset)
+        if position is None:
+            raise BinlogError(
+                f"no commit record begins at or behind offset {record.offset}", path=named[0].path
+            )
+    return named[0].path, position

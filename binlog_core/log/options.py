@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..conditions.language import Condition
     from ..gtids import AnyGtidSet
     from ..limits import Limits
+    from ..position import CommitRecord
     from ..schema.definitions import SchemaSource
     from ..schema.given import Schema
     from .log import Log
@@ -35,7 +36,7 @@ class BinaryFile(Protocol):
 One: TypeAlias = "Path | BinaryFile | Buffer | IndexFile | LogFile | LogFiles"
 Target: TypeAlias = "One | Sequence[One]"  # the targets of `open`
 AnyTarget: TypeAlias = "Log | Target"
-Start: TypeAlias = "LogPlace | AnyGtidSet | Literal['now']"
+Start: TypeAlias = "LogPlace | CommitRecord | AnyGtidSet | Literal['now']"
 
 
 class StoredOptions(TypedDict, total=False):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -89,8 +88,8 @@ def parts_of(whole: ThreadPart, selection: Selection, threads: int) -> list[Thre
     """The parts of a log; the log itself if it is not divided."""
     source = whole.source
     assert source is not None
-    size = source.size
-    if not (source.splittable and source.seekable) or size is None or selection.stop_position is not None:
+    size = source.extent
+    if size is None or selection.stop_position is not None:
         return [whole]
     start = max(selection.start_position or 0, source.begin)
     if size - start < LEAST_PARTS * PART_BYTES:
@@ -104,8 +103,10 @@ def parts_of(whole: ThreadPart, selection: Selection, threads: int) -> list[Thre
         return [whole]
     edges = list(_edges(start, size, threads))
     first = replace(whole, head=head, stop=edges[0])
-    again = None if source.view() is None else source
-    return [first, *(ThreadPart(whole.file, copy(again), head, *edge) for edge in pairwise([*edges, None]))]
+    return [
+        first,
+        *(ThreadPart(whole.file, source.twin(), head, *edge) for edge in pairwise([*edges, None])),
+    ]
 
 
 def _edges(start: int, size: int, threads: int) -> Iterator[int]:

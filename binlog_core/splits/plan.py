@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from .._base.change_columns import FILE_NUMBER_SHIFT
 from .._base.redaction import shown_url
 from .._format.event_header import FIRST_EVENT
+from .._format.magic import INNODB_MAGIC
 from .._sources.archives import EPOCH_SHIFT
 from .._sources.log_files import LogFile
 from .._sources.log_names import LogName, name_key
@@ -123,12 +124,13 @@ def plan_splits(
     if split_size is not None and split_size < 0:
         raise ValueError(f"split_size={split_size}: expected bytes, or 0 for whole logs")
     numbered = list(_numbered(target, storage_options))
-    sizes: Iterable[int | None] = [None] * len(numbered)
+    sizes: Iterable[_Size] = [_Size()] * len(numbered)
     if split_size:
         with ThreadPoolExecutor(_PLANNING_THREADS) as threads:
             sizes = list(threads.map(_splittable_size, (file for _, file in numbered)))
     splits: list[Split] = []
-    for (number, file), size in zip(numbered, sizes, strict=True):
+    for (number, file), sized in zip(numbered, sizes, strict=True):
+        size = sized.size
         until = file.share.until if file.share is not None else None
         before = file.share.before if file.share is not None else None
         if size is not None and until is not None:
@@ -141,7 +143,8 @@ def plan_splits(
         count = -(-size // split_size)
         for i in range(count):
             start, end = size * i // count, size * (i + 1) // count
-            splits.append(Split(file.path, start, end, number, len(splits), before=before))
+            last = i == count - 1 and sized.about
+            splits.append(Split(file.path, start, None if last else end, number, len(splits), before=before))
     return splits
 
 
@@ -193,11 +196,20 @@ def _epoch(file: LogFile) -> int:
     return file.share.epoch if file.share is not None else 0
 
 
-def _splittable_size(file: LogFile) -> int | None:
-    """The size of a log that can be split, otherwise None. Errors are left to the reader of the log."""
+class _Size(NamedTuple):
+    """The size of a log that can be split, otherwise None; whether it may have more bytes than that."""
+
+    size: int | None = None
+    about: bool = False
+
+
+def _splittable_size(file: LogFile) -> _Size:
+    """Errors are left to the reader of the log."""
     with file.open_stored() as source:
         try:
+            if source.seekable and source.peek(len(INNODB_MAGIC)) == INNODB_MAGIC:
+                return _Size(source.size, about=True)
             head = Head.of(source)
         except BinlogError:
-            return None
-        return source.size if head is not None and head.splittable else None
+            return _Size()
+        return _Size(source.size) if head is not None and head.splittable else _Size()

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Self, Unpack
 
-from .._core import _resync
 from .._decode.group import Group
 from .._decode.gtid_selection import gtid_set, union
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import check_condition
 from .._format.event_header import FIRST_EVENT
-from .._walk.anchors import Head, first_anchor, walk_to_anchor, window_at
+from .._walk.anchors import Head, anchor_behind, first_anchor
 from .._walk.track import Tail
 from ..errors import BinlogError
 from ..gtids import parse_gtid_set
@@ -33,6 +32,8 @@ class SplitBounds:
         The split.
     source : Source
         The log, just opened; it is left at its beginning.
+    skip_errors : bool
+        A split that lies behind damage in an .ibb file owns nothing until `check_seams` says where it begins.
 
     Attributes
     ----------
@@ -47,8 +48,9 @@ class SplitBounds:
         It is not a log.
     """
 
-    def __init__(self, split: Split, source: Source) -> None:
+    def __init__(self, split: Split, source: Source, *, skip_errors: bool = False) -> None:
         self.split = split
+        self._skip_errors = skip_errors
         self.next_anchor: int | None = None
         self._head = Head.of(source)
         self._splittable = self._head is not None and self._head.splittable
@@ -64,7 +66,12 @@ class SplitBounds:
             return FIRST_EVENT
         if head is None or not head.splittable:
             return None
-        return first_anchor(source, head, split.start, 1 << 63 if split.end is None else split.end)
+        try:
+            return first_anchor(source, head, split.start, 1 << 63 if split.end is None else split.end)
+        except BinlogError:
+            if not (self._skip_errors and source.finds_transactions):
+                raise
+            return None
 
     @property
     def start_position(self) -> int | None:
@@ -98,12 +105,14 @@ class SplitBounds:
         # The decoder is at the anchor, unless it stopped at a time.
         assert self._head is not None
         source = decoder.source
-        window, base, offset = window_at(source, here)
-        window, base, offset, status = walk_to_anchor(
-            source, self._head, window, base, offset, least=end, limit=None
-        )
-        if status == _resync.WALK_FOUND:
-            self.next_anchor = base + offset
+        try:
+            anchor, whole = anchor_behind(source, self._head, here, end)
+        except BinlogError:
+            if not (self._skip_errors and source.finds_transactions):
+                raise
+            anchor, whole = here, True  # behind damage, which was passed
+        if whole:
+            self.next_anchor = anchor
 
 
 class SplitReader:
@@ -147,7 +156,8 @@ class SplitReader:
         self.report = self._log.report
         self._source = self._log.sources.take(0)
         try:
-            self._bounds = SplitBounds(split, self._source)
+            skip_errors = self._log.settings.skip_errors
+            self._bounds = SplitBounds(split, self._source, skip_errors=skip_errors)
         except BaseException:
             self._end()
             raise

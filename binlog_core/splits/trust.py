@@ -7,10 +7,9 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from .._core import _resync
 from .._format.event_header import FIRST_EVENT
 from .._sources.log_files import LogFile
-from .._walk.anchors import ELSEWHERE, NOT_IN_PARTS, Head, walk_to_anchor, window_at
+from .._walk.anchors import ELSEWHERE, NOT_IN_PARTS, Head, anchor_behind
 from ..errors import DecodeError
 from .plan import Split
 
@@ -83,8 +82,7 @@ def trust_split(split: Split, *, storage_options: dict[str, Any] | None = None) 
 
 def _anchor_behind(source: Source, head: Head, here: int, least: int) -> int | None:
     """The first anchor at or after `least`, from the true event at `here` on; None: the log ends before."""
-    window, base, offset = window_at(source, here)
-    window, base, offset, status = walk_to_anchor(source, head, window, base, offset, least=least, limit=None)
-    if status == _resync.WALK_BROKEN:
-        raise DecodeError(ELSEWHERE + NOT_IN_PARTS, path=source.path, offset=base + offset)
-    return base + offset if status == _resync.WALK_FOUND else None
+    anchor, whole = anchor_behind(source, head, here, least)
+    if not whole:
+        raise DecodeError(ELSEWHERE + NOT_IN_PARTS, path=source.path, offset=anchor)
+    return anchor

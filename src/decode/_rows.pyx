@@ -121,6 +121,7 @@ cdef class Decoder(Definitions):
 
     cdef size_t arrow_bytes
     cdef object buffer              # the outer window
+    cdef object inner               # the window of an event's payload that batches keep
 
     def __cinit__(self, *, uint64_t group_rows=65536, uint64_t group_bytes=16 << 20,
                   uint64_t group_memory=4 << 20, uint64_t record_bytes=1 << 30,
@@ -254,6 +255,7 @@ cdef class Decoder(Definitions):
             when another buffer follows, unless that begins with the same bytes, at the same base.
         """
         cdef const window_t* window = &self.loop.windows[0]
+        self.settle()
         self.finish_columns()
         if window.held and not (keep and base == window.base and len(buffer) >= window.view.len):
             self.copy_values()
@@ -266,6 +268,7 @@ cdef class Decoder(Definitions):
 
     def enter(self, buffer, uint64_t position):
         """Walk the events inside the outer ones from a position up to here; they have that position."""
+        self.settle()
         self.loop.event.position = position
         if not self.loop.depth and not self.loop.trx.open:      # its GTID was not read: the walk has passed it already
             self.loop.trx.boundary = self.loop.event.position
@@ -275,8 +278,26 @@ cdef class Decoder(Definitions):
         self.open_window(1, buffer, self.loop.event.position, 0, True)
         self.loop.depth = 1
 
+    def keep(self, buffer):
+        """Let the batches keep the inner buffer, which was entered just now, as `feed` does; there are none yet."""
+        if not self.loop.depth or self.loop.group.records:
+            raise ValueError("the group must be taken inside the event, before its rows")
+        self.loop.windows[1].copies = False
+        self.loop.home = 1
+        self.inner = buffer
+
+    cdef int settle(self) except -1:
+        # Batches keep the inner buffer no longer; their values are copied
+        if self.loop.home:
+            self.finish_columns()
+            self.copy_values()
+            self.loop.home = 0
+            self.inner = None
+        return 0
+
     def leave(self):
         """Back to the outer log."""
+        self.settle()
         if self.loop.windows[1].held:
             PyBuffer_Release(&self.loop.windows[1].view)
             self.loop.windows[1].held = False
@@ -311,7 +332,7 @@ cdef class Decoder(Definitions):
         return take_memory(&memory)
 
     cdef int copy_values(self, bint records=False) except -1:
-        # Afterwards no batch (with `records`: no batch of records) has values in the outer window
+        # Afterwards no batch (with `records`: no batch of records) has values in the window that it may keep
         cdef uint32_t i
         cdef batch_t* batch
         cdef int status = DECODE_OK
@@ -329,7 +350,8 @@ cdef class Decoder(Definitions):
             if self.loop.windows[i].held:
                 PyBuffer_Release(&self.loop.windows[i].view)
                 self.loop.windows[i].held = False
-        self.loop.depth = 0
+        self.loop.depth = self.loop.home = 0
+        self.inner = None
 
     # ------------------------------------------------------------ decided by Python
 
@@ -414,10 +436,11 @@ cdef class Decoder(Definitions):
         cdef list shelves = [None] * self.loop.plan_count
         cdef group_t* group = &self.loop.group
         cdef uint32_t batch_count = group.batch_count
+        buffer = self.inner if self.loop.home else self.buffer
         if not issubclass(kind, Records):
             raise TypeError(f"{kind.__name__} is not a subclass of Records")
         self.finish_columns(True)
-        block = block_of(self.buffer)
+        block = block_of(buffer)
         if block is not None and self.wire < block.capacity // KEPT_PART:
             self.copy_values(True)
         transactions = self.take_transactions()
@@ -434,7 +457,7 @@ cdef class Decoder(Definitions):
             batch = &group.batches[i]
             if batch.count:
                 records = self.take_batch(kind, batch, chunks)
-                records.buffer = take_memory(&batch.heap) if batch.copies else self.buffer
+                records.buffer = take_memory(&batch.heap) if batch.copies else buffer
                 records.wire = records.buffer
                 records.transactions = records.told = transactions
                 records.path = path

@@ -69,7 +69,7 @@ cdef inline int leave_columns(loop_t* loop, batch_t* batch) noexcept nogil:
     free_sink(batch.sink)
     batch.sink = NULL
     status = into_records(loop, plan, batch, <const run_t*> batch.runs.data, batch.runs.length // sizeof(run_t),
-                          loop.windows[0].data)
+                          loop.windows[loop.home].data)
     batch.runs.length = 0
     return status
 
@@ -101,7 +101,7 @@ cdef inline int move_to_heap(const loop_t* loop, batch_t* batch, uint8_t* field)
     cdef span_t span
     cdef const uint8_t* value
     memcpy(&span, field, sizeof(span))
-    value = loop.windows[0].data + span.offset
+    value = loop.windows[loop.home].data + span.offset
     span.offset = batch.heap.length if span.length else 0
     memcpy(field, &span, sizeof(span))
     return append(&batch.heap, value, span.length)
@@ -109,7 +109,7 @@ cdef inline int move_to_heap(const loop_t* loop, batch_t* batch, uint8_t* field)
 
 cdef inline int finish_columns(loop_t* loop, batch_t* batch) noexcept nogil:
     # Takes the values that are only located so far. Then the buffer may be released.
-    cdef const window_t* window = &loop.windows[0]
+    cdef const window_t* window = &loop.windows[loop.home]
     cdef plan_t* plan = loop.plans[loop.tables.definitions[batch.definition].plan]
     cdef rows_t rows = rows_for_columns(batch, window.data, <uint64_t> (window.cur.end - window.data))
     if take_tile(plan.columnar, batch.sink, &rows):
@@ -143,7 +143,7 @@ cdef inline int add_changes(loop_t* loop, batch_t* batch) noexcept nogil:
 cdef inline int take_event_rows(loop_t* loop, plan_t* plan, batch_t* batch, image_set_t* images, image_set_t* after,
                                 const image_t* image, event_t event, const Cursor* body) noexcept nogil:
     # DECODE_MALFORMED: nothing was taken, and the batch holds records from now on
-    cdef const window_t* window = &loop.windows[0]
+    cdef const window_t* window = &loop.windows[loop.home]
     cdef rows_t rows
     cdef run_t* run
     cdef int64_t count = -1

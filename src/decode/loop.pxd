@@ -142,6 +142,7 @@ cdef struct loop_t:
     descriptor_t plain              # of events inside a compressed payload
     window_t[2] windows             # [1]: the payload of an event of [0]
     int depth
+    int home                        # the window that the values of batches are in, unless these have copies
     binlog_crc_t crc
     selection_t selection
     group_t group

@@ -30,8 +30,9 @@ cdef struct Taken:
 
 
 cdef Taken take(
-    const uint8_t* pages, size_t pages_len, size_t page_len, size_t at, uint8_t* out, size_t out_len
+    const uint8_t* pages, size_t pages_len, size_t page_len, size_t at, size_t until, uint8_t* out, size_t out_len
 ) noexcept nogil:
+    # until: no commit record from this place on is taken. out: NULL: only count.
     cdef Taken taken = Taken(at, 0, False)
     cdef size_t written = 0, page_end, begin, length
     cdef uint8_t kind, code
@@ -48,24 +49,26 @@ cdef Taken take(
         length = pages[at + 1] | <size_t> pages[at + 2] << 8
         if not 0 < code <= LAST_KNOWN or length > page_end - begin:
             break
-        at = begin + length
         if not kind & CONTINUES:
             if inside:
                 if (code == GTID_STATE or code == FILLER) and kind & LAST:
+                    at = begin + length
                     continue
                 break
             inside = code
             if code == COMMIT:
-                if length == 0 or pages[begin] != 0:  # it has out-of-band records
+                if at >= until or length == 0 or pages[begin] != 0:  # it has out-of-band records
                     break
                 begin += 1
                 length -= 1
         elif inside != code:
             break
+        at = begin + length
         if code == COMMIT:
             if length > out_len - written:
                 break
-            memcpy(out + written, pages + begin, length)
+            if out != NULL:
+                memcpy(out + written, pages + begin, length)
             written += length
         if kind & LAST:
             inside = 0
@@ -113,7 +116,34 @@ def short_transactions(
     if at >= size or room == 0:
         return at, 0, False
     with nogil:
-        taken = take(&pages[0], size, page_len, at, &out[0], room)
+        taken = take(&pages[0], size, page_len, at, size, &out[0], room)
+    return taken.end, taken.written, taken.any
+
+
+def pass_short_transactions(const uint8_t[::1] pages not None, size_t page_len, size_t at, size_t room, size_t until):
+    """Pass over what `short_transactions` would copy into a buffer of a size.
+
+    Parameters
+    ----------
+    pages, page_len, at
+        As in `short_transactions`.
+    room : int
+        The buffer's bytes. 0 passes over all that is not of commits.
+    until : int
+        Offset in `pages` from which on no commit record is passed over.
+
+    Returns
+    -------
+    end, passed, any : int, int, bool
+        As `short_transactions` returns them.
+    """
+    check_pages(pages, page_len)
+    cdef size_t size = <size_t> pages.shape[0]
+    cdef Taken taken
+    if at >= size:
+        return at, 0, False
+    with nogil:
+        taken = take(&pages[0], size, page_len, at, until, NULL, room)
     return taken.end, taken.written, taken.any
 
 
@@ -211,7 +241,7 @@ cdef ssize_t copy(
         length -= first
         if length > room - written:
             return -1
-        if length:
+        if length and out != NULL:
             memcpy(out + written, pages + begin + first, length)
         written += length
         if kind & LAST:
@@ -245,3 +275,15 @@ def copy_out_of_band(
     with nogil:
         written = copy(&pages[0], size, page_len, at, skip, &out[0], room)
     return written
+
+
+def out_of_band_length(const uint8_t[::1] pages not None, size_t page_len, size_t at, size_t skip):
+    """The bytes that `copy_out_of_band` would copy into a buffer that is large enough; -1: left to Python."""
+    check_pages(pages, page_len)
+    cdef size_t size = <size_t> pages.shape[0]
+    cdef ssize_t length
+    if at >= size:
+        return -1
+    with nogil:
+        length = copy(&pages[0], size, page_len, at, skip, NULL, size)
+    return length

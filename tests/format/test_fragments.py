@@ -20,6 +20,7 @@ from support.writer.fragments import FRAGMENT, ROWS, event_of, events_in, fragme
 
 import binlog_core
 from binlog_core._core._rows import columns_from
+from binlog_core._decode import other_events
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -113,6 +114,41 @@ def test_arrow_conditions_and_groups(into_columns: int, tmp_path: Path) -> None:
             assert [c.after for c in opened.rows()] == rows
             assert opened.batches("shop.orders").to_arrow().column("id").to_pylist() == list(range(3000))
             assert [c.after for c in opened.rows(where="id = 2345")] == [rows[2345]]
+    finally:
+        columns_from(before)
+
+
+@pytest.mark.parametrize("into_columns", [1, 1 << 30])
+def test_batches_keep_large_events(into_columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Joined events are not copied a second time; rows before, between and after them are as before."""
+    monkeypatch.setattr(other_events, "_KEPT_LEN", 4000)
+    log = Log("12.3.1-MariaDB-log")
+    rows, few = noted(600), noted(9)
+    log.begin()
+    for some in (few, rows[:250], few, rows[250:], few):
+        log.insert(TABLE, some)
+    log.commit()
+    log.insert(TABLE, few)
+    expected = [*few, *rows[:250], *few, *rows[250:], *few, *few]
+    before = columns_from(into_columns)
+    try:
+        for seed in range(4):
+            data = in_fragments(log.getvalue(), seed=seed, most=9)
+            for limit in (7, 300, 65536):
+                with binlog_core.open(exact(data), limits=binlog_core.Limits(group_rows=limit)) as opened:
+                    batches = list(opened.batches())
+                    found = [row for batch in batches for row in batch.to_pylist()]
+                    assert [{"id": row["id"], "note": row["note"]} for row in found] == expected
+                    tables = [batch.to_arrow() for batch in opened.batches()]
+                    assert [i for one in tables for i in one.column("id").to_pylist()] == [
+                        row["id"] for row in expected
+                    ]
+            assert [c.after for c in all_rows(io.BytesIO(data))] == expected
+            assert [c.after for c in all_rows(exact(data), threads=2)] == expected
+            assert [c.after for c in all_rows(exact(data), where="id = 333")] == [rows[333]]
+            kept = [batch for batch in batches if isinstance(batch.buffer, bytearray)]
+            assert all(len(batch.buffer) >= 4000 for batch in kept)
+        assert kept
     finally:
         columns_from(before)
 

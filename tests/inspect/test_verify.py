@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from support.cli import run
 from support.golden import golden_logs
+from support.innodb_logs import one_file
 from support.writer import Log, Table
+from support.writer import innodb_binlog as ibb
 from support.writer import numbering as n
 
 import binlog_core
@@ -269,3 +271,40 @@ def test_the_same_targets_as_everywhere(tmp_path: Path) -> None:
         assert [verdict.path for verdict in verify(log) if isinstance(verdict, Verdict)] == paths[1:]
     with pytest.raises(BinlogError, match="no file matches the pattern"):
         verify(f"{tmp_path}/other.*")
+
+
+def test_files_with_pages(tmp_path: Path) -> None:
+    """MariaDB's binary log in InnoDB: damage has its place in the log, and its page in the file."""
+    data = one_file(60)
+    path = tmp_path / "binlog-000000.ibb"
+    path.write_bytes(data)
+    whole = verdict(path)
+    assert (whole.state, whole.rows, whole.checksums, whole.paged) == ("whole", 60, 0, True)
+    torn = next(at for at in range(3 * 512, len(data), 512) if data[at] & 0x80)  # inside a record
+    path.write_bytes(data[:torn])
+    cut = verdict(path)
+    assert cut.state == "cut" and cut.tail is not None and cut.rows < 60
+    writer = ibb.Writer(shift=9, pages=1000)
+    writer.record(ibb.PIECE, ibb.packed(0) * 5 + bytes(900))
+    path.write_bytes(writer.contents()[0][:1024])
+    cut = verdict(path)
+    assert cut.tail == Damage(cut.size, cut.size, "the file ends inside a record")
+    broken = bytearray(data)
+    for page in (6, 9):
+        broken[512 * page + 40] ^= 1
+    path.write_bytes(broken)
+    found = verdict(path)
+    assert found.state == "damaged"
+    assert [one.reason for one in found.damages] == [
+        "wrong checksum of page 6, at 3072 in the file",
+        "wrong checksum of page 9, at 4608 in the file",
+    ]
+    with binlog_core.open(path, on_error="skip") as log:
+        headers = log.headers()
+        assert 45 <= found.rows <= len(list(log.rows())) < 60
+    for one in found.damages:
+        inside = (headers["position"] >= one.begin) & (headers["position"] < one.end)
+        assert one.end - one.begin == 512 and not inside.any()
+    ran = run("verify", path)
+    assert ran.code == 1
+    assert "page checksums compared" in ran.text and "wrong checksum of page 9" in ran.text

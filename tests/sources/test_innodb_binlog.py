@@ -10,20 +10,16 @@ from typing import Any
 
 import pytest
 from support.golden import Golden, golden_logs
+from support.innodb_logs import made_of, one_file
 from support.logs import all_rows
-from support.splits import read_all
-from support.writer import Log, Table
 from support.writer import innodb_binlog as ibb
 from support.writer.fragments import events_in
 
 import binlog_core
 from binlog_core._core._crc32 import crc32c, first_wrong_page
 from binlog_core._core._innodb_binlog import short_transactions
-from binlog_core.splits import plan_splits
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
-
-TABLE = Table("shop", "orders", [("id", "INT"), ("note", "TEXT")])
 
 
 def values(changes: list[Any]) -> list[Any]:
@@ -76,15 +72,6 @@ def test_random_shapes(seed: int, tmp_path: Path) -> None:
     assert [c.after for c in all_rows(tmp_path)] == [row for one in rows for row in one]
 
 
-def made_of(rows: list[list[dict[str, Any]]]) -> list[bytes]:
-    log = Log("11.8.1-MariaDB-log", checksum=False)
-    for number, some in enumerate(rows, start=1):
-        log.event(162, struct.pack("<QIB6x", number, 0, 0))
-        log.insert(TABLE, some)
-        log.commit()
-    return ibb.transactions_of(log.getvalue())
-
-
 def test_crc32c() -> None:
     """The check value of the standard, and the writer's own computation bit by bit."""
     assert crc32c(b"123456789") == crc32c(b"123456789", portable=True) == 0xE3069283
@@ -96,14 +83,6 @@ def test_crc32c() -> None:
     page = bytes(508) + struct.pack("<I", ibb.crc32c(bytes(508)))
     assert first_wrong_page(page + bytes(512) + page, 512) == -1
     assert first_wrong_page(page + bytes(511) + b"\1" + page, 512) == 1
-
-
-def one_file(count: int = 20, **shape: Any) -> bytes:
-    writer = ibb.Writer(**{"shift": 9, "pages": 1000, **shape})
-    for events in made_of([[{"id": i, "note": "x" * 40}] for i in range(count)]):
-        writer.record(ibb.COMMIT, ibb.packed(0) + events)
-    (data,) = writer.contents()
-    return data
 
 
 def test_cut_and_damaged_pages(tmp_path: Path) -> None:
@@ -186,13 +165,10 @@ def test_headers(at: int, value: int, message: str, tmp_path: Path) -> None:
         list(log.rows())
 
 
-def test_splits_and_positions(tmp_path: Path) -> None:
-    """A file is one split, and a group's position continues there."""
+def test_positions(tmp_path: Path) -> None:
+    """A group's position continues there."""
     rows = [[{"id": i, "note": "x" * 50}] for i in range(200)]
     ibb.write_files(tmp_path, ibb.engine_files(made_of(rows), seed=4))
-    splits = plan_splits(str(tmp_path), 1000)
-    assert len(splits) == len(list(tmp_path.iterdir()))
-    assert [row.after["id"] for row in read_all(splits)[0]] == list(range(200))
     with binlog_core.open(tmp_path, limits=binlog_core.Limits(group_rows=7)) as log:
         read = 0
         for group in log.groups():

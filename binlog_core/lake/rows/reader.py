@@ -226,7 +226,7 @@ class SplitRows:
             if self._exact:
                 self.first_anchor = max(split.start, FIRST_EVENT)
             else:
-                bounds = SplitBounds(split, source)
+                bounds = SplitBounds(split, source, skip_errors=options.on_error == "skip")
                 self.first_anchor = bounds.first_anchor
                 if bounds.first_anchor is None:
                     return

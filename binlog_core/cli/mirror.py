@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -33,6 +34,7 @@ from .output import (
 if TYPE_CHECKING:
     from ..mirror import TableStatus
     from ..mirror.comparing import Compared
+    from ..spark.workers import SparkRunner
 
 _RUN = "run"
 
@@ -57,7 +59,9 @@ Lake = Annotated[str, typer.Argument(metavar="LAKE", help="Directory or URL of t
 Tables = Annotated[
     list[str] | None, typer.Argument(metavar="TABLE", help="Names or patterns such as 'shop.*'.")
 ]
-Master = Annotated[str, typer.Option(help="Spark master.")]
+Master = Annotated[
+    str | None, typer.Option(help="Spark master that does the work. Default: this process, without Java.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per table.")]
 
 
@@ -95,7 +99,7 @@ def run(
         list[Path] | None,
         typer.Option(help="File for the status: JSON, or Prometheus text (*.prom); may be given twice."),
     ] = None,
-    master: Master = "local[*]",
+    master: Master = None,
     as_json: AsJson = False,
     *,
     login: LoginOptions,
@@ -122,7 +126,7 @@ def run(
         every = seconds_of(compact, "--compact")
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    with errors_as_lines(), spark_session(master, "mirror") as spark, stopping() as told:
+    with errors_as_lines(), _runner(master) as runner, stopping() as told:
         found = keep_mirror(
             server,
             lake,
@@ -135,7 +139,7 @@ def run(
             status=status or (),
             compact=every,
             rate=None if rate is None else rate * 1e6,
-            spark=spark,
+            runner=runner,
             **access,
             stop=told.event,
         )
@@ -176,7 +180,7 @@ def resync(
     lake: Lake,
     tables: Tables = None,
     catalog: Catalog = None,
-    master: Master = "local[*]",
+    master: Master = None,
     as_json: AsJson = False,
     *,
     login: LoginOptions,
@@ -185,8 +189,8 @@ def resync(
     from ..mirror import resync as copy_anew
 
     access = login.login("options")
-    with errors_as_lines(), spark_session(master, "mirror") as spark:
-        found = copy_anew(lake, *(tables or ()), catalog=catalog_of(catalog), spark=spark, **access)
+    with errors_as_lines(), _runner(master) as runner:
+        found = copy_anew(lake, *(tables or ()), catalog=catalog_of(catalog), runner=runner, **access)
         _show(found, as_json=as_json)
     _exit(found)
 
@@ -197,7 +201,7 @@ def verify(
     lake: Lake,
     tables: Tables = None,
     catalog: Catalog = None,
-    master: Master = "local[*]",
+    master: Master = None,
     as_json: AsJson = False,
     *,
     login: LoginOptions,
@@ -209,12 +213,24 @@ def verify(
     from ..mirror import verify as compare
 
     access = login.login("options")
-    with errors_as_lines(), spark_session(master, "mirror") as spark:
-        found = compare(lake, *(tables or ()), catalog=catalog_of(catalog), spark=spark, **access)
+    with errors_as_lines(), _runner(master) as runner:
+        found = compare(lake, *(tables or ()), catalog=catalog_of(catalog), runner=runner, **access)
         for one in found:
             _tell(one, as_json=as_json)
     if not all(one.agrees for one in found):
         raise typer.Exit(EXIT_ERROR)
+
+
+@contextmanager
+def _runner(master: str | None) -> Iterator[SparkRunner | None]:
+    """Who does the work; None: this process."""
+    if master is None:
+        yield None
+        return
+    from ..spark.workers import SparkRunner
+
+    with spark_session(master, "mirror") as spark:
+        yield SparkRunner(spark)
 
 
 def _exit(found: Iterable[TableStatus]) -> None:

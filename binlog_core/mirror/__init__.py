@@ -22,8 +22,7 @@ from .reporting import MirrorStatus, TableStatus, statuses
 from .state import ARCHIVE, FORMATS, Lake, MirrorState, new_state, opened
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from ..lake.runner import Runner
     from ..server.address import Address
     from .comparing import Compared
     from .mirroring import Mirroring
@@ -48,8 +47,7 @@ def mirror(
     compact: str | float | dt.timedelta | None = "1h",
     rate: float | None = None,
     status: Uri | Sequence[Uri] = (),
-    spark: SparkSession | None = None,
-    master: str = "local[*]",
+    runner: Runner | None = None,
     storage_options: dict[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
     password_file: Uri | None = None,
@@ -93,10 +91,9 @@ def mirror(
     status : path or sequence of path, optional
         Files that are kept up to date with the state of the tables: JSON, or Prometheus' text format if the
         name ends with ``.prom``.
-    spark : SparkSession, optional
-        A session of classic Spark. By default one is started, and stopped at the end.
-    master : str
-        The master for a session that is started.
+    runner : Runner, optional
+        Who copies, decodes and writes: by default threads of this process, one for each processor
+        (`LocalRunner`). `binlog_core.spark.mirror` has Spark do it. A lake can be continued with either.
     storage_options : dict, optional
         Credentials and endpoint of the store of the lake and the archive, as for `binlog_core.open`.
     options : mapping, optional
@@ -125,7 +122,7 @@ def mirror(
     ServerError, ArchiveError
         The server or its logs cannot be read.
     MissingExtraError
-        pyspark, PyMySQL, or deltalake or pyiceberg is not installed.
+        PyMySQL, or deltalake or pyiceberg is not installed.
     """
     if until not in (None, "now"):
         raise ValueError(f"until={until!r}: expected 'now'")
@@ -159,8 +156,7 @@ def mirror(
             state,
             server,
             login,
-            spark,
-            master,
+            runner,
             stop,
             progress,
             compact=interval,
@@ -207,8 +203,7 @@ def status(
 def resync(
     lake: Uri,
     *tables: str,
-    spark: SparkSession | None = None,
-    master: str = "local[*]",
+    runner: Runner | None = None,
     catalog: Catalog = None,
     storage_options: dict[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
@@ -223,7 +218,7 @@ def resync(
         The mirror's lake.
     *tables : str
         Names or patterns; without any, all tables that are parked or suspect.
-    spark, master, catalog, storage_options, options, password_file, defaults_file
+    runner, catalog, storage_options, options, password_file, defaults_file
         As for `mirror`. The server's address is that of the mirror.
 
     Returns
@@ -243,7 +238,7 @@ def resync(
             if tables or one.stage == "parked" or one.suspect is not None:
                 one.copy_anew()
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
-        with _working(place, state, state.server, login, spark, master, None, None) as work:
+        with _working(place, state, state.server, login, runner, None, None) as work:
             work.until_now()
         return statuses(place, state)
 
@@ -251,8 +246,7 @@ def resync(
 def verify(
     lake: Uri,
     *tables: str,
-    spark: SparkSession | None = None,
-    master: str = "local[*]",
+    runner: Runner | None = None,
     catalog: Catalog = None,
     storage_options: dict[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
@@ -270,7 +264,7 @@ def verify(
         The mirror's lake.
     *tables : str
         Names or patterns; without any, all tables.
-    spark, master, catalog, storage_options, options, password_file, defaults_file
+    runner, catalog, storage_options, options, password_file, defaults_file
         As for `mirror`.
 
     Returns
@@ -290,7 +284,7 @@ def verify(
         state = opened(place, catalog)
         state.chosen(tables)
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
-        with _working(place, state, state.server, login, spark, master, None, None) as work:
+        with _working(place, state, state.server, login, runner, None, None) as work:
             return compare(work, place, tables)
 
 
@@ -300,8 +294,7 @@ def _working(
     state: MirrorState,
     server: str,
     login: Mapping[str, Any],
-    spark: SparkSession | None,
-    master: str,
+    runner: Runner | None,
     stop: threading.Event | None,
     progress: Callable[[list[TableStatus]], None] | None,
     *,
@@ -310,12 +303,10 @@ def _working(
     passed: Callable[[MirrorState], None] = lambda state: None,
 ) -> Iterator[Mirroring]:
     from ..archive import archive as keep_archive
+    from ..lake.runner import LocalRunner
     from ..server.address import Address
-    from ..spark.session import start_session
     from .mirroring import Mirroring
 
-    if spark is not None and not hasattr(spark, "sparkContext"):
-        raise MirrorError("a mirror needs a classic Spark session: Spark Connect has no mapPartitions")
     address: Address = Address.of(
         server,
         login["options"],
@@ -336,24 +327,19 @@ def _working(
             **login,
         )
 
-    session = spark if spark is not None else start_session(master)
     stepped = partial(_show_progress, place, progress) if progress is not None else lambda state: None
-    try:
-        yield Mirroring(
-            session,
-            place,
-            state,
-            address,
-            archiving,
-            stop,
-            stepped,
-            compact=compact,
-            rate=rate,
-            passed=passed,
-        )
-    finally:
-        if spark is None:
-            session.stop()
+    yield Mirroring(
+        runner or LocalRunner(),
+        place,
+        state,
+        address,
+        archiving,
+        stop,
+        stepped,
+        compact=compact,
+        rate=rate,
+        passed=passed,
+    )
 
 
 class _StatusFiles:

@@ -7,6 +7,7 @@ does not read it again.
 from __future__ import annotations
 
 import json
+import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -23,6 +24,7 @@ from ..errors import BinlogError, PrivilegeError, SchemaError, ServerError, Unre
 from ..lake.exports.manifests import MIRROR
 from ..lake.rows.fit import SPECIAL
 from ..lake.rows.types import import_pyarrow
+from ..lake.runner import Runner
 from ..lake.tables.destination import open_filesystem
 from ..lake.tables.parquet_writer import parquet_writer
 from ..lake.tables.table import App, DataFile, FileTable
@@ -38,11 +40,11 @@ from .values import FIXED_BINARY, SelectList, quoted, set_for_reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 _CHUNK_BYTES = 64 << 20  # by the server's estimate
 _LEAST_ROWS, _MOST_ROWS = 1000, 1 << 20
 _GROUP_BYTES = 16 << 20  # of a row group, as Arrow holds it
+_TASKS = 4  # for each that is at work; each has one connection for its chunks
 _TRIES = 3  # of a chunk whose connection is lost
 _PAUSE = 1.0
 _ORDERED = frozenset(
@@ -263,13 +265,13 @@ def _text(value: str) -> str:
 
 @dataclass(frozen=True)
 class Copier:
-    """The function for ``mapPartitions``: reads chunks over its own connection and writes Parquet.
+    """What a worker calls: reads chunks over its own connection and writes Parquet.
 
     Parameters
     ----------
     address : Address
     password : str or None
-        The password, which is sent with the function, not in data or a plan.
+        The password, which goes with the function, not in data or a plan.
     lake : str
         The lake's path or URL.
     storage_options : dict or None
@@ -287,8 +289,11 @@ class Copier:
     rate: float | None = None
     delta: bool = True
 
-    def __call__(self, chunks: Iterable[CopyChunk]) -> Iterator[Copied]:
+    def __call__(self, chunks: Iterable[CopyChunk]) -> list[Copied]:
         """Copy each chunk; an error is a result, so that other tables continue."""
+        return list(self._results(chunks))
+
+    def _results(self, chunks: Iterable[CopyChunk]) -> Iterator[Copied]:
         connection, server = None, ""
         try:
             for chunk in chunks:
@@ -408,15 +413,19 @@ def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def run_copies(
-    session: SparkSession,
+    runner: Runner,
     lake: Lake,
     address: Address,
     copies: dict[str, tuple[TableState, Copy]],
     *,
     mariadb: bool,
     rate: float | None = None,
+    stop: threading.Event | None = None,
 ) -> dict[str, list[Copied] | BinlogError]:
-    """Read the missing chunks of some copies; the files of each table, or its error."""
+    """Read the missing chunks of some copies; the files of each table, or its error.
+
+    When `stop` is set, chunks that have not begun are left out, and the files are not all.
+    """
     chunks: list[CopyChunk] = []
     found: dict[str, list[Copied]] = {}
     failed: dict[str, BinlogError] = {}
@@ -435,11 +444,12 @@ def run_copies(
             if number not in done
         ]
     if chunks:
-        context = session.sparkContext
-        slices = min(len(chunks), context.defaultParallelism * 4)
-        share = None if rate is None else rate / min(slices, context.defaultParallelism)
+        slots = runner.slots
+        count = min(len(chunks), slots * _TASKS)
+        share = None if rate is None else rate / min(count, slots)
         copier = Copier(address, address.password, lake.uri, lake.storage_options, share, lake.is_delta)
-        for one in context.parallelize(chunks, slices).mapPartitions(copier).collect():
+        tasks = [chunks[i * len(chunks) // count : (i + 1) * len(chunks) // count] for i in range(count)]
+        for one in (one for results in runner.each(copier, tasks, stop) for one in results):
             if one.error is not None:
                 failed.setdefault(one.table, one.error)
             else:

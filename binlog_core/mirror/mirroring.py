@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import (
     ApplyStopped,
@@ -21,6 +21,7 @@ from ..errors import (
     ServerError,
     UnreachableError,
 )
+from ..lake.runner import Runner
 from ..lake.tables.table import App
 from ..report import BinlogWarning
 from ..schema.ddl import DdlTracker
@@ -29,7 +30,7 @@ from ..server.address import Address
 from ..server.answers import maybe, text
 from ..server.connection import LIST_BYTES, Connection
 from .applying import apply_round
-from .changes import Decoded, LogPlan, decode, definitions_at, merged, walking
+from .changes import Decoded, LogPlan, decode, definitions_at, merged
 from .copies import (
     Copied,
     Copy,
@@ -59,9 +60,6 @@ from .state import CHANGES, GTIDS, Lake, MirrorState, Offset, TableState
 from .unlogged import Reach, reach_of
 from .values import set_for_reading
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 _ROUND_BYTES = 256 << 20  # of the logs, decoded at a time
 _AT_ONCE, _FEW_BYTES = 8, 1 << 20  # tables with at most so many bytes, applied at the same time
 _MOST_FAILURES = 3  # in a row, before a table is parked
@@ -81,8 +79,8 @@ class Mirroring:
 
     Parameters
     ----------
-    session : SparkSession
-        The session whose workers read and write.
+    runner : Runner
+        Who reads and writes.
     lake : Lake
         The lake.
     state : MirrorState
@@ -105,7 +103,7 @@ class Mirroring:
 
     def __init__(
         self,
-        session: SparkSession,
+        runner: Runner,
         lake: Lake,
         state: MirrorState,
         address: Address,
@@ -119,7 +117,7 @@ class Mirroring:
     ) -> None:
         self._passed = passed
         self._compact_after, self._rate = compact, rate
-        self.session = session
+        self.runner = runner
         self._lake = lake
         self.state = state
         self.address = address
@@ -128,7 +126,7 @@ class Mirroring:
         self.server = ""  # the identity of the server whose logs the archive ends with: see `marks.identity`
         self._stop = stop
         self._stepped = stepped
-        self._history = History(session, lake, state.id) if state.history else None
+        self._history = History(runner, lake, state.id) if state.history else None
         self.mariadb = False
         self.old = False  # MySQL before 5.7
         self.logs_computed = True  # generated columns, of updated rows
@@ -198,7 +196,7 @@ class Mirroring:
     def plan(self, tables: Iterable[TableState]) -> LogPlan:
         """The archive, for reading some tables."""
         names = [one.full_name for one in tables]
-        storage, run = self._lake.storage_options, walking(self.session)
+        storage, run = self._lake.storage_options, self.runner.light
         counted = self._reach.parents(names) - set(names)
         return LogPlan(self.state.archive, names, storage, run, lower_case=self._case == "1", counted=counted)
 
@@ -307,7 +305,13 @@ class Mirroring:
             self._save()
         copies = {one.full_name: (one, Copy(**one.copy)) for one in copying if one.copy is not None}
         found = run_copies(
-            self.session, self._lake, self.address, copies, mariadb=self.mariadb, rate=self._rate
+            self.runner,
+            self._lake,
+            self.address,
+            copies,
+            mariadb=self.mariadb,
+            rate=self._rate,
+            stop=self._stop,
         )
         if self._stop.is_set():
             return  # the archive stops too; the chunks that were read are kept for the next run
@@ -433,7 +437,7 @@ class Mirroring:
                 found = [(self._lake.opened(state), self._lake.folder(state))]
                 found += self._history.tables(state) if self._history is not None else ()
                 for table, folder in found:
-                    compact(self.session, table, folder)
+                    compact(self.runner, table, folder)
             except Exception as error:  # of deltalake and the stores below it
                 warnings.warn(
                     f"the files of {state.full_name} cannot be compacted: {type(error).__name__}: {error}",
@@ -538,7 +542,7 @@ class Mirroring:
         wanted = tables
         while True:
             try:
-                return decode(self.session, self._lake, plan, start, end, by_case=self._case == "0")
+                return decode(self.runner, self._lake, plan, start, end, by_case=self._case == "0")
             except BinlogError as error:
                 state = next((one for one in wanted if one.full_name == error.table), None)
                 if state is None:
@@ -612,7 +616,7 @@ class Mirroring:
                 state,
                 partial(
                     apply_round,
-                    self.session,
+                    self.runner,
                     self._lake,
                     state,
                     key,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 
 import pytest
 
@@ -13,7 +12,6 @@ pytest.importorskip("pyspark")
 from support.cli import run
 
 import binlog_core.mirror as work
-from binlog_core.cli import mirror
 from binlog_core.mirror import TableStatus
 from binlog_core.mirror.comparing import Compared
 
@@ -77,7 +75,6 @@ def test_rows_that_differ_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         return found
 
     monkeypatch.setattr(work, "verify", compare)
-    monkeypatch.setattr(mirror, "spark_session", lambda *_: nullcontext())
     ran = run("mirror", "verify", "lake", "shop.*")
     assert (ran.code, asked) == (1, [("lake", "shop.*")])
     assert ran.lines == [

@@ -28,7 +28,7 @@ from ...schema.table_definitions import ColumnSchema, TableSchema, UniqueKey
 from ...splits import Split
 from ..access import Access
 from ..rows.timeline import DefinitionTimeline
-from ..runner import Runner, run_here
+from ..runner import HERE, Runner
 
 _LONGEST_TEXT = 256 << 20
 
@@ -41,7 +41,7 @@ def follow_definitions(
     start: int = 0,
     end: int | None = None,
     wanted: Callable[[str], bool] = lambda name: True,
-    run: Runner = run_here,
+    run: Runner = HERE,
 ) -> DefinitionTimeline:
     """Follow the statements of logs: `run` reads them, log by log, and this process follows them.
 
@@ -59,7 +59,7 @@ def follow_definitions(
         Where it ends in the last.
     wanted : callable of str
         Whether a table, by its ``database.table``, is part of the timeline.
-    run : Run
+    run : Runner
         What reads the logs.
 
     Returns
@@ -95,7 +95,7 @@ def statements_of(
     *,
     start: int = 0,
     end: int | None = None,
-    run: Runner = run_here,
+    run: Runner = HERE,
 ) -> Iterable[tuple[Split, list[FoundStatement]]]:
     """The statements in logs that define tables; the arguments are those of `follow_definitions`."""
     logs = list(logs)
@@ -104,7 +104,7 @@ def statements_of(
         _StatementScan(log, access, (start or None) if i == 0 else None, end if i == last else None)
         for i, log in enumerate(logs)
     ]
-    return zip(logs, run(_StatementScan.statements, tasks), strict=True)
+    return zip(logs, run.map(_StatementScan.statements, tasks), strict=True)
 
 
 @dataclass(frozen=True)

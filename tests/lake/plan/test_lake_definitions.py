@@ -17,7 +17,7 @@ pytest.importorskip("pyspark")
 
 import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
-from support.workers import by_workers
+from support.workers import PicklingRunner
 
 from binlog_core import BinlogError, SchemaError
 from binlog_core.lake.access import Access
@@ -44,7 +44,7 @@ def reader_of(paths: list[str], **options: str) -> ChangeReader:
 
 def read(paths: list[str], **options: str) -> list[dict[str, Any]]:
     reader = reader_of(paths, **options)
-    parts = plan_parts(paths, reader.options, by_workers)
+    parts = plan_parts(paths, reader.options, PicklingRunner())
     rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
     return sorted(rows, key=lambda row: (row["_commit_version"], row["_change_ordinal"]))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, quote, urlencode
 
 from .._base.durations import seconds_of
-from .._sources.places import is_url
+from .._sources.places import is_url, local_path
 from ..errors import MirrorError
 from .reporting import MirrorStatus, TableStatus, statuses
 from .state import ARCHIVE, FORMATS, Lake, MirrorState, new_state, opened
@@ -302,10 +302,13 @@ def _working(
     rate: float | None = None,
     passed: Callable[[MirrorState], None] = lambda state: None,
 ) -> Iterator[Mirroring]:
-    from ..archive import archive as keep_archive
+    from ..archive import archiver_of
+    from ..archive.archiver import Archiver
+    from ..archive.status import Status
     from ..lake.runner import LocalRunner
     from ..server.address import Address
     from .mirroring import Mirroring
+    from .receiving import Receiver
 
     address: Address = Address.of(
         server,
@@ -315,31 +318,35 @@ def _working(
     )
     stop = stop or threading.Event()
 
-    def archiving() -> None:
+    def archiver(*, until_now: bool, stop: threading.Event, on_status: Callable[[Status], None]) -> Archiver:
         begins = all(one.place is None for one in state.tables.values())
-        keep_archive(
-            server,
+        return archiver_of(
+            address,
             state.archive,
-            until="now",
+            until_now=until_now,
             start="now" if begins else None,
             storage_options=place.storage_options,
             stop=stop,
-            **login,
+            on_status=on_status,
         )
 
+    receiver = Receiver(address, archiver, stop, streams=local_path(state.archive) is not None)
     stepped = partial(_show_progress, place, progress) if progress is not None else lambda state: None
-    yield Mirroring(
-        runner or LocalRunner(),
-        place,
-        state,
-        address,
-        archiving,
-        stop,
-        stepped,
-        compact=compact,
-        rate=rate,
-        passed=passed,
-    )
+    try:
+        yield Mirroring(
+            runner or LocalRunner(),
+            place,
+            state,
+            address,
+            receiver,
+            stop,
+            stepped,
+            compact=compact,
+            rate=rate,
+            passed=passed,
+        )
+    finally:
+        receiver.end()
 
 
 class _StatusFiles:

@@ -56,6 +56,7 @@ from .losses import (
     warn_of_partial_json,
 )
 from .marks import Mark, check_server, identity, place_of, take_mark
+from .receiving import Receiver
 from .state import CHANGES, GTIDS, Lake, MirrorState, Offset, TableState
 from .unlogged import Reach, reach_of
 from .values import set_for_reading
@@ -66,7 +67,9 @@ _MOST_FAILURES = 3  # in a row, before a table is parked
 _MOST_LOOKS = 20  # at a table that is missing or changes: MySQL 5.7 lists tables whose files are gone
 _AGAIN = 300.0  # seconds after which tables that could not be read or written are tried again
 _SAVING = 20  # times as long as the last save took, before another that can wait
-_PAUSE = 1.0  # seconds between two looks at a server that writes nothing
+_PAUSE = 1.0  # seconds before what failed is tried again
+_LOOK = 10.0  # seconds between two looks at the server's tables and settings
+_ASK = 1.0  # seconds between two questions where its log ends
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
 GONE = frozenset((1146, 1049))  # no such table, no such database
 CHANGED = frozenset((1054, 1412))  # no such column, the definition changed
@@ -87,7 +90,7 @@ class Mirroring:
         The mirror's state, which is saved after each step.
     address : Address
         The address of the server, with the password.
-    archiving : callable
+    receiver : Receiver
         Brings the archive up to the server's position.
     stop : threading.Event
         Ends the mirror when set.
@@ -107,7 +110,7 @@ class Mirroring:
         lake: Lake,
         state: MirrorState,
         address: Address,
-        archiving: Callable[[], None],
+        receiver: Receiver,
         stop: threading.Event,
         stepped: Callable[[MirrorState], None] = lambda state: None,
         *,
@@ -121,7 +124,8 @@ class Mirroring:
         self._lake = lake
         self.state = state
         self.address = address
-        self._archiving = archiving
+        self._receiver = receiver
+        self._look_due = True  # statements in the log may have made tables, or removed some
         self._again_at = self._save_again = 0.0
         self.server = ""  # the identity of the server whose logs the archive ends with: see `marks.identity`
         self._stop = stop
@@ -177,12 +181,36 @@ class Mirroring:
             try:
                 self.until_now()
                 lost_at = None
+                self._stream()
             except UnreachableError as error:
                 lost_at = time.monotonic() if lost_at is None else lost_at
                 waits = self.server or error.lost  # otherwise the address may be wrong
                 if not waits or time.monotonic() - lost_at >= self.address.reconnect:
                     raise
+                self._stop.wait(_PAUSE)
+
+    def _stream(self) -> None:
+        """Replay what the server sends, as it comes, until it is time to look at its tables again."""
+        if not self._receiver.streams:
             self._stop.wait(_PAUSE)
+            return
+        self._receiver.begin()
+        look_at = time.monotonic() + _LOOK
+        while not self._stop.is_set() and (left := look_at - time.monotonic()) > 0:
+            if any(one.stage == "copying" for one in self.state.tables.values()):
+                self._receiver.wait(_PAUSE)  # it was tried just now
+                return
+            self._look_due = False
+            more = self._receiver.wait(min(left, _ASK))
+            if self._stop.is_set():
+                return
+            asked, end = self._receiver.asked()
+            if more:
+                self.replay(None, asked if end is not None and self._receiver.has(end) else None)
+            self._compact()
+            self._passed(self.state)
+            if self._look_due:
+                return
 
     def _save(self, *, soon: bool = False) -> None:
         """Save the state of all tables; `soon`: unless that would be most of the work, as the tables tell."""
@@ -204,7 +232,7 @@ class Mirroring:
 
     def archive(self) -> None:
         """Bring the archive up to the server's position, and use that server from now on."""
-        self._archiving()
+        self._receiver.up_to_now()
         server = self.plan(()).server()
         self.server = identity(server["uuid"], server["server_id"])
         hosts = sorted(self.address.hosts, key=lambda one: f"{one[0]}:{one[1]}" != server["address"])
@@ -449,15 +477,16 @@ class Mirroring:
 
     # ------------------------------------------------------------ the log
 
-    def replay(self, last: int | None, asked: float) -> None:
+    def replay(self, last: int | None, asked: float | None) -> None:
         """Replay the archive up to a place; tables that are furthest behind go first.
 
         Parameters
         ----------
         last : int or None
             The version of the place; None: the archive's present end.
-        asked : float
-            The time, in seconds since 1970 UTC, from which the archive has everything that was committed.
+        asked : float or None
+            The time, in seconds since 1970 UTC, up to which the archive has everything that was committed;
+            None: that is not known.
         """
         if self.state.round is not None and self.plan(()).lacking(self.state.round["start"]):
             self.state.round = None  # tables skip what they have of it already
@@ -482,8 +511,9 @@ class Mirroring:
                 ends = [*places[1:2], *([] if last is None else [last])]
                 stop = plan.behind(start, _ROUND_BYTES, min(ends, default=None))
             if plan.version(stop) <= places[0]:  # there is no further transaction before the end
-                for one in following:
-                    one.as_of = asked
+                if asked is not None:
+                    for one in following:
+                        one.as_of = asked
                 self._save()
                 return
             self.state.round = {"start": start, "end": stop, "tables": [one.full_name for one in group]}
@@ -516,6 +546,7 @@ class Mirroring:
         if tables:
             plan = plan or self.plan(tables)
             decoded = self._decoded(plan, tables, work["start"], work["end"])
+            self._look_due |= bool(decoded.statements)
             if decoded.needs_reach:
                 self._find_reach()
                 if not self.plan(tables).counted <= plan.counted:

@@ -251,10 +251,10 @@ def _show(found: Iterable[TableStatus], *, as_json: bool) -> None:
     for one in found:
         table.add_row(
             Text(printable(one.table)),
-            one.stage,
+            one.stage if one.stage != "stopped" else _stopped(one),
             "" if one.lag_seconds is None else duration(one.lag_seconds),
-            "" if one.lag_bytes is None else f"{one.lag_bytes:,}",
-            "" if one.lag_transactions is None else f"{one.lag_transactions:,}",
+            _unless_unknown(one.lag_bytes, one),
+            _unless_unknown(one.lag_transactions, one),
             "" if one.rows is None else f"{one.rows:,}",
             "" if one.log is None else f"{one.log}:{one.position:,}",
             "" if one.committed is None else moment(one.committed),
@@ -266,6 +266,15 @@ def _show(found: Iterable[TableStatus], *, as_json: bool) -> None:
         if one.unlogged:
             text = f"{one.table}: the server does not log {', '.join(one.unlogged)}: left out, and null"
             messages().print(printable(text), markup=False)
+
+
+def _stopped(one: TableStatus) -> str:
+    return "stopped" if one.stopped is None else f"stopped since {moment(one.stopped)}"
+
+
+def _unless_unknown(lag: int | None, one: TableStatus) -> str:
+    """A lag; nobody asks the server while the mirror is stopped."""
+    return f"{lag:,}" if lag is not None else "unknown" if one.stage == "stopped" else ""
 
 
 def _tell(one: Compared, *, as_json: bool) -> None:

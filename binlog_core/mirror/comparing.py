@@ -146,7 +146,7 @@ def _message(error: Exception) -> str:
 
 def _planned(connection: Connection, lake: Lake, state: TableState, work: Mirroring) -> Viewed:
     copy = plan_copy(connection, state, {}, mariadb=work.mariadb, logs_computed=work.logs_computed)
-    definition, selection = selected(state, copy, mariadb=work.mariadb)
+    _, _, definition, selection = selected(state, copy, mariadb=work.mariadb)
     here = lake.opened(state).columns
     names = spelled_like(selection.schema.names, here.names)
     if lacking := [one for one in names if one not in here.names]:

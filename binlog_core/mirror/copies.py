@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._sources.object_stores import load_json
 from .._tables.column_types import Kind
@@ -79,6 +79,15 @@ class Copy:
     mark: dict[str, Any]
     chunks: tuple[str, ...]
     unlogged: Sequence[str] = ()
+
+
+class Planned(NamedTuple):
+    """A table, its copy, its definition when the copy began, and its columns."""
+
+    state: TableState
+    copy: Copy
+    definition: TableSchema
+    selection: SelectList
 
 
 @dataclass(frozen=True)
@@ -416,9 +425,8 @@ def run_copies(
     runner: Runner,
     lake: Lake,
     address: Address,
-    copies: dict[str, tuple[TableState, Copy]],
+    copies: dict[str, Planned],
     *,
-    mariadb: bool,
     rate: float | None = None,
     stop: threading.Event | None = None,
 ) -> dict[str, list[Copied] | BinlogError]:
@@ -429,7 +437,7 @@ def run_copies(
     chunks: list[CopyChunk] = []
     found: dict[str, list[Copied]] = {}
     failed: dict[str, BinlogError] = {}
-    for name, (state, copy) in copies.items():
+    for name, (state, copy, _, selection) in copies.items():
         try:
             folder = lake.folder(state).root
         except BinlogError as error:
@@ -437,7 +445,6 @@ def run_copies(
             continue
         done = _done(lake, name, folder, copy)
         found[name] = list(done.values())
-        _, selection = selected(state, copy, mariadb=mariadb)
         chunks += [
             CopyChunk(name, folder, number, copy.id, copy.mark["server"], selection, condition)
             for number, condition in enumerate(copy.chunks)
@@ -480,10 +487,10 @@ def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copie
     return out
 
 
-def selected(state: TableState, copy: Copy, *, mariadb: bool) -> tuple[TableSchema, SelectList]:
+def selected(state: TableState, copy: Copy, *, mariadb: bool) -> Planned:
     """A table's definition when its copy began, and its columns."""
     definition = parse_create_table(copy.definition, state.database, state.name)
-    return definition, SelectList.of(definition, mariadb=mariadb, without=copy.unlogged)
+    return Planned(state, copy, definition, SelectList.of(definition, mariadb=mariadb, without=copy.unlogged))
 
 
 def commit_copy(
@@ -528,9 +535,8 @@ def clean_up(lake: Lake, state: TableState, copy: str, kept: Collection[str] | N
     from pyarrow.fs import FileSelector
 
     # Those of the table, not those of the notes: a run that was killed after its commit copies again.
-    table = lake.opened(state)
-    kept = {one.name for one in table.files()} if kept is None else kept
-    filesystem, folder = open_filesystem(table.uri, lake.storage_options)
+    kept = {one.name for one in lake.opened(state).files()} if kept is None else kept
+    filesystem, folder = open_filesystem(lake.folder(state).root, lake.storage_options)
     for info in filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
         if info.base_name.startswith(f"copy-{copy}-") and info.base_name not in kept:
             filesystem.delete_file(info.path)

@@ -34,6 +34,7 @@ from .changes import Decoded, LogPlan, decode, definitions_at, merged
 from .copies import (
     Copied,
     Copy,
+    Planned,
     clean_up,
     commit_copy,
     computed_columns,
@@ -125,6 +126,7 @@ class Mirroring:
         self.state = state
         self.address = address
         self._receiver = receiver
+        self._behind = False  # what the server had when it was asked
         self._look_due = True  # statements in the log may have made tables, or removed some
         self._again_at = self._save_again = 0.0
         self.server = ""  # the identity of the server whose logs the archive ends with: see `marks.identity`
@@ -205,15 +207,25 @@ class Mirroring:
             if self._stop.is_set():
                 return
             asked, end = self._receiver.asked()
-            if more:
-                self.replay(None, asked if end is not None and self._receiver.has(end) else None)
+            known = end is not None and self._receiver.has(end)
+            if more or self._behind:
+                self._behind = not known
+                self.replay(None, asked if known else None)
+            elif known:
+                self._note(asked)
             self._compact()
             self._passed(self.state)
             if self._look_due:
                 return
 
+    def _note(self, asked: float | None) -> None:
+        """Note in the lake that this works, and from when the tables that follow have everything."""
+        places = [one.place for one in self.state.tables.values() if one.stage == "following"]
+        self._lake.held.note(asked, max((one for one in places if one is not None), default=None))
+
     def _save(self, *, soon: bool = False) -> None:
         """Save the state of all tables; `soon`: unless that would be most of the work, as the tables tell."""
+        self._lake.held.note(None, None)
         began = time.monotonic()
         if not soon or began >= self._save_again:
             self._lake.save(self.state)
@@ -331,20 +343,16 @@ class Mirroring:
                     except Exception as error:  # of the format's library, the catalog and the stores below
                         self._failed(state, _outage(error))
             self._save()
-        copies = {one.full_name: (one, Copy(**one.copy)) for one in copying if one.copy is not None}
-        found = run_copies(
-            self.runner,
-            self._lake,
-            self.address,
-            copies,
-            mariadb=self.mariadb,
-            rate=self._rate,
-            stop=self._stop,
-        )
+        copies = {
+            one.full_name: selected(one, Copy(**one.copy), mariadb=self.mariadb)
+            for one in copying
+            if one.copy is not None
+        }
+        found = run_copies(self.runner, self._lake, self.address, copies, rate=self._rate, stop=self._stop)
         if self._stop.is_set():
             return  # the archive stops too; the chunks that were read are kept for the next run
         self.archive()
-        for name, (_, copy) in copies.items():
+        for name, (_, copy, *_) in copies.items():
             try:  # the archive cannot get the rest of its log from another server
                 check_server(copy.mark["server"], self.server)
             except MirrorError as error:
@@ -353,13 +361,13 @@ class Mirroring:
         begins = self._begins(plan, [copies[name] for name, one in found.items() if isinstance(one, list)])
         exact = plan.end()
         for name, result in found.items():
-            state, copy = copies[name]
+            state, copy, *_ = copies[name]
             begin = result if isinstance(result, BinlogError) else begins[Mark(**copy.mark)]
             if isinstance(begin, BinlogError):
                 self._give_up(state, copy, begin)
             else:
                 assert not isinstance(result, BinlogError)
-                self._finish(state, copy, result, begin, exact)
+                self._finish(copies[name], result, begin, exact)
             self._save(soon=True)
         self._save()
         self._tidy()
@@ -386,33 +394,34 @@ class Mirroring:
         if isinstance(error, SchemaError) or state.failures >= _MOST_FAILURES:
             state.park(str(error), again=not isinstance(error, SchemaError))
 
-    def _begins(
-        self, plan: LogPlan, copies: list[tuple[TableState, Copy]]
-    ) -> dict[Mark, Offset | BinlogError]:
-        """Where the log continues after each mark, with the definitions of the tables copied there.
+    def _begins(self, plan: LogPlan, copies: list[Planned]) -> dict[Mark, int | BinlogError]:
+        """The place where the log continues after each mark; its offset has the definitions from there on.
 
         Or an error: a copy may have taken longer than the archive keeps its logs.
         """
         tables: dict[Mark, list[TableSchema]] = {}
-        for state, copy in copies:
-            definition, _ = selected(state, copy, mariadb=self.mariadb)
-            tables.setdefault(Mark(**copy.mark), []).append(definition)
+        for one in copies:
+            tables.setdefault(Mark(**one.copy.mark), []).append(one.definition)
         if not tables:
             return {}
         charsets, logs = self._charsets(), plan.logs()
-        found: dict[Mark, Offset | BinlogError] = {}
+        found: dict[Mark, int | BinlogError] = {}
         for mark, definitions in tables.items():
             try:
-                place = place_of(mark, logs, plan.access)
+                begin = plan.begin(place_of(mark, logs, plan.access), definitions, charsets)
             except MirrorError as error:
                 found[mark] = error
-            else:
-                found[mark] = plan.begin(place, definitions, charsets)
+                continue
+            place = found[mark] = plan.version(begin)
+            known = self.state.offsets.get(place)
+            names = [(one.database, one.name) for one in definitions]
+            # Once for all tables: it has the definitions of all of them.
+            self.state.offsets[place] = begin if known is None else merged(known, begin, names)
         return found
 
-    def _finish(self, state: TableState, copy: Copy, files: list[Copied], offset: Offset, exact: int) -> None:
-        place = self.plan([state]).version(offset)
-        definition, selection = selected(state, copy, mariadb=self.mariadb)
+    def _finish(self, planned: Planned, files: list[Copied], place: int, exact: int) -> None:
+        state, copy, definition, selection = planned
+        offset = self.state.offsets[place]
         try:
             table = self._lake.opened(state)
             if table.last_commit().get(_COPY) != copy.id:
@@ -428,10 +437,8 @@ class Mirroring:
         state.reason, state.gone, state.suspect = None, False, None
         state.stage, state.place, state.exact_from = "following", place, exact
         state.keyless, state.unlogged = definition.row_key is None, list(copy.unlogged)
+        state.compacted = time.time()  # its files are as large as they should be
         state.as_of = state.history = None
-        known = self.state.offsets.get(place)
-        names = [(state.database, state.name)]
-        self.state.offsets[place] = offset if known is None else merged(known, offset, names)
         self._left.append(partial(clean_up, self._lake, state, copy.id, kept))
 
     def _tidy(self) -> None:
@@ -514,6 +521,7 @@ class Mirroring:
                 if asked is not None:
                     for one in following:
                         one.as_of = asked
+                self._note(asked)
                 self._save()
                 return
             self.state.round = {"start": start, "end": stop, "tables": [one.full_name for one in group]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -40,6 +41,18 @@ def test_the_status_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
         ],
         ["shop.new", "copying"],
     ]
+
+
+def test_a_stopped_mirror_is_not_following_and_nobody_knows_how_far_it_is_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stopped = replace(FOLLOWED, stage="stopped", stopped=0.0, lag_bytes=None, lag_transactions=None)
+    monkeypatch.setattr(work, "status", lambda lake, **_: [stopped])
+    ran = run("mirror", "status", "lake")
+    assert ran.code == 0
+    assert "following" not in ran.text
+    assert "stopped since" in ran.text
+    assert ran.text.count("unknown") == 2
 
 
 def test_a_parked_table_is_an_error_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:

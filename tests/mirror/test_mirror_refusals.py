@@ -54,7 +54,7 @@ def test_logs_that_the_server_purged_are_missed_by_name(url: str, sql: Sql, tmp_
         with pytest.raises(PurgedError):
             mirrored(url, tmp_path)
         assert rows_of(tmp_path) == [(1, 1), (2, 2)]
-        assert [one.stage for one in status(tmp_path)] == ["following"]
+        assert [one.stage for one in status(tmp_path)] == ["stopped"]
 
 
 def test_logs_that_the_archive_purged_are_missed_by_name(url: str, sql: Sql, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_logs_that_the_archive_purged_are_missed_by_name(url: str, sql: Sql, tmp
         with pytest.raises(BinlogError, match=log.name):
             mirrored(url, tmp_path)
         assert rows_of(tmp_path) == [(1, 1), (2, 2)]
-        assert [one.stage for one in status(tmp_path)] == ["following"]
+        assert [one.stage for one in status(tmp_path)] == ["stopped"]
 
 
 def test_a_table_that_stands_in_a_log_that_is_gone_holds_no_other(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
+from socket import gethostname
 
 import pytest
 
@@ -80,10 +82,12 @@ def test_which_tables_are_meant() -> None:
 
 
 def test_one_process_works_on_a_mirror_at_a_time(tmp_path: Path) -> None:
+    """The second says at once who it is that does."""
     lake = Lake(str(tmp_path))
+    who = rf"on this mirror: process {os.getpid()} on {re.escape(gethostname())}, since 20\d\d-.* UTC"
     with (
         lake.locked(),
-        pytest.raises(MirrorError, match="another process is working on this mirror"),
+        pytest.raises(MirrorError, match=who),
         Lake(str(tmp_path)).locked(),
     ):
         pass

@@ -135,7 +135,7 @@ def test_a_table_is_suspect_until_a_copy(url: str, sql: Sql, tmp_path: Path, for
     assert stages(mirrored(url, tmp_path, **form.settings)) == {"t": "suspect", "u": "following"}
     assert CliRunner().invoke(app, ["mirror", "status", str(tmp_path)]).exit_code == 1
     assert stages(resync(tmp_path)) == {"t": "following", "u": "following"}
-    assert stages(status(tmp_path)) == {"t": "following", "u": "following"}
+    assert stages(status(tmp_path)) == {"t": "stopped", "u": "stopped"}
     rows = sorted(tuple(row.values()) for row in form.read(tmp_path / "refused.t").to_pylist())
     assert rows == [(1, 1), (2, 2), (3, 3), (4, 4)]
 

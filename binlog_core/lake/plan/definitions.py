@@ -10,8 +10,10 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
+from operator import is_
 from typing import Any, NamedTuple
 
 from ..._decode.log_decoder import LogDecoder
@@ -31,6 +33,8 @@ from ..rows.timeline import DefinitionTimeline
 from ..runner import HERE, Runner
 
 _LONGEST_TEXT = 256 << 20
+# The last texts, and what they say: a mirror's rounds ask for the same ones again and again.
+_written: deque[tuple[str, tuple[TableSchema, ...], dict[str, str | None]]] = deque(maxlen=4)
 
 
 def follow_definitions(
@@ -184,12 +188,16 @@ def tracker_of(start: SchemaSource | Schema | None, *, keep_timeline: bool = Tru
 
 def to_text(tracker: DdlTracker) -> str:
     """What a tracker knows as compressed JSON in base64; the same text for the same definitions."""
-    tables = sorted(tracker, key=lambda table: (table.database, table.name))
-    known = {
-        "tables": [_plain(table) for table in tables],
-        "charsets": dict(sorted(tracker.database_charsets.items())),
-    }
-    return base64.b64encode(zlib.compress(json.dumps(known, separators=(",", ":")).encode())).decode("ascii")
+    tables = tuple(sorted(tracker, key=lambda table: (table.database, table.name)))
+    charsets = dict(sorted(tracker.database_charsets.items()))
+    for text, same, also in [*_written]:  # most often no definition has changed
+        if len(same) == len(tables) and all(map(is_, same, tables)) and also == charsets:
+            return text
+    known = {"tables": [_plain(table) for table in tables], "charsets": charsets}
+    packed = zlib.compress(json.dumps(known, separators=(",", ":")).encode())
+    text = base64.b64encode(packed).decode("ascii")
+    _written.append((text, tables, charsets))
+    return text
 
 
 def from_text(text: str, *, lower_case: bool | None = None) -> DdlTracker:
@@ -200,11 +208,16 @@ def from_text(text: str, *, lower_case: bool | None = None) -> DdlTracker:
     BinlogError
         The text is not one of this version.
     """
+    for known_text, tables, charsets in [*_written]:
+        if known_text == text:
+            return DdlTracker(tables, database_charsets=dict(charsets), lower_case=lower_case)
     try:
         unpacking = zlib.decompressobj()
         known = json.loads(unpacking.decompress(base64.b64decode(text, validate=True), _LONGEST_TEXT))
-        tables = map(_table, known["tables"])
-        return DdlTracker(tables, database_charsets=known["charsets"], lower_case=lower_case)
+        tables = tuple(map(_table, known["tables"]))
+        found = DdlTracker(tables, database_charsets=dict(known["charsets"]), lower_case=lower_case)
+        _written.append((text, tables, known["charsets"]))
+        return found
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error) as error:
         raise BinlogError("the offset's definitions cannot be read: another version wrote them") from error
 

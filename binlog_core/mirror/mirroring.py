@@ -609,6 +609,9 @@ class Mirroring:
 
         few: dict[bool, list[TableState]] = {True: [], False: []}
         for one in tables:
+            if not decoded.statements and one.full_name not in decoded.files:
+                apply(one)  # nothing but its place changes
+                continue
             size = sum(file.bytes for file in decoded.files.get(one.full_name, ()))
             few[size <= _FEW_BYTES and self.state.format == "delta"].append(one)
         with ThreadPoolExecutor(_AT_ONCE) as pool:

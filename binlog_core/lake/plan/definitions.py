@@ -34,7 +34,7 @@ from ..runner import HERE, Runner
 
 _LONGEST_TEXT = 256 << 20
 # The last texts, and what they say: a mirror's rounds ask for the same ones again and again.
-_written: deque[tuple[str, tuple[TableSchema, ...], dict[str, str | None]]] = deque(maxlen=4)
+_written: deque[tuple[str, tuple[TableSchema, ...], DdlTracker]] = deque(maxlen=4)
 
 
 def follow_definitions(
@@ -190,13 +190,17 @@ def to_text(tracker: DdlTracker) -> str:
     """What a tracker knows as compressed JSON in base64; the same text for the same definitions."""
     tables = tuple(sorted(tracker, key=lambda table: (table.database, table.name)))
     charsets = dict(sorted(tracker.database_charsets.items()))
-    for text, same, also in [*_written]:  # most often no definition has changed
-        if len(same) == len(tables) and all(map(is_, same, tables)) and also == charsets:
+    for text, same, known_by in [*_written]:  # most often no definition has changed
+        if (
+            len(same) == len(tables)
+            and all(map(is_, same, tables))
+            and known_by.database_charsets == charsets
+        ):
             return text
     known = {"tables": [_plain(table) for table in tables], "charsets": charsets}
     packed = zlib.compress(json.dumps(known, separators=(",", ":")).encode())
     text = base64.b64encode(packed).decode("ascii")
-    _written.append((text, tables, charsets))
+    _written.append((text, tables, DdlTracker(tables, database_charsets=charsets)))
     return text
 
 
@@ -208,16 +212,16 @@ def from_text(text: str, *, lower_case: bool | None = None) -> DdlTracker:
     BinlogError
         The text is not one of this version.
     """
-    for known_text, tables, charsets in [*_written]:
-        if known_text == text:
-            return DdlTracker(tables, database_charsets=dict(charsets), lower_case=lower_case)
+    for same, _, tracker in [*_written]:
+        if same == text:
+            return tracker.copied(lower_case=lower_case)
     try:
         unpacking = zlib.decompressobj()
         known = json.loads(unpacking.decompress(base64.b64decode(text, validate=True), _LONGEST_TEXT))
         tables = tuple(map(_table, known["tables"]))
-        found = DdlTracker(tables, database_charsets=dict(known["charsets"]), lower_case=lower_case)
-        _written.append((text, tables, known["charsets"]))
-        return found
+        tracker = DdlTracker(tables, database_charsets=known["charsets"])
+        _written.append((text, tables, tracker))
+        return tracker.copied(lower_case=lower_case)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error) as error:
         raise BinlogError("the offset's definitions cannot be read: another version wrote them") from error
 

@@ -76,6 +76,10 @@ def run(
     ],
     lake: Lake,
     tables: Annotated[list[str], typer.Option(help="Names or patterns such as 'shop.*'; can be repeated.")],
+    exclude_tables: Annotated[
+        list[str] | None,
+        typer.Option(help="Names or patterns to leave out, such as 'shop.tmp_*'; can be repeated."),
+    ] = None,
     archive: Annotated[
         str | None, typer.Option(help="Directory for the server's logs. Default: a directory in the lake.")
     ] = None,
@@ -131,6 +135,7 @@ def run(
             server,
             lake,
             tables=tables,
+            exclude_tables=exclude_tables or (),
             archive=archive,
             until=until,
             format=format,

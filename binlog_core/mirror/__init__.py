@@ -39,6 +39,7 @@ def mirror(
     lake: Uri,
     *,
     tables: str | Sequence[str],
+    exclude_tables: str | Sequence[str] = (),
     archive: Uri | None = None,
     until: Literal["now"] | None = None,
     format: Literal["delta", "iceberg"] | None = None,
@@ -70,6 +71,8 @@ def mirror(
     tables : str or sequence of str
         Names or patterns, such as ``shop.*``. Tables that are created later are included. A table that is no
         longer named stays in the lake as it is; named again, it is copied anew.
+    exclude_tables : str or sequence of str, optional
+        Names or patterns of tables to leave out, although `tables` names them.
     archive : str or path, optional
         Where the raw copies of the server's logs are kept (see `binlog_core.archive.archive`); workers must
         be able to read it. By default a directory in the lake.
@@ -144,6 +147,7 @@ def mirror(
             place.save(state)  # the next run need not be told again, even if this one fails at once
         place.use(state, catalog)
         state.server, state.patterns = _without_password(server), patterns
+        state.exclude_tables = (exclude_tables,) if isinstance(exclude_tables, str) else tuple(exclude_tables)
         if archive is not None:
             given = os.fspath(archive)
             state.archive = given if is_url(given) else os.path.abspath(given)

@@ -10,7 +10,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -21,6 +21,7 @@ from .._tables.column_types import Kind
 from .._tables.full_names import full_name
 from .._tables.tables import Column
 from ..errors import BinlogError, PrivilegeError, SchemaError, ServerError, UnreachableError
+from ..lake.apply.files import statistics_of
 from ..lake.exports.manifests import MIRROR
 from ..lake.rows.fit import SPECIAL
 from ..lake.rows.types import import_pyarrow
@@ -105,7 +106,10 @@ class CopyChunk:
 
 @dataclass(frozen=True)
 class Copied:
-    """The result for a chunk: a file, or an error."""
+    """The result for a chunk: a file, or an error.
+
+    The bounds of its columns are as in `DataFile`; those of a file that an earlier run made are not kept.
+    """
 
     table: str
     number: int
@@ -113,6 +117,9 @@ class Copied:
     rows: int = 0
     bytes: int = 0
     error: BinlogError | None = None
+    least: Mapping[str, Any] = field(default_factory=dict)
+    most: Mapping[str, Any] = field(default_factory=dict)
+    nulls: Mapping[str, int] = field(default_factory=dict)
 
 
 # ---------------------------------------------------------------- planning
@@ -343,7 +350,7 @@ class Copier:
         where = f" WHERE {chunk.condition}" if chunk.condition else ""
         sql = f"SELECT {', '.join(selection.expressions)} FROM {table}{where}"
         read = batches_of(connection, sql, selection, rate=self.rate)
-        count, writer = 0, None
+        count, writer, metadata = 0, None, list[Any]()
         try:
             filesystem.create_dir(folder, recursive=True)
             with (
@@ -354,7 +361,9 @@ class Copier:
                 undone.callback(_delete, filesystem, path)
                 for rows in _groups(_ahead(read, connection.close)):
                     if writer is None:
-                        writer = parquet_writer(sink, selection.schema, rows, delta=self.delta)
+                        writer = parquet_writer(
+                            sink, selection.schema, rows, delta=self.delta, metadata_collector=metadata
+                        )
                         written.callback(writer.close)
                     writer.write_table(rows, row_group_size=rows.num_rows)
                     count += rows.num_rows
@@ -362,7 +371,8 @@ class Copier:
                 size = sink.tell()
                 sink.close()
                 undone.pop_all()
-            done = Copied(chunk.table, chunk.number, name, count, size)
+            least, most, nulls = statistics_of(metadata[0]) if metadata else ({}, {}, {})
+            done = Copied(chunk.table, chunk.number, name, count, size, least=least, most=most, nulls=nulls)
             filesystem, lake = open_filesystem(self.lake, self.storage_options)
             notes = f"{lake}/{MIRROR}/{_COPIES}/{chunk.copy}"
             filesystem.create_dir(notes, recursive=True)
@@ -515,7 +525,9 @@ def commit_copy(
     properties : dict
         Further properties of the commit.
     """
-    data = [DataFile(one.name, one.rows, one.bytes) for one in files if one.rows]
+    data = [
+        DataFile(one.name, one.rows, one.bytes, one.least, one.most, one.nulls) for one in files if one.rows
+    ]
     table.replace(data, schema, app, properties)
 
 

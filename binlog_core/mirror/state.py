@@ -149,6 +149,8 @@ class MirrorState:
         The part of the log that is being applied. If it is interrupted, exactly this part is repeated.
     history : bool
         Whether all versions of rows are kept too.
+    exclude_tables : tuple of str
+        The names and patterns of tables that are left out, although a pattern names them.
     """
 
     id: str
@@ -161,6 +163,7 @@ class MirrorState:
     offsets: dict[int, Offset] = field(default_factory=dict)
     round: dict[str, Any] | None = None
     history: bool = False
+    exclude_tables: tuple[str, ...] = ()
 
     @property
     def has_copies(self) -> bool:
@@ -169,7 +172,7 @@ class MirrorState:
 
     def wants(self, table: str) -> bool:
         """Whether a table is to be mirrored."""
-        return is_wanted_name(table, self.patterns, None)
+        return is_wanted_name(table, self.patterns, self.exclude_tables)
 
     def leave_unwanted(self) -> list[TableState]:
         """Forget the tables that are no longer wanted, and return them; in the lake they stay as they are."""
@@ -206,6 +209,7 @@ class MirrorState:
             raise ValueError(f"version {version}")
         del found["saved"]
         found["patterns"] = tuple(found["patterns"])
+        found["exclude_tables"] = tuple(found.get("exclude_tables", ()))
         found["tables"] = {name: TableState(**one) for name, one in found["tables"].items()}
         found["offsets"] = {int(place): one for place, one in found["offsets"].items()}
         return cls(**found)

@@ -95,3 +95,17 @@ def test_verify_names_a_dropped_table_with_rows_and_a_new_one(url: str, sql: Sql
     assert "has 2 rows" in str(t.reason)
     assert "_change_type" not in str(t.reason)
     assert (u.table, u.agrees) == ("refused.u", False)
+
+
+def test_a_table_that_is_left_out_stays_as_it_is(url: str, sql: Sql, tmp_path: Path, form: Form) -> None:
+    sql("CREATE TABLE u LIKE t")
+    assert [one.table for one in mirrored(url, tmp_path, **form.settings)] == ["refused.t", "refused.u"]
+    sql("DELETE FROM t")
+    sql("CREATE TABLE tmp_1 LIKE t")
+    found = mirrored(url, tmp_path, exclude_tables=["*.t", "refused.tmp_*"], **form.settings)
+    assert [one.table for one in found] == ["refused.u"]
+    assert [one.table for one in verify(tmp_path)] == ["refused.u"]
+    assert rows_of(tmp_path, form) == ROWS
+    found = mirrored(url, tmp_path, exclude_tables="refused.tmp_*", **form.settings)
+    assert [one.table for one in found] == ["refused.t", "refused.u"]
+    assert rows_of(tmp_path, form) == []

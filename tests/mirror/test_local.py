@@ -152,3 +152,28 @@ def test_a_lake_moves_between_threads_and_spark(
                 ("refused.many", 30000, True),
                 ("refused.t", 6, True),
             ]
+
+
+def test_a_round_searches_only_the_files_of_a_copy_that_may_have_its_keys(
+    url: str, sql: Sql, form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the bounds of their columns, as of any other file."""
+    from binlog_core.lake.apply.rewriting import Rewriter
+    from binlog_core.mirror import copies
+
+    monkeypatch.setattr(copies, "_LEAST_ROWS", 100)
+    monkeypatch.setattr(copies, "_CHUNK_BYTES", 1)
+    sql("CREATE TABLE many (name VARCHAR(20) PRIMARY KEY, day DATE, v INT)")
+    sql("INSERT INTO many SELECT CONCAT('row ', LPAD(seq, 4, '0')), '2024-01-01', seq FROM seq_1_to_1000")
+    arguments: dict[str, Any] = {"tables": "refused.many", "until": "now", **form.settings}
+    mirror(url, tmp_path / "lake", **arguments)
+    searched: list[str] = []
+    replaced = Rewriter._replaced
+    monkeypatch.setattr(
+        Rewriter, "_replaced", lambda self, file: (searched.append(file.name), replaced(self, file))[1]
+    )
+    sql("UPDATE many SET v = -1 WHERE name IN ('row 0150', 'row 0160')")
+    mirror(url, tmp_path / "lake", **arguments)
+    assert ["-000001-" in name for name in searched] == [True]  # the second chunk, of ten
+    found = [row[2] for row in rows(tmp_path / "lake", form, "many")]
+    assert found == [-1 if number in (150, 160) else number for number in range(1, 1001)]

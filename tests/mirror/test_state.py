@@ -39,6 +39,7 @@ def test_a_state_is_kept_without_offsets_that_no_table_is_at(tmp_path: Path) -> 
     lake = Lake(str(tmp_path))
     assert lake.load() is None
     state = new_state("mysql://root@db1", ("shop.*", "other.t"), "archive")
+    state.exclude_tables = ("shop.tmp_*",)
     table = TableState("shop", "t", "following", 120, as_of=5.5)
     state.tables[table.full_name] = table
     state.offsets = {120: {"file": "bin.000001", "position": 120}, 4: {"file": "bin.000001", "position": 4}}
@@ -73,6 +74,9 @@ def test_which_tables_are_meant() -> None:
     state = new_state("mysql://root@db1", ("shop.*",), "archive")
     state.tables = {f"shop.{name}": TableState("shop", name) for name in ("a", "ab", "b")}
     assert [state.wants(name) for name in ("shop.a", "other.a")] == [True, False]
+    state.exclude_tables = ("shop.a?", "*.b")
+    assert [state.wants(name) for name in ("shop.a", "shop.ab", "shop.b")] == [True, False, False]
+    state.exclude_tables = ()
     assert [one.name for one in state.chosen(())] == ["a", "ab", "b"]
     assert [one.name for one in state.chosen(("shop.a*",))] == ["a", "ab"]
     with pytest.raises(MirrorError, match=r"has no table shop\.c"):

@@ -12,6 +12,11 @@ catch-up
     driver's peak of anonymous memory, beside the JVM. `apply_alone.py` has `apply_changes` on the same log.
 tables
     The same rows in ten tables, and in this many; and what deltalake itself takes to append a row to a table.
+first [TABLES [TABLES]]
+    First copies of so many tables of two rows each, 300 and 1,000, from the server: CPU a table; and then of
+    a run after one row was changed in one of them.
+
+Threads of this process do the work; with BINLOG_BENCH_SPARK=1 Spark's workers do.
 """
 
 from __future__ import annotations
@@ -34,6 +39,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from bench_spark import cpu_seconds, descendants
 from support.writer import Table
 
+from binlog_core.lake.runner import LocalRunner, Runner
 from binlog_core.lake.tables.table import App
 from binlog_core.mirror.copies import Copier, CopyChunk, batches_of, commit_copy, plan_copy
 from binlog_core.mirror.marks import identity
@@ -198,7 +204,7 @@ def created(table: Table) -> str:
 
 
 def mirrored(
-    session: Any, log: Path, tables: Sequence[Table], folder: Path, *, watched: bool = True
+    runner: Runner, log: Path, tables: Sequence[Table], folder: Path, *, watched: bool = True
 ) -> dict[str, Any]:
     """Catch up with a log from empty tables; `watched`: look at the memory, which takes time of its own."""
     archive = folder / "archive"
@@ -209,7 +215,8 @@ def mirrored(
     states = [TableState(one.database, one.name, "following") for one in tables]
     state.tables = {one.full_name: one for one in states}
     stages = Stages()
-    work = Mirroring(session, lake, state, Address.of("mysql://bench"), lambda: None, threading.Event())
+    nothing: Any = None  # everything is in the archive
+    work = Mirroring(runner, lake, state, Address.of("mysql://bench"), nothing, threading.Event())
     plan = work.plan(states)
     begin = plan.begin((0, 4), found, {one.database: "utf8mb4" for one in tables})
     place = plan.version(begin)
@@ -218,7 +225,7 @@ def mirrored(
         one.place = place
         schema = SelectList.of(definition, mariadb=True).schema
         commit_copy(lake.opened(one), schema, [], App(state.id, place), {})
-    session.sparkContext.parallelize(range(2), 2).map(str).collect()  # the workers are there
+    runner.map(str, range(2))  # the workers are there
     with monkeypatched(stages):
         base, begun, cpu = anonymous(), time.perf_counter(), cpu_seconds()
         most = workers = [0]
@@ -284,10 +291,10 @@ def catch_up(size: int, round_mb: int) -> None:
 
     mirroring._ROUND_BYTES = round_mb << 20
     log = bench_log("sysbench", size)
-    with spark() as session:
+    with workers() as runner:
         for name in ("cold", "warm", "warm", "warm"):  # the JVM, which compiles all the time
             with tempfile.TemporaryDirectory() as folder:
-                found = mirrored(session, log.path, [SBTEST], Path(folder), watched=name == "cold")
+                found = mirrored(runner, log.path, [SBTEST], Path(folder), watched=name == "cold")
                 told(name, log.answer.images, found)
 
 
@@ -295,7 +302,7 @@ def tables(size: int, count: int) -> None:
     from many_tables import _SHAPES, _Pool, _table
     from workloads import WRITE, Maker
 
-    with spark() as session:
+    with workers() as runner:
         for number in (10, 10, count):  # the first warms the JVM
             defs = [_table("bench", f"t{i:05d}", _SHAPES[1]) for i in range(number)]
             make = Maker(size * 10**6)
@@ -312,7 +319,7 @@ def tables(size: int, count: int) -> None:
             with tempfile.TemporaryDirectory() as folder:
                 log = Path(folder) / "log"
                 log.write_bytes(make.log.getvalue())
-                told(f"{number} tables", make.answer.images, mirrored(session, log, defs, Path(folder)))
+                told(f"{number} tables", make.answer.images, mirrored(runner, log, defs, Path(folder)))
     alone, together = (cpu * 1e3 for cpu in appended(200))
     print(f"deltalake appends a row: {alone:.1f} ms CPU a table, eight at a time {together:.1f}")
 
@@ -333,15 +340,55 @@ def appended(count: int) -> tuple[float, float]:
     return took[1], took[2]
 
 
+def first(server: str, *counts: int) -> None:
+    from binlog_core.mirror import mirror
+
+    took: list[float] = []
+    with Connection(Address.of(server, {"ssl_mode": "DISABLED"})) as connection, workers() as runner:
+        connection.query(f"DROP DATABASE IF EXISTS {DATABASE}_first")
+        connection.query(f"CREATE DATABASE {DATABASE}_first")
+        made = 0
+        for count in counts:
+            for i in range(made, count):
+                table = f"{DATABASE}_first.t{i:05}"
+                connection.query(
+                    f"CREATE TABLE {table} (id INT PRIMARY KEY, note VARCHAR(40), amount DECIMAL(10,2),"
+                    " at DATETIME(3), k INT, v VARCHAR(10), w DOUBLE)"
+                )
+                rows = "(1, 'a', 1, NOW(3), 1, 'x', 2), (2, 'b', 2, NULL, 2, '', 3)"
+                connection.query(f"INSERT INTO {table} VALUES {rows}")
+            made = count
+            with tempfile.TemporaryDirectory() as folder:
+                for what in ("first copy", "one row"):
+                    begun, cpu = time.perf_counter(), cpu_seconds()
+                    found = mirror(server, folder, tables=f"{DATABASE}_first.*", until="now", runner=runner)
+                    assert len(found) == count
+                    assert {one.stage for one in found} == {"following"}
+                    seconds, cpu = time.perf_counter() - begun, cpu_seconds() - cpu
+                    each = cpu / count * 1e3
+                    print(
+                        f"{what}, {count:,} tables: {cpu:.2f} s CPU, {each:.1f} ms a table, {seconds:.1f} s"
+                    )
+                    took.append(cpu / count)
+                    connection.query(f"UPDATE {DATABASE}_first.t00000 SET k = k + 1 WHERE id = 1")
+    print(f"a table of the most costs {took[-2] / took[0]:.2f} times one of the fewest")
+
+
 @contextmanager
-def spark() -> Iterator[Any]:
+def workers() -> Iterator[Runner]:
+    """Threads of this process, or Spark's workers."""
+    if not os.environ.get("BINLOG_BENCH_SPARK"):
+        yield LocalRunner()
+        return
     from pyspark.sql import SparkSession
+
+    from binlog_core.spark.workers import SparkRunner
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     try:
-        yield session
+        yield SparkRunner(session)
     finally:
         session.stop()
 
@@ -356,6 +403,8 @@ def main() -> None:
         catch_up(*map(int, [*numbers, *(200, 256)[len(numbers) :]]))
     elif what == "tables":
         tables(*map(int, [*numbers, *(100, 2000)[len(numbers) :]]))
+    elif what == "first":
+        first(os.environ["BINLOG_CORE_TEST_SERVER"], *map(int, numbers or (300, 1000)))
     else:
         sys.exit(__doc__)
 

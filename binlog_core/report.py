@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -85,6 +87,20 @@ _REMEDIES = {
     "unknown_charsets": "their values are bytes; schema= or charset= gives the character set",
 }
 _PACKAGE = os.path.dirname(__file__) + os.sep
+_silent: ContextVar[bool] = ContextVar("silent", default=False)
+
+
+@contextmanager
+def unwarned() -> Iterator[None]:
+    """Within it what is noticed is counted and gives no warning.
+
+    It concerns this thread only: the filters of `warnings` are those of all threads.
+    """
+    token = _silent.set(True)
+    try:
+        yield
+    finally:
+        _silent.reset(token)
 
 
 def _level_of_user() -> int:
@@ -176,7 +192,7 @@ class Report:
         if kind not in self.first:
             self.first[kind] = place
             is_known = kind in _WITH_NAMES and "unnamed_columns" in self.first
-            if self.warn and kind not in _QUIET and not is_known:
+            if self.warn and kind not in _QUIET and not is_known and not _silent.get():
                 more = f": {told}" if (told := detail or _REMEDIES.get(kind)) else ""
                 error = BinlogError(
                     f"{KINDS[kind]}{more}", path=path, offset=offset, table=table, column=column

@@ -4,6 +4,7 @@
     python soak/mirror_kills.py --kills 50 --port 3306    # a server that runs, root has no password
     python soak/mirror_kills.py --kills 0 --keep lake     # what `make mirror` shows: no kills, the lake stays
     python soak/mirror_kills.py --format iceberg          # tables of a catalog in SQLite, beside the lake
+    python soak/mirror_kills.py --runner both             # in turn without Spark (the default) and with it
 
 Writers insert, update, delete, change keys, write transactions over several tables, alter, truncate and
 create tables, and swap a table for a copy of it as gh-ost does. Each round starts the mirror, and ends it by
@@ -40,17 +41,26 @@ PATTERN = f"{DATABASE}.*"
 WANTED = ("copy", "copy commit", "decode", "fold", "fold commit", "history", "history commit", "compaction")
 WANTED += ("compaction commit", "note")
 _PATIENCE = 300  # seconds until it comes to that
-_MIRROR = """
-import json, sys
+_LOCAL = """
+import sys
+sys.modules.update(pyspark=None, py4j=None)
+from binlog_core.mirror import mirror
+who = {}
+"""
+_SPARK = """
 from binlog_core.spark import start_session
 from binlog_core.spark.mirror import mirror
+who = {"spark": start_session("local[2]")}
+"""
+_MIRROR = """
+import json, sys
 from phases import tell
 tell(sys.argv[5])
-session = start_session("local[2]")
 print("ready", flush=True)
 sys.stdin.readline()
-mirror(sys.argv[1], sys.argv[2], tables=sys.argv[3], spark=session, **json.loads(sys.argv[4]))
+mirror(sys.argv[1], sys.argv[2], tables=sys.argv[3], **who, **json.loads(sys.argv[4]))
 """
+RUNNERS = {"local": (_LOCAL,), "spark": (_SPARK,), "both": (_LOCAL, _SPARK)}
 
 
 def connect(port: int) -> Any:
@@ -153,14 +163,19 @@ def form_of(lake: Path, form: str) -> Form:
     return FORMS[form](lake.parent)
 
 
-def mirror(port: int, lake: Path, form: str, phases: Path) -> subprocess.Popen[str]:
+def mirror(port: int, lake: Path, form: str, phases: Path, begin: str) -> subprocess.Popen[str]:
     """A process that mirrors when told to; `phases`: where it reports what it is doing."""
     pipe = subprocess.PIPE
     settings = json.dumps({**form_of(lake, form).settings, "history": True, "compact": 1})
     arguments = [f"mysql://root@127.0.0.1:{port}", str(lake), PATTERN, settings, str(phases)]
     here = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     return subprocess.Popen(
-        [sys.executable, "-c", _MIRROR, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=here
+        [sys.executable, "-c", begin + _MIRROR, *arguments],
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        env=here,
     )
 
 
@@ -226,7 +241,9 @@ def history_differences(port: int, lake: Path, form: str) -> list[str]:
     return wrong
 
 
-def soak(port: int, kills: int, longest: float, seed: int, lake: Path, form: str) -> int:
+def soak(
+    port: int, kills: int, longest: float, seed: int, lake: Path, form: str, runner: str = "local"
+) -> int:
     random.seed(seed)
     prepare(port)
     stop = threading.Event()
@@ -235,11 +252,13 @@ def soak(port: int, kills: int, longest: float, seed: int, lake: Path, form: str
         writer.start()
     killed_in: Counter[str] = Counter()
     told_in = [lake.parent / "even", lake.parent / "odd"]
-    following = mirror(port, lake, form, told_in[0]) if kills else None
+    begins = RUNNERS[runner]
+    following = mirror(port, lake, form, told_in[0], begins[0]) if kills else None
     for kill in range(kills):
         running, following, phases = following, None, told_in[kill % 2]
         if kill + 1 < kills:
-            following = mirror(port, lake, form, told_in[(kill + 1) % 2])  # it is made ready meanwhile
+            begin = begins[(kill + 1) % len(begins)]
+            following = mirror(port, lake, form, told_in[(kill + 1) % 2], begin)  # made ready meanwhile
         assert running is not None
         told(running)
         wanted = None if kill % 4 == 3 else WANTED[(kill - kill // 4) % len(WANTED)]
@@ -345,13 +364,22 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=16)
     parser.add_argument("--port", type=int)
     parser.add_argument("--format", choices=("delta", "iceberg"), default="delta")
+    parser.add_argument("--runner", choices=tuple(RUNNERS), default="local")
     parser.add_argument("--keep", type=Path, help="folder of the lake")
     arguments = parser.parse_args()
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     with tempfile.TemporaryDirectory(prefix="mirrored") as name:
         lake = (arguments.keep or Path(name) / "lake").absolute()
         with port_of(arguments.port) as port:
-            return soak(port, arguments.kills, arguments.longest, arguments.seed, lake, arguments.format)
+            return soak(
+                port,
+                arguments.kills,
+                arguments.longest,
+                arguments.seed,
+                lake,
+                arguments.format,
+                arguments.runner,
+            )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._base.durations import seconds_of
 from .._sources.places import local_path
@@ -22,6 +22,9 @@ from .files import Files
 from .keeper import Keeper
 from .status import Status, write_status
 from .store import Store, Uploader
+
+if TYPE_CHECKING:
+    from ..server.address import Address
 
 __all__ = ["ArchiveError", "Status", "archive"]
 
@@ -113,15 +116,14 @@ def archive(
     ValueError
         An argument's value is not one of those listed here.
     """
-    from ..server.address import Address
-    from .live_feed import LiveFeed
-
     if until not in (None, "now"):
         raise ValueError(f"until={until!r}: expected 'now'")
     if compress not in (None, "zstd"):
         raise ValueError(f"compress={compress!r}: expected 'zstd'")
-    folder = fspath(destination)
-    stop = stop or threading.Event()
+    if index and local_path(fspath(destination)) is None:
+        raise ValueError("index=True is for an archive in a directory, not in an object store")
+    from ..server.address import Address
+
     address = Address.of(
         server,
         {**(options or {}), "semi_sync": semi_sync},
@@ -129,7 +131,59 @@ def archive(
         defaults_file=defaults_file,
     )
     files = address.world.files or Files()
-    on_status = _ThrottledStatus(files, [status] if isinstance(status, str | PathLike) else status, progress)
+    return archiver_of(
+        address,
+        fspath(destination),
+        Keeper(
+            files,
+            compress=compress == "zstd",
+            keep=None if keep is None else seconds_of(keep, "keep"),
+            index=index,
+        ),
+        until_now=until == "now",
+        start=_start(start),
+        tail_interval=tail_interval,
+        spool=None if spool is None else fspath(spool),
+        storage_options=storage_options,
+        stop=stop,
+        on_status=_ThrottledStatus(
+            files, [status] if isinstance(status, str | PathLike) else status, progress
+        ),
+    ).run()
+
+
+def archiver_of(
+    address: Address,
+    folder: str,
+    keeper: Keeper | None = None,
+    *,
+    until_now: bool = False,
+    start: Start = None,
+    tail_interval: float = 30.0,
+    spool: str | None = None,
+    storage_options: dict[str, Any] | None = None,
+    stop: threading.Event | None = None,
+    on_status: Callable[[Status], None] = lambda status: None,
+) -> Archiver:
+    """The archiver of a server's logs: `archive` with checked arguments, before it runs.
+
+    Parameters
+    ----------
+    address : Address
+        The server.
+    folder : str
+        The archive.
+    keeper : Keeper, optional
+        Does the work on finished logs; by default they stay as they are.
+    until_now, start, tail_interval, spool, storage_options, stop
+        As for `archive`.
+    on_status : callable
+        Called with the status whenever something was put on disk, and about twice a second.
+    """
+    from .live_feed import LiveFeed
+
+    files = address.world.files or Files()
+    stop = stop or threading.Event()
     server_id = address.server_id or random.SystemRandom().randrange(2**31, 2**32 - 1)
     hosts = list(address.hosts)
 
@@ -152,25 +206,18 @@ def archive(
         raise lost
 
     uploader = None
-    if local_path(folder) is None and index:
-        raise ValueError("index=True is for an archive in a directory, not in an object store")
     if local_path(folder) is None:
         store = Store(folder, storage_options, patience=address.reconnect, stop=stop)
-        folder = fspath(spool) if spool is not None else _spool_of(store.url)
+        folder = spool if spool is not None else _spool_of(store.url)
         uploader = Uploader(store, folder, tail_interval)
     elif (path := local_path(folder)) is not None:
         folder = path
-    archiver = Archiver(
+    return Archiver(
         connect,
         folder,
-        keeper=Keeper(
-            files,
-            compress=compress == "zstd",
-            keep=None if keep is None else seconds_of(keep, "keep"),
-            index=index,
-        ),
-        start=_start(start),
-        until_now=until == "now",
+        keeper=keeper or Keeper(files),
+        start=start,
+        until_now=until_now,
         files=files,
         stop=stop,
         reconnect=address.reconnect,
@@ -178,7 +225,6 @@ def archive(
         uploader=uploader,
         world=address.world,
     )
-    return archiver.run()
 
 
 class _ThrottledStatus:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -33,6 +34,7 @@ from .output import (
 if TYPE_CHECKING:
     from ..mirror import TableStatus
     from ..mirror.comparing import Compared
+    from ..spark.workers import SparkRunner
 
 _RUN = "run"
 
@@ -57,7 +59,9 @@ Lake = Annotated[str, typer.Argument(metavar="LAKE", help="Directory or URL of t
 Tables = Annotated[
     list[str] | None, typer.Argument(metavar="TABLE", help="Names or patterns such as 'shop.*'.")
 ]
-Master = Annotated[str, typer.Option(help="Spark master.")]
+Master = Annotated[
+    str | None, typer.Option(help="Spark master that does the work. Default: this process, without Java.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per table.")]
 
 
@@ -72,6 +76,10 @@ def run(
     ],
     lake: Lake,
     tables: Annotated[list[str], typer.Option(help="Names or patterns such as 'shop.*'; can be repeated.")],
+    exclude_tables: Annotated[
+        list[str] | None,
+        typer.Option(help="Names or patterns to leave out, such as 'shop.tmp_*'; can be repeated."),
+    ] = None,
     archive: Annotated[
         str | None, typer.Option(help="Directory for the server's logs. Default: a directory in the lake.")
     ] = None,
@@ -95,7 +103,7 @@ def run(
         list[Path] | None,
         typer.Option(help="File for the status: JSON, or Prometheus text (*.prom); may be given twice."),
     ] = None,
-    master: Master = "local[*]",
+    master: Master = None,
     as_json: AsJson = False,
     *,
     login: LoginOptions,
@@ -122,11 +130,12 @@ def run(
         every = seconds_of(compact, "--compact")
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    with errors_as_lines(), spark_session(master, "mirror") as spark, stopping() as told:
+    with errors_as_lines(), _runner(master) as runner, stopping() as told:
         found = keep_mirror(
             server,
             lake,
             tables=tables,
+            exclude_tables=exclude_tables or (),
             archive=archive,
             until=until,
             format=format,
@@ -135,7 +144,7 @@ def run(
             status=status or (),
             compact=every,
             rate=None if rate is None else rate * 1e6,
-            spark=spark,
+            runner=runner,
             **access,
             stop=told.event,
         )
@@ -176,7 +185,7 @@ def resync(
     lake: Lake,
     tables: Tables = None,
     catalog: Catalog = None,
-    master: Master = "local[*]",
+    master: Master = None,
     as_json: AsJson = False,
     *,
     login: LoginOptions,
@@ -185,8 +194,8 @@ def resync(
     from ..mirror import resync as copy_anew
 
     access = login.login("options")
-    with errors_as_lines(), spark_session(master, "mirror") as spark:
-        found = copy_anew(lake, *(tables or ()), catalog=catalog_of(catalog), spark=spark, **access)
+    with errors_as_lines(), _runner(master) as runner:
+        found = copy_anew(lake, *(tables or ()), catalog=catalog_of(catalog), runner=runner, **access)
         _show(found, as_json=as_json)
     _exit(found)
 
@@ -197,7 +206,7 @@ def verify(
     lake: Lake,
     tables: Tables = None,
     catalog: Catalog = None,
-    master: Master = "local[*]",
+    master: Master = None,
     as_json: AsJson = False,
     *,
     login: LoginOptions,
@@ -209,12 +218,24 @@ def verify(
     from ..mirror import verify as compare
 
     access = login.login("options")
-    with errors_as_lines(), spark_session(master, "mirror") as spark:
-        found = compare(lake, *(tables or ()), catalog=catalog_of(catalog), spark=spark, **access)
+    with errors_as_lines(), _runner(master) as runner:
+        found = compare(lake, *(tables or ()), catalog=catalog_of(catalog), runner=runner, **access)
         for one in found:
             _tell(one, as_json=as_json)
     if not all(one.agrees for one in found):
         raise typer.Exit(EXIT_ERROR)
+
+
+@contextmanager
+def _runner(master: str | None) -> Iterator[SparkRunner | None]:
+    """Who does the work; None: this process."""
+    if master is None:
+        yield None
+        return
+    from ..spark.workers import SparkRunner
+
+    with spark_session(master, "mirror") as spark:
+        yield SparkRunner(spark)
 
 
 def _exit(found: Iterable[TableStatus]) -> None:
@@ -235,10 +256,10 @@ def _show(found: Iterable[TableStatus], *, as_json: bool) -> None:
     for one in found:
         table.add_row(
             Text(printable(one.table)),
-            one.stage,
+            one.stage if one.stage != "stopped" else _stopped(one),
             "" if one.lag_seconds is None else duration(one.lag_seconds),
-            "" if one.lag_bytes is None else f"{one.lag_bytes:,}",
-            "" if one.lag_transactions is None else f"{one.lag_transactions:,}",
+            _unless_unknown(one.lag_bytes, one),
+            _unless_unknown(one.lag_transactions, one),
             "" if one.rows is None else f"{one.rows:,}",
             "" if one.log is None else f"{one.log}:{one.position:,}",
             "" if one.committed is None else moment(one.committed),
@@ -250,6 +271,15 @@ def _show(found: Iterable[TableStatus], *, as_json: bool) -> None:
         if one.unlogged:
             text = f"{one.table}: the server does not log {', '.join(one.unlogged)}: left out, and null"
             messages().print(printable(text), markup=False)
+
+
+def _stopped(one: TableStatus) -> str:
+    return "stopped" if one.stopped is None else f"stopped since {moment(one.stopped)}"
+
+
+def _unless_unknown(lag: int | None, one: TableStatus) -> str:
+    """A lag; nobody asks the server while the mirror is stopped."""
+    return f"{lag:,}" if lag is not None else "unknown" if one.stage == "stopped" else ""
 
 
 def _tell(one: Compared, *, as_json: bool) -> None:

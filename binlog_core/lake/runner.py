@@ -1,22 +1,139 @@
-"""Who does the work of a lake: this process, or workers that the caller has."""
+"""Who does the work of a lake: threads of this process, or workers that the caller has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Protocol, TypeVar
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
+Meet = Callable[[], object]
 
 
 class Runner(Protocol):
-    """Calls a function with each task, somewhere; results in their order."""
+    """Calls functions with tasks, somewhere. A function and its tasks can be pickled."""
 
-    def __call__(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-        """Call it."""
+    @property
+    def slots(self) -> int:
+        """How many tasks are certain to run at the same time."""
+        ...
+
+    @property
+    def light(self) -> Runner:
+        """The same for tasks that take so little time that a few of them are done by the caller."""
+        ...
+
+    def map(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+        """Call a function with each task; results in the order of the tasks.
+
+        An error of a task is raised, and tasks that have not begun are left out.
+        """
+        ...
+
+    def each(
+        self,
+        function: Callable[[_Task], _Result],
+        tasks: Sequence[_Task],
+        stop: threading.Event | None = None,
+    ) -> Iterator[_Result]:
+        """Call a function with each task; results as they come, which shows how far the work is.
+
+        Tasks that have not begun when `stop` is set, or when the caller takes no more results, are left out.
+        """
+        ...
+
+    def together(self, function: Callable[[int, Meet], _Result], count: int) -> list[_Result]:
+        """Call a function with each of the numbers below `count`, at most `slots`, at the same time.
+
+        It is also given what makes it wait until all others wait as well.
+        """
         ...
 
 
-def run_here(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-    """Call a function with each task in this process; see `Runner`."""
-    return [function(task) for task in tasks]
+class LocalRunner:
+    """Threads of this process; nothing is pickled.
+
+    Decoding, Arrow and Parquet work without the interpreter's lock, and so do sockets and files.
+
+    Parameters
+    ----------
+    threads : int or None
+        How many tasks run at the same time; None: one for each processor.
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads or os.cpu_count() or 1
+
+    @property
+    def slots(self) -> int:
+        """See `Runner`."""
+        return self._threads
+
+    @property
+    def light(self) -> Runner:
+        """See `Runner`."""
+        return self
+
+    def map(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+        """See `Runner`."""
+        if min(len(tasks), self._threads) < 2:
+            return [function(task) for task in tasks]
+        with ThreadPoolExecutor(min(len(tasks), self._threads)) as pool:
+            futures = [pool.submit(function, task) for task in tasks]
+            try:
+                return [one.result() for one in futures]
+            finally:
+                _leave(futures)
+
+    def each(
+        self,
+        function: Callable[[_Task], _Result],
+        tasks: Sequence[_Task],
+        stop: threading.Event | None = None,
+    ) -> Iterator[_Result]:
+        """See `Runner`."""
+        if not tasks:
+            return
+        left_out = object()
+
+        def unless_stopped(task: _Task) -> _Result | object:
+            return left_out if stop is not None and stop.is_set() else function(task)
+
+        with ThreadPoolExecutor(min(len(tasks), self._threads)) as pool:
+            futures = [pool.submit(unless_stopped, task) for task in tasks]
+            try:
+                for one in as_completed(futures):
+                    result = one.result()
+                    if result is not left_out:
+                        yield result  # type: ignore[misc]
+            finally:
+                _leave(futures)
+
+    def together(self, function: Callable[[int, Meet], _Result], count: int) -> list[_Result]:
+        """See `Runner`."""
+        meeting = threading.Barrier(count)
+
+        def call(number: int) -> _Result:
+            try:
+                return function(number, meeting.wait)
+            except BaseException:
+                meeting.abort()  # or the others would wait forever
+                raise
+
+        with ThreadPoolExecutor(count) as pool:
+            futures = [pool.submit(call, number) for number in range(count)]
+        errors = [error for one in futures if (error := one.exception()) is not None]
+        for error in sorted(errors, key=lambda one: isinstance(one, threading.BrokenBarrierError)):
+            raise error  # not that of one who only waited for it
+        return [one.result() for one in futures]
+
+
+def _leave(futures: Sequence[Future[_Result]]) -> None:
+    for one in futures:
+        one.cancel()
+
+
+HERE = LocalRunner(1)

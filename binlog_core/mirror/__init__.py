@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, quote, urlencode
 
 from .._base.durations import seconds_of
-from .._sources.places import is_url
+from .._sources.places import is_url, local_path
 from ..errors import MirrorError
 from .reporting import MirrorStatus, TableStatus, statuses
 from .state import ARCHIVE, FORMATS, Lake, MirrorState, new_state, opened
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from ..lake.runner import Runner
     from ..server.address import Address
     from .comparing import Compared
     from .mirroring import Mirroring
@@ -40,6 +39,7 @@ def mirror(
     lake: Uri,
     *,
     tables: str | Sequence[str],
+    exclude_tables: str | Sequence[str] = (),
     archive: Uri | None = None,
     until: Literal["now"] | None = None,
     format: Literal["delta", "iceberg"] | None = None,
@@ -48,8 +48,7 @@ def mirror(
     compact: str | float | dt.timedelta | None = "1h",
     rate: float | None = None,
     status: Uri | Sequence[Uri] = (),
-    spark: SparkSession | None = None,
-    master: str = "local[*]",
+    runner: Runner | None = None,
     storage_options: dict[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
     password_file: Uri | None = None,
@@ -72,6 +71,8 @@ def mirror(
     tables : str or sequence of str
         Names or patterns, such as ``shop.*``. Tables that are created later are included. A table that is no
         longer named stays in the lake as it is; named again, it is copied anew.
+    exclude_tables : str or sequence of str, optional
+        Names or patterns of tables to leave out, although `tables` names them.
     archive : str or path, optional
         Where the raw copies of the server's logs are kept (see `binlog_core.archive.archive`); workers must
         be able to read it. By default a directory in the lake.
@@ -93,10 +94,9 @@ def mirror(
     status : path or sequence of path, optional
         Files that are kept up to date with the state of the tables: JSON, or Prometheus' text format if the
         name ends with ``.prom``.
-    spark : SparkSession, optional
-        A session of classic Spark. By default one is started, and stopped at the end.
-    master : str
-        The master for a session that is started.
+    runner : Runner, optional
+        Who copies, decodes and writes: by default threads of this process, one for each processor
+        (`LocalRunner`). `binlog_core.spark.mirror` has Spark do it. A lake can be continued with either.
     storage_options : dict, optional
         Credentials and endpoint of the store of the lake and the archive, as for `binlog_core.open`.
     options : mapping, optional
@@ -125,7 +125,7 @@ def mirror(
     ServerError, ArchiveError
         The server or its logs cannot be read.
     MissingExtraError
-        pyspark, PyMySQL, or deltalake or pyiceberg is not installed.
+        PyMySQL, or deltalake or pyiceberg is not installed.
     """
     if until not in (None, "now"):
         raise ValueError(f"until={until!r}: expected 'now'")
@@ -147,6 +147,7 @@ def mirror(
             place.save(state)  # the next run need not be told again, even if this one fails at once
         place.use(state, catalog)
         state.server, state.patterns = _without_password(server), patterns
+        state.exclude_tables = (exclude_tables,) if isinstance(exclude_tables, str) else tuple(exclude_tables)
         if archive is not None:
             given = os.fspath(archive)
             state.archive = given if is_url(given) else os.path.abspath(given)
@@ -159,8 +160,7 @@ def mirror(
             state,
             server,
             login,
-            spark,
-            master,
+            runner,
             stop,
             progress,
             compact=interval,
@@ -207,8 +207,7 @@ def status(
 def resync(
     lake: Uri,
     *tables: str,
-    spark: SparkSession | None = None,
-    master: str = "local[*]",
+    runner: Runner | None = None,
     catalog: Catalog = None,
     storage_options: dict[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
@@ -223,7 +222,7 @@ def resync(
         The mirror's lake.
     *tables : str
         Names or patterns; without any, all tables that are parked or suspect.
-    spark, master, catalog, storage_options, options, password_file, defaults_file
+    runner, catalog, storage_options, options, password_file, defaults_file
         As for `mirror`. The server's address is that of the mirror.
 
     Returns
@@ -243,7 +242,7 @@ def resync(
             if tables or one.stage == "parked" or one.suspect is not None:
                 one.copy_anew()
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
-        with _working(place, state, state.server, login, spark, master, None, None) as work:
+        with _working(place, state, state.server, login, runner, None, None) as work:
             work.until_now()
         return statuses(place, state)
 
@@ -251,8 +250,7 @@ def resync(
 def verify(
     lake: Uri,
     *tables: str,
-    spark: SparkSession | None = None,
-    master: str = "local[*]",
+    runner: Runner | None = None,
     catalog: Catalog = None,
     storage_options: dict[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
@@ -270,7 +268,7 @@ def verify(
         The mirror's lake.
     *tables : str
         Names or patterns; without any, all tables.
-    spark, master, catalog, storage_options, options, password_file, defaults_file
+    runner, catalog, storage_options, options, password_file, defaults_file
         As for `mirror`.
 
     Returns
@@ -290,7 +288,7 @@ def verify(
         state = opened(place, catalog)
         state.chosen(tables)
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
-        with _working(place, state, state.server, login, spark, master, None, None) as work:
+        with _working(place, state, state.server, login, runner, None, None) as work:
             return compare(work, place, tables)
 
 
@@ -300,8 +298,7 @@ def _working(
     state: MirrorState,
     server: str,
     login: Mapping[str, Any],
-    spark: SparkSession | None,
-    master: str,
+    runner: Runner | None,
     stop: threading.Event | None,
     progress: Callable[[list[TableStatus]], None] | None,
     *,
@@ -309,13 +306,14 @@ def _working(
     rate: float | None = None,
     passed: Callable[[MirrorState], None] = lambda state: None,
 ) -> Iterator[Mirroring]:
-    from ..archive import archive as keep_archive
+    from ..archive import archiver_of
+    from ..archive.archiver import Archiver
+    from ..archive.status import Status
+    from ..lake.runner import LocalRunner
     from ..server.address import Address
-    from ..spark.session import start_session
     from .mirroring import Mirroring
+    from .receiving import Receiver
 
-    if spark is not None and not hasattr(spark, "sparkContext"):
-        raise MirrorError("a mirror needs a classic Spark session: Spark Connect has no mapPartitions")
     address: Address = Address.of(
         server,
         login["options"],
@@ -324,27 +322,27 @@ def _working(
     )
     stop = stop or threading.Event()
 
-    def archiving() -> None:
+    def archiver(*, until_now: bool, stop: threading.Event, on_status: Callable[[Status], None]) -> Archiver:
         begins = all(one.place is None for one in state.tables.values())
-        keep_archive(
-            server,
+        return archiver_of(
+            address,
             state.archive,
-            until="now",
+            until_now=until_now,
             start="now" if begins else None,
             storage_options=place.storage_options,
             stop=stop,
-            **login,
+            on_status=on_status,
         )
 
-    session = spark if spark is not None else start_session(master)
+    receiver = Receiver(address, archiver, stop, streams=local_path(state.archive) is not None)
     stepped = partial(_show_progress, place, progress) if progress is not None else lambda state: None
     try:
         yield Mirroring(
-            session,
+            runner or LocalRunner(),
             place,
             state,
             address,
-            archiving,
+            receiver,
             stop,
             stepped,
             compact=compact,
@@ -352,8 +350,7 @@ def _working(
             passed=passed,
         )
     finally:
-        if spark is None:
-            session.stop()
+        receiver.end()
 
 
 class _StatusFiles:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..lake.apply.alterations import ServerColumns
 from ..lake.apply.batch import apply_images
@@ -12,6 +12,7 @@ from ..lake.apply.file_target import FileTarget
 from ..lake.apply.jobs import Folder, Here, Jobs
 from ..lake.rows.fit import SPECIAL, STATEMENT
 from ..lake.rows.types import import_pyarrow
+from ..lake.runner import Runner
 from ..lake.tables.results import FileStatistics, ReportedStatement
 from ..lake.tables.table import App, FileTable
 from ..schema.ddl import DdlTracker
@@ -20,9 +21,6 @@ from .changes import Decoded
 from .joining import ON_DRIVER
 from .raw import OnRaw, between, pieces
 from .state import Lake, TableState
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _APPLIED = ("alter", "truncate", "unknown")  # other statements lead to a new copy, or end the table
 _VERSION, _ORDINAL = "_commit_version", "_change_ordinal"
@@ -65,7 +63,7 @@ def batches(
 
 
 def apply_round(
-    session: SparkSession,
+    runner: Runner,
     lake: Lake,
     state: TableState,
     keys: Sequence[str],
@@ -80,8 +78,8 @@ def apply_round(
 
     Parameters
     ----------
-    session, lake, state, keys, decoded, app_id
-        The table, and the changes since its place.
+    runner, lake, state, keys, decoded, app_id
+        Who does the work, the table, and the changes since its place.
     end : int
         The place after the round.
     properties : dict
@@ -109,7 +107,7 @@ def apply_round(
         if batch.below <= since:
             continue
         fields = _key_fields(table, keys)
-        changes = _changes(session, lake, decoded.folder, batch, since, fields, columns.are_kept)
+        changes = _changes(runner, lake, decoded.folder, batch, since, fields, columns.are_kept)
         since = batch.below
         if changes is None:
             continue
@@ -190,7 +188,7 @@ def _key_fields(table: FileTable, keys: Sequence[str]) -> list[Any]:
 
 
 def _changes(
-    session: SparkSession,
+    runner: Runner,
     lake: Lake,
     folder: str,
     batch: Batch,
@@ -198,7 +196,7 @@ def _changes(
     keys: Sequence[Any],
     kept: Callable[[Iterable[str]], list[str]],
 ) -> Jobs | None:
-    """The rows and statements of a batch, on the driver if they are few, otherwise with the workers.
+    """The rows and statements of a batch, in this process if they are few, otherwise with the workers.
 
     `kept`: chooses among the names of columns.
     """
@@ -218,6 +216,6 @@ def _changes(
     ]
     statements = pa.Table.from_pylist(rows, schema)
     if many:
-        return OnRaw(session, place, tuple(names), schema, since, batch.below, statements)
+        return OnRaw(runner, place, tuple(names), schema, since, batch.below, statements)
     found = pa.concat_tables([*parts, statements], promote_options="permissive")
     return Here(found) if found.num_rows else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from glob import escape
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from .._decode.boundaries import last_checkpoint
 from .._sources.archives import timeline_among
@@ -22,26 +23,19 @@ from ..lake.plan.ranges import LogPlace, LogRanges, Offset, offset_of, place_of
 from ..lake.plan.xa import XaHistory
 from ..lake.rows.fit import SPECIAL
 from ..lake.rows.source_options import SourceOptions
-from ..lake.runner import Runner, run_here
+from ..lake.runner import HERE, Runner
 from ..lake.tables.results import FileStatistics, ReportedStatement, WrittenSplit
 from ..lake.tables.split_writer import SplitWriter
-from ..report import BinlogWarning
+from ..report import BinlogWarning, unwarned
 from ..schema.ddl import DdlTracker
 from ..schema.table_definitions import TableSchema
 from ..schema.table_statements import read_statement
 from ..schema.tokens import executed_by
-from ..spark.workers import attempt_name, call_tasks
 from ..splits import FILE_NUMBER_SHIFT, Split
 from .raw import RawWriter
 from .state import CHANGES, GTIDS, Lake
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 _PART_BYTES = 64 << 20
-_JOB_LOGS = 4
-_Task = TypeVar("_Task")
-_Result = TypeVar("_Result")
 _DEFINITIONS, _PREPARED = "definitions", "prepared"
 _LOSSES = ("incidents", "rows_v0", "rows_without_table_map")  # of changes of any table
 
@@ -57,7 +51,7 @@ class LogPlan(LogRanges):
         The names of the tables to read.
     storage_options : dict or None
         Options for the archive's store.
-    run : Run
+    run : Runner
         What reads through its logs.
     lower_case : bool
         Whether the server stores names in lower case, and its log has statements as they were written.
@@ -70,7 +64,7 @@ class LogPlan(LogRanges):
         archive: str,
         tables: Sequence[str],
         storage_options: dict[str, Any] | None = None,
-        run: Runner = run_here,
+        run: Runner = HERE,
         *,
         lower_case: bool = False,
         counted: Collection[str] = (),
@@ -163,9 +157,8 @@ class LogPlan(LogRanges):
         last : int or None
             The version of the place; None: no place.
         """
-        with warnings.catch_warnings():
-            # A statement that cannot be followed is an error later, if it is about a table of the mirror.
-            warnings.simplefilter("ignore", BinlogWarning)
+        # A statement that cannot be followed is an error later, if it is about a table of the mirror.
+        with unwarned():
             try:
                 return self._with_gtids(self._behind(start, most, last), start)
             except PreparedBeforeError as error:
@@ -200,20 +193,8 @@ class LogPlan(LogRanges):
 
     def parts(self, start: Offset, end: Offset) -> list[TaskPart]:
         """The parts that the workers read."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", BinlogWarning)
+        with unwarned():
             return self._parts(start, end)
-
-
-def walking(session: SparkSession) -> Runner:
-    """A `Runner` that uses the workers if there are enough logs to be worth a job."""
-
-    def run(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-        if len(tasks) < _JOB_LOGS:
-            return run_here(function, tasks)
-        return call_tasks(session, function, tasks)
-
-    return run
 
 
 def definitions_at(offset: Offset) -> DdlTracker:
@@ -233,7 +214,7 @@ def merged(offset: Offset, other: Offset, tables: Iterable[tuple[str, str]]) -> 
 
 @dataclass(frozen=True)
 class _PartWriter:
-    """The function for `call_tasks`: errors of the log or a table are results."""
+    """What workers call: errors of the log or a table are results."""
 
     writer: SplitWriter = field(repr=False)
 
@@ -243,7 +224,7 @@ class _PartWriter:
             options = replace(options, schema=part.definitions)
         writer = replace(self.writer, options=options, exact=part.exact)
         try:
-            return writer.write(part.split, attempt_name())
+            return writer.write(part.split, uuid.uuid4().hex[:8])  # no attempt overwrites another's file
         except BinlogError as error:
             return error
 
@@ -295,7 +276,7 @@ class Decoded:
 
 
 def decode(
-    session: SparkSession,
+    runner: Runner,
     lake: Lake,
     plan: LogPlan,
     start: Offset,
@@ -326,9 +307,9 @@ def decode(
     statements: set[ReportedStatement] = set()
     words: frozenset[str] | None = frozenset()
     try:
-        results = call_tasks(session, _PartWriter(writer), parts)
+        results = runner.map(_PartWriter(writer), parts)
     except Exception as error:
-        raise MirrorError(f"the Spark job failed: {type(error).__name__}") from error
+        raise MirrorError(f"the log cannot be decoded: {type(error).__name__}") from error
     for one in results:
         if isinstance(one, BinlogError):
             raise one

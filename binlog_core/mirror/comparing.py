@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import BinlogError, MirrorError, ServerError
-from ..lake.apply.files import shaped, spelled_like, tables_of
+from ..lake.apply.files import spelled_like
 from ..lake.apply.jobs import Folder
 from ..lake.rows.types import import_pyarrow, plain_type
+from ..lake.runner import Runner
 from ..server.connection import Connection
-from ..spark.schemas import spark_schema
-from ..spark.workers import call_tasks
 from .copies import plan_copy, selected
-from .digests import DIGEST, digest_schema, digested
+from .differences import differing
 from .marks import check_server, place_of
 from .mirroring import CHANGED, GONE, Mirroring
 from .state import Lake, TableState
-from .values import quoted, set_for_reading
+from .values import set_for_reading
 from .viewing import Seen, Viewed, Viewer, view
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_MOST_NAMED = 100
 _TRIES = 3
 _MEANWHILE = "the table changed while it was compared"
 _FOLDER = "verify"
-_COUNT, _WHAT = "count ", "what "  # as DIGEST, no names of columns
-_KINDS = ("missing", "extra", "changed")
 
 
 @dataclass(frozen=True)
@@ -72,7 +65,7 @@ class Compared:
 def compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compared]:
     """Bring tables to one position, and compare them there with the server.
 
-    The workers read both sides, and return counts, and keys of rows that differ. `names`: names and patterns
+    Workers read both sides, and return counts, and keys of rows that differ. `names`: names and patterns
     of the tables, also of those that the server has since the last run; all if there are none.
 
     Raises
@@ -123,7 +116,7 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
         sessions = sum(len(one.chunks) for one in found)
         viewer = Viewer(work.address, work.address.password, folder, found, work.server, sessions, work.old)
         asked = time.time()
-        mark, seen = view(work.session, viewer)
+        mark, seen = view(work.runner, viewer)
         work.archive()
         check_server(viewer.server, work.server)
         chosen = [one for one in tables if one.full_name in viewed]
@@ -139,7 +132,7 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
                 continue
             parts = [part for part in seen if part.table == name]
             try:
-                out.append(_compared(work.session, lake, one, viewed[name], folder, parts))
+                out.append(_compared(work.runner, lake, one, viewed[name], folder, parts))
             except Exception as error:
                 out.append(Compared(name, reason=_message(error)))
     finally:
@@ -153,7 +146,7 @@ def _message(error: Exception) -> str:
 
 def _planned(connection: Connection, lake: Lake, state: TableState, work: Mirroring) -> Viewed:
     copy = plan_copy(connection, state, {}, mariadb=work.mariadb, logs_computed=work.logs_computed)
-    definition, selection = selected(state, copy, mariadb=work.mariadb)
+    _, _, definition, selection = selected(state, copy, mariadb=work.mariadb)
     here = lake.opened(state).columns
     names = spelled_like(selection.schema.names, here.names)
     if lacking := [one for one in names if one not in here.names]:
@@ -165,7 +158,7 @@ def _planned(connection: Connection, lake: Lake, state: TableState, work: Mirror
 
 
 def _compared(
-    session: SparkSession, lake: Lake, state: TableState, viewed: Viewed, folder: Folder, seen: Sequence[Seen]
+    runner: Runner, lake: Lake, state: TableState, viewed: Viewed, folder: Folder, seen: Sequence[Seen]
 ) -> Compared:
     for one in seen:
         if isinstance(one.error, ServerError) and one.error.code in GONE | CHANGED:
@@ -182,9 +175,9 @@ def _compared(
     theirs = [one.name for one in seen if one.name is not None]
     ours = [one.name for one in table.files()]
     place = lake.folder(state)
-    counted = differing(session, viewed, (folder, theirs), (place, ours))
+    counted = differing(runner, viewed, (folder, theirs), (place, ours), max(rows, table.rows), folder)
     more = [name for name in table.columns.names if name not in viewed.schema.names]  # of dropped ones, null
-    held = [name for name in more if not all(call_tasks(session, _Empty(place, name), ours))]
+    held = [name for name in more if not all(runner.map(_Empty(place, name), ours))]
     return Compared(state.full_name, rows, *counted, columns=held)
 
 
@@ -204,56 +197,3 @@ class _Empty:
                 return True
             found = (one.column(0) for one in file.iter_batches(columns=[self.column]))
             return all(one.null_count == len(one) for one in found)
-
-
-def differing(
-    session: SparkSession, viewed: Viewed, theirs: tuple[Folder, list[str]], ours: tuple[Folder, list[str]]
-) -> tuple[int, list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
-    """How many keys have rows that differ, and some of those that are missing, extra or changed.
-
-    Parameters
-    ----------
-    session : SparkSession
-        The session.
-    viewed : Viewed
-        The table.
-    theirs : (Folder, list of str)
-        The files with keys and numbers of the server's rows.
-    ours : (Folder, list of str)
-        The files of the table in the lake.
-    """
-    from pyspark.sql import functions as F
-
-    pa = import_pyarrow()
-    tasks = [(folder, name, sign) for (folder, names), sign in ((theirs, 1), (ours, -1)) for name in names]
-    if not tasks:
-        return 0, [], [], []
-    schema, key = viewed.schema, viewed.key
-    types = digest_schema(schema, key).append(pa.field(_COUNT, pa.int64()))
-
-    def read(numbers: Iterator[Any]) -> Iterator[Any]:
-        for folder, name, sign in (tasks[i] for one in numbers for i in one.column(0).to_pylist()):
-            for rows in tables_of(folder, [name]):
-                for one in rows.to_batches() if sign > 0 else shaped(rows, schema).to_batches():
-                    found = one if sign > 0 else digested(one, schema, key)
-                    counts = pa.repeat(pa.scalar(sign, pa.int64()), found.num_rows)
-                    yield pa.record_batch([*found.columns, counts], names=types.names).cast(types)
-
-    frame: Any = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, spark_schema(types))
-    names = [F.col(quoted(name)) for name in key]
-    counted = frame.groupBy(*names, DIGEST).agg(F.sum(_COUNT).alias(_COUNT)).where(F.col(_COUNT) != 0)
-    most, least = F.max(_COUNT), F.min(_COUNT)
-    what = F.when((most > 0) & (least < 0), "changed").when(most > 0, "missing").otherwise("extra")
-    by_key = counted.groupBy(*names).agg(what.alias(_WHAT)).persist()
-
-    def some(kind: str) -> list[dict[str, Any]]:
-        rows = by_key.where(F.col(_WHAT) == kind).select(*names).orderBy(*names).limit(_MOST_NAMED)
-        found: list[dict[str, Any]] = rows.toArrow().to_pylist()
-        return found
-
-    try:
-        counts = dict(map(tuple, by_key.groupBy(_WHAT).count().collect()))
-        missing, extra, changed = (some(one) if one in counts else [] for one in _KINDS)
-        return sum(counts.values()), missing, extra, changed
-    finally:
-        by_key.unpersist()

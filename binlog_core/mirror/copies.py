@@ -7,22 +7,25 @@ does not read it again.
 from __future__ import annotations
 
 import json
+import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._sources.object_stores import load_json
 from .._tables.column_types import Kind
 from .._tables.full_names import full_name
 from .._tables.tables import Column
 from ..errors import BinlogError, PrivilegeError, SchemaError, ServerError, UnreachableError
+from ..lake.apply.files import statistics_of
 from ..lake.exports.manifests import MIRROR
 from ..lake.rows.fit import SPECIAL
 from ..lake.rows.types import import_pyarrow
+from ..lake.runner import Runner
 from ..lake.tables.destination import open_filesystem
 from ..lake.tables.parquet_writer import parquet_writer
 from ..lake.tables.table import App, DataFile, FileTable
@@ -38,11 +41,11 @@ from .values import FIXED_BINARY, SelectList, quoted, set_for_reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 _CHUNK_BYTES = 64 << 20  # by the server's estimate
 _LEAST_ROWS, _MOST_ROWS = 1000, 1 << 20
 _GROUP_BYTES = 16 << 20  # of a row group, as Arrow holds it
+_TASKS = 4  # for each that is at work; each has one connection for its chunks
 _TRIES = 3  # of a chunk whose connection is lost
 _PAUSE = 1.0
 _ORDERED = frozenset(
@@ -79,6 +82,15 @@ class Copy:
     unlogged: Sequence[str] = ()
 
 
+class Planned(NamedTuple):
+    """A table, its copy, its definition when the copy began, and its columns."""
+
+    state: TableState
+    copy: Copy
+    definition: TableSchema
+    selection: SelectList
+
+
 @dataclass(frozen=True)
 class CopyChunk:
     """A chunk for a worker to read."""
@@ -94,7 +106,10 @@ class CopyChunk:
 
 @dataclass(frozen=True)
 class Copied:
-    """The result for a chunk: a file, or an error."""
+    """The result for a chunk: a file, or an error.
+
+    The bounds of its columns are as in `DataFile`; those of a file that an earlier run made are not kept.
+    """
 
     table: str
     number: int
@@ -102,6 +117,9 @@ class Copied:
     rows: int = 0
     bytes: int = 0
     error: BinlogError | None = None
+    least: Mapping[str, Any] = field(default_factory=dict)
+    most: Mapping[str, Any] = field(default_factory=dict)
+    nulls: Mapping[str, int] = field(default_factory=dict)
 
 
 # ---------------------------------------------------------------- planning
@@ -263,13 +281,13 @@ def _text(value: str) -> str:
 
 @dataclass(frozen=True)
 class Copier:
-    """The function for ``mapPartitions``: reads chunks over its own connection and writes Parquet.
+    """What a worker calls: reads chunks over its own connection and writes Parquet.
 
     Parameters
     ----------
     address : Address
     password : str or None
-        The password, which is sent with the function, not in data or a plan.
+        The password, which goes with the function, not in data or a plan.
     lake : str
         The lake's path or URL.
     storage_options : dict or None
@@ -287,8 +305,11 @@ class Copier:
     rate: float | None = None
     delta: bool = True
 
-    def __call__(self, chunks: Iterable[CopyChunk]) -> Iterator[Copied]:
+    def __call__(self, chunks: Iterable[CopyChunk]) -> list[Copied]:
         """Copy each chunk; an error is a result, so that other tables continue."""
+        return list(self._results(chunks))
+
+    def _results(self, chunks: Iterable[CopyChunk]) -> Iterator[Copied]:
         connection, server = None, ""
         try:
             for chunk in chunks:
@@ -329,7 +350,7 @@ class Copier:
         where = f" WHERE {chunk.condition}" if chunk.condition else ""
         sql = f"SELECT {', '.join(selection.expressions)} FROM {table}{where}"
         read = batches_of(connection, sql, selection, rate=self.rate)
-        count, writer = 0, None
+        count, writer, metadata = 0, None, list[Any]()
         try:
             filesystem.create_dir(folder, recursive=True)
             with (
@@ -340,7 +361,9 @@ class Copier:
                 undone.callback(_delete, filesystem, path)
                 for rows in _groups(_ahead(read, connection.close)):
                     if writer is None:
-                        writer = parquet_writer(sink, selection.schema, rows, delta=self.delta)
+                        writer = parquet_writer(
+                            sink, selection.schema, rows, delta=self.delta, metadata_collector=metadata
+                        )
                         written.callback(writer.close)
                     writer.write_table(rows, row_group_size=rows.num_rows)
                     count += rows.num_rows
@@ -348,7 +371,8 @@ class Copier:
                 size = sink.tell()
                 sink.close()
                 undone.pop_all()
-            done = Copied(chunk.table, chunk.number, name, count, size)
+            least, most, nulls = statistics_of(metadata[0]) if metadata else ({}, {}, {})
+            done = Copied(chunk.table, chunk.number, name, count, size, least=least, most=most, nulls=nulls)
             filesystem, lake = open_filesystem(self.lake, self.storage_options)
             notes = f"{lake}/{MIRROR}/{_COPIES}/{chunk.copy}"
             filesystem.create_dir(notes, recursive=True)
@@ -408,19 +432,22 @@ def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def run_copies(
-    session: SparkSession,
+    runner: Runner,
     lake: Lake,
     address: Address,
-    copies: dict[str, tuple[TableState, Copy]],
+    copies: dict[str, Planned],
     *,
-    mariadb: bool,
     rate: float | None = None,
+    stop: threading.Event | None = None,
 ) -> dict[str, list[Copied] | BinlogError]:
-    """Read the missing chunks of some copies; the files of each table, or its error."""
+    """Read the missing chunks of some copies; the files of each table, or its error.
+
+    When `stop` is set, chunks that have not begun are left out, and the files are not all.
+    """
     chunks: list[CopyChunk] = []
     found: dict[str, list[Copied]] = {}
     failed: dict[str, BinlogError] = {}
-    for name, (state, copy) in copies.items():
+    for name, (state, copy, _, selection) in copies.items():
         try:
             folder = lake.folder(state).root
         except BinlogError as error:
@@ -428,18 +455,18 @@ def run_copies(
             continue
         done = _done(lake, name, folder, copy)
         found[name] = list(done.values())
-        _, selection = selected(state, copy, mariadb=mariadb)
         chunks += [
             CopyChunk(name, folder, number, copy.id, copy.mark["server"], selection, condition)
             for number, condition in enumerate(copy.chunks)
             if number not in done
         ]
     if chunks:
-        context = session.sparkContext
-        slices = min(len(chunks), context.defaultParallelism * 4)
-        share = None if rate is None else rate / min(slices, context.defaultParallelism)
+        slots = runner.slots
+        count = min(len(chunks), slots * _TASKS)
+        share = None if rate is None else rate / min(count, slots)
         copier = Copier(address, address.password, lake.uri, lake.storage_options, share, lake.is_delta)
-        for one in context.parallelize(chunks, slices).mapPartitions(copier).collect():
+        tasks = [chunks[i * len(chunks) // count : (i + 1) * len(chunks) // count] for i in range(count)]
+        for one in (one for results in runner.each(copier, tasks, stop) for one in results):
             if one.error is not None:
                 failed.setdefault(one.table, one.error)
             else:
@@ -470,10 +497,10 @@ def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copie
     return out
 
 
-def selected(state: TableState, copy: Copy, *, mariadb: bool) -> tuple[TableSchema, SelectList]:
+def selected(state: TableState, copy: Copy, *, mariadb: bool) -> Planned:
     """A table's definition when its copy began, and its columns."""
     definition = parse_create_table(copy.definition, state.database, state.name)
-    return definition, SelectList.of(definition, mariadb=mariadb, without=copy.unlogged)
+    return Planned(state, copy, definition, SelectList.of(definition, mariadb=mariadb, without=copy.unlogged))
 
 
 def commit_copy(
@@ -498,7 +525,9 @@ def commit_copy(
     properties : dict
         Further properties of the commit.
     """
-    data = [DataFile(one.name, one.rows, one.bytes) for one in files if one.rows]
+    data = [
+        DataFile(one.name, one.rows, one.bytes, one.least, one.most, one.nulls) for one in files if one.rows
+    ]
     table.replace(data, schema, app, properties)
 
 
@@ -518,9 +547,8 @@ def clean_up(lake: Lake, state: TableState, copy: str, kept: Collection[str] | N
     from pyarrow.fs import FileSelector
 
     # Those of the table, not those of the notes: a run that was killed after its commit copies again.
-    table = lake.opened(state)
-    kept = {one.name for one in table.files()} if kept is None else kept
-    filesystem, folder = open_filesystem(table.uri, lake.storage_options)
+    kept = {one.name for one in lake.opened(state).files()} if kept is None else kept
+    filesystem, folder = open_filesystem(lake.folder(state).root, lake.storage_options)
     for info in filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
         if info.base_name.startswith(f"copy-{copy}-") and info.base_name not in kept:
             filesystem.delete_file(info.path)

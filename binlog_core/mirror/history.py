@@ -15,6 +15,7 @@ from ..lake.apply.files import write_file
 from ..lake.apply.jobs import Folder
 from ..lake.rows.fit import STATEMENT, special_fields, widened
 from ..lake.rows.types import import_pyarrow
+from ..lake.runner import Runner
 from ..lake.tables.results import FileStatistics, ReportedStatement
 from ..lake.tables.table import App, FileTable
 from .joining import Joiner, Sized, join
@@ -23,7 +24,6 @@ from .state import Lake, TableState
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 _BEGAN = "binlog_core.inspect.history"  # in a commit
 _COPY = "copy"  # a `_change_type`: rows before it no longer exist
@@ -38,16 +38,16 @@ class History:
 
     Parameters
     ----------
-    session : SparkSession
-        The session.
+    runner : Runner
+        Who reads and writes files.
     lake : Lake
         The lake.
     mirror : str
         The mirror's id.
     """
 
-    def __init__(self, session: SparkSession, lake: Lake, mirror: str) -> None:
-        self._session, self._lake, self._mirror = session, lake, mirror
+    def __init__(self, runner: Runner, lake: Lake, mirror: str) -> None:
+        self._runner, self._lake, self._mirror = runner, lake, mirror
 
     def begin(self, state: TableState) -> None:
         """Begin a table's history with its present rows."""
@@ -146,7 +146,7 @@ class History:
         columns = pa.schema([*rows.schema, *((name, special[name]) for name in names)])
         with attempt(table, rows.into) as place:
             rows = replace(rows, into=place, schema=table.kept(columns))
-            written = join(self._session, rows, files)
+            written = join(self._runner, rows, files)
             if more:
                 one = write_file(pa.Table.from_pylist(more, rows.schema), place, rows.schema)
                 written += [one] if one is not None else []
@@ -157,7 +157,7 @@ class History:
                 table.exchange(written, (), rows.schema, app, properties)
             else:  # a type became wider
                 again = Joiner(place, place, rows.schema)
-                written += join(self._session, again, table.files())
+                written += join(self._runner, again, table.files())
                 table.replace(written, rows.schema, app, properties)
 
 

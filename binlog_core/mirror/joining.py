@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..lake.apply.attempts import attempt
 from ..lake.apply.files import FileWriter, shaped, spelled_like, tables_of
 from ..lake.apply.jobs import Folder
 from ..lake.rows.types import import_pyarrow
-from ..lake.runner import Runner, run_here
+from ..lake.runner import HERE, Runner
 from ..lake.tables.table import DataFile, FileTable
-from ..spark.workers import call_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
-ON_DRIVER = 16 << 20  # bytes of Parquet that are not worth a Spark job
+ON_DRIVER = 16 << 20  # bytes of Parquet that are not worth a job
 FILE_BYTES = 128 << 20
 _SMALL_BYTES = FILE_BYTES // 4
 _MOST_SMALL = 8  # files of a table, before they are merged
@@ -89,7 +86,7 @@ class Joiner:
         return rows if self.since is None else rows.filter(pc.field(_VERSION) >= self.since)
 
 
-def join(session: SparkSession, joiner: Joiner, files: Iterable[Sized]) -> list[DataFile]:
+def join(runner: Runner, joiner: Joiner, files: Iterable[Sized]) -> list[DataFile]:
     """Merge files into larger ones, on the workers, or here if the files are small."""
     groups: list[list[str]] = [[]]
     size = total = 0
@@ -100,11 +97,11 @@ def join(session: SparkSession, joiner: Joiner, files: Iterable[Sized]) -> list[
         groups[-1].append(one.name)
         size += one.bytes
         total += one.bytes
-    run: Runner = run_here if total <= ON_DRIVER else partial(call_tasks, session)
-    return [one for one in run(joiner, [names for names in groups if names]) if one is not None]
+    run = HERE if total <= ON_DRIVER else runner
+    return [one for one in run.map(joiner, [names for names in groups if names]) if one is not None]
 
 
-def compact(session: SparkSession, table: FileTable, folder: Folder) -> int:
+def compact(runner: Runner, table: FileTable, folder: Folder) -> int:
     """Merge a table's small files if it has many; how many were merged.
 
     One commit exchanges them and records that no row has changed. Until then the table stays the same.
@@ -113,6 +110,6 @@ def compact(session: SparkSession, table: FileTable, folder: Folder) -> int:
     if len(small) < _MOST_SMALL or table.special:
         return 0
     with attempt(table, folder) as place:
-        new = join(session, Joiner(folder, place, table.columns), small)
+        new = join(runner, Joiner(folder, place, table.columns), small)
         table.exchange(new, small, table.columns, None, changes=False)
     return len(small)

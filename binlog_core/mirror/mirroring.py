@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import (
     ApplyStopped,
@@ -21,6 +21,7 @@ from ..errors import (
     ServerError,
     UnreachableError,
 )
+from ..lake.runner import Runner
 from ..lake.tables.table import App
 from ..report import BinlogWarning
 from ..schema.ddl import DdlTracker
@@ -29,10 +30,11 @@ from ..server.address import Address
 from ..server.answers import maybe, text
 from ..server.connection import LIST_BYTES, Connection
 from .applying import apply_round
-from .changes import Decoded, LogPlan, decode, definitions_at, merged, walking
+from .changes import Decoded, LogPlan, decode, definitions_at, merged
 from .copies import (
     Copied,
     Copy,
+    Planned,
     clean_up,
     commit_copy,
     computed_columns,
@@ -55,12 +57,10 @@ from .losses import (
     warn_of_partial_json,
 )
 from .marks import Mark, check_server, identity, place_of, take_mark
+from .receiving import Receiver
 from .state import CHANGES, GTIDS, Lake, MirrorState, Offset, TableState
 from .unlogged import Reach, reach_of
 from .values import set_for_reading
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _ROUND_BYTES = 256 << 20  # of the logs, decoded at a time
 _AT_ONCE, _FEW_BYTES = 8, 1 << 20  # tables with at most so many bytes, applied at the same time
@@ -68,7 +68,9 @@ _MOST_FAILURES = 3  # in a row, before a table is parked
 _MOST_LOOKS = 20  # at a table that is missing or changes: MySQL 5.7 lists tables whose files are gone
 _AGAIN = 300.0  # seconds after which tables that could not be read or written are tried again
 _SAVING = 20  # times as long as the last save took, before another that can wait
-_PAUSE = 1.0  # seconds between two looks at a server that writes nothing
+_PAUSE = 1.0  # seconds before what failed is tried again
+_LOOK = 10.0  # seconds between two looks at the server's tables and settings
+_ASK = 1.0  # seconds between two questions where its log ends
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
 GONE = frozenset((1146, 1049))  # no such table, no such database
 CHANGED = frozenset((1054, 1412))  # no such column, the definition changed
@@ -81,15 +83,15 @@ class Mirroring:
 
     Parameters
     ----------
-    session : SparkSession
-        The session whose workers read and write.
+    runner : Runner
+        Who reads and writes.
     lake : Lake
         The lake.
     state : MirrorState
         The mirror's state, which is saved after each step.
     address : Address
         The address of the server, with the password.
-    archiving : callable
+    receiver : Receiver
         Brings the archive up to the server's position.
     stop : threading.Event
         Ends the mirror when set.
@@ -105,11 +107,11 @@ class Mirroring:
 
     def __init__(
         self,
-        session: SparkSession,
+        runner: Runner,
         lake: Lake,
         state: MirrorState,
         address: Address,
-        archiving: Callable[[], None],
+        receiver: Receiver,
         stop: threading.Event,
         stepped: Callable[[MirrorState], None] = lambda state: None,
         *,
@@ -119,16 +121,18 @@ class Mirroring:
     ) -> None:
         self._passed = passed
         self._compact_after, self._rate = compact, rate
-        self.session = session
+        self.runner = runner
         self._lake = lake
         self.state = state
         self.address = address
-        self._archiving = archiving
+        self._receiver = receiver
+        self._behind = False  # what the server had when it was asked
+        self._look_due = True  # statements in the log may have made tables, or removed some
         self._again_at = self._save_again = 0.0
         self.server = ""  # the identity of the server whose logs the archive ends with: see `marks.identity`
         self._stop = stop
         self._stepped = stepped
-        self._history = History(session, lake, state.id) if state.history else None
+        self._history = History(runner, lake, state.id) if state.history else None
         self.mariadb = False
         self.old = False  # MySQL before 5.7
         self.logs_computed = True  # generated columns, of updated rows
@@ -179,15 +183,49 @@ class Mirroring:
             try:
                 self.until_now()
                 lost_at = None
+                self._stream()
             except UnreachableError as error:
                 lost_at = time.monotonic() if lost_at is None else lost_at
                 waits = self.server or error.lost  # otherwise the address may be wrong
                 if not waits or time.monotonic() - lost_at >= self.address.reconnect:
                     raise
+                self._stop.wait(_PAUSE)
+
+    def _stream(self) -> None:
+        """Replay what the server sends, as it comes, until it is time to look at its tables again."""
+        if not self._receiver.streams:
             self._stop.wait(_PAUSE)
+            return
+        self._receiver.begin()
+        look_at = time.monotonic() + _LOOK
+        while not self._stop.is_set() and (left := look_at - time.monotonic()) > 0:
+            if any(one.stage == "copying" for one in self.state.tables.values()):
+                self._receiver.wait(_PAUSE)  # it was tried just now
+                return
+            self._look_due = False
+            more = self._receiver.wait(min(left, _ASK))
+            if self._stop.is_set():
+                return
+            asked, end = self._receiver.asked()
+            known = end is not None and self._receiver.has(end)
+            if more or self._behind:
+                self._behind = not known
+                self.replay(None, asked if known else None)
+            elif known:
+                self._note(asked)
+            self._compact()
+            self._passed(self.state)
+            if self._look_due:
+                return
+
+    def _note(self, asked: float | None) -> None:
+        """Note in the lake that this works, and from when the tables that follow have everything."""
+        places = [one.place for one in self.state.tables.values() if one.stage == "following"]
+        self._lake.held.note(asked, max((one for one in places if one is not None), default=None))
 
     def _save(self, *, soon: bool = False) -> None:
         """Save the state of all tables; `soon`: unless that would be most of the work, as the tables tell."""
+        self._lake.held.note(None, None)
         began = time.monotonic()
         if not soon or began >= self._save_again:
             self._lake.save(self.state)
@@ -198,7 +236,7 @@ class Mirroring:
     def plan(self, tables: Iterable[TableState]) -> LogPlan:
         """The archive, for reading some tables."""
         names = [one.full_name for one in tables]
-        storage, run = self._lake.storage_options, walking(self.session)
+        storage, run = self._lake.storage_options, self.runner.light
         counted = self._reach.parents(names) - set(names)
         return LogPlan(self.state.archive, names, storage, run, lower_case=self._case == "1", counted=counted)
 
@@ -206,7 +244,7 @@ class Mirroring:
 
     def archive(self) -> None:
         """Bring the archive up to the server's position, and use that server from now on."""
-        self._archiving()
+        self._receiver.up_to_now()
         server = self.plan(()).server()
         self.server = identity(server["uuid"], server["server_id"])
         hosts = sorted(self.address.hosts, key=lambda one: f"{one[0]}:{one[1]}" != server["address"])
@@ -305,14 +343,16 @@ class Mirroring:
                     except Exception as error:  # of the format's library, the catalog and the stores below
                         self._failed(state, _outage(error))
             self._save()
-        copies = {one.full_name: (one, Copy(**one.copy)) for one in copying if one.copy is not None}
-        found = run_copies(
-            self.session, self._lake, self.address, copies, mariadb=self.mariadb, rate=self._rate
-        )
+        copies = {
+            one.full_name: selected(one, Copy(**one.copy), mariadb=self.mariadb)
+            for one in copying
+            if one.copy is not None
+        }
+        found = run_copies(self.runner, self._lake, self.address, copies, rate=self._rate, stop=self._stop)
         if self._stop.is_set():
             return  # the archive stops too; the chunks that were read are kept for the next run
         self.archive()
-        for name, (_, copy) in copies.items():
+        for name, (_, copy, *_) in copies.items():
             try:  # the archive cannot get the rest of its log from another server
                 check_server(copy.mark["server"], self.server)
             except MirrorError as error:
@@ -321,13 +361,13 @@ class Mirroring:
         begins = self._begins(plan, [copies[name] for name, one in found.items() if isinstance(one, list)])
         exact = plan.end()
         for name, result in found.items():
-            state, copy = copies[name]
+            state, copy, *_ = copies[name]
             begin = result if isinstance(result, BinlogError) else begins[Mark(**copy.mark)]
             if isinstance(begin, BinlogError):
                 self._give_up(state, copy, begin)
             else:
                 assert not isinstance(result, BinlogError)
-                self._finish(state, copy, result, begin, exact)
+                self._finish(copies[name], result, begin, exact)
             self._save(soon=True)
         self._save()
         self._tidy()
@@ -354,33 +394,34 @@ class Mirroring:
         if isinstance(error, SchemaError) or state.failures >= _MOST_FAILURES:
             state.park(str(error), again=not isinstance(error, SchemaError))
 
-    def _begins(
-        self, plan: LogPlan, copies: list[tuple[TableState, Copy]]
-    ) -> dict[Mark, Offset | BinlogError]:
-        """Where the log continues after each mark, with the definitions of the tables copied there.
+    def _begins(self, plan: LogPlan, copies: list[Planned]) -> dict[Mark, int | BinlogError]:
+        """The place where the log continues after each mark; its offset has the definitions from there on.
 
         Or an error: a copy may have taken longer than the archive keeps its logs.
         """
         tables: dict[Mark, list[TableSchema]] = {}
-        for state, copy in copies:
-            definition, _ = selected(state, copy, mariadb=self.mariadb)
-            tables.setdefault(Mark(**copy.mark), []).append(definition)
+        for one in copies:
+            tables.setdefault(Mark(**one.copy.mark), []).append(one.definition)
         if not tables:
             return {}
         charsets, logs = self._charsets(), plan.logs()
-        found: dict[Mark, Offset | BinlogError] = {}
+        found: dict[Mark, int | BinlogError] = {}
         for mark, definitions in tables.items():
             try:
-                place = place_of(mark, logs, plan.access)
+                begin = plan.begin(place_of(mark, logs, plan.access), definitions, charsets)
             except MirrorError as error:
                 found[mark] = error
-            else:
-                found[mark] = plan.begin(place, definitions, charsets)
+                continue
+            place = found[mark] = plan.version(begin)
+            known = self.state.offsets.get(place)
+            names = [(one.database, one.name) for one in definitions]
+            # Once for all tables: it has the definitions of all of them.
+            self.state.offsets[place] = begin if known is None else merged(known, begin, names)
         return found
 
-    def _finish(self, state: TableState, copy: Copy, files: list[Copied], offset: Offset, exact: int) -> None:
-        place = self.plan([state]).version(offset)
-        definition, selection = selected(state, copy, mariadb=self.mariadb)
+    def _finish(self, planned: Planned, files: list[Copied], place: int, exact: int) -> None:
+        state, copy, definition, selection = planned
+        offset = self.state.offsets[place]
         try:
             table = self._lake.opened(state)
             if table.last_commit().get(_COPY) != copy.id:
@@ -396,10 +437,8 @@ class Mirroring:
         state.reason, state.gone, state.suspect = None, False, None
         state.stage, state.place, state.exact_from = "following", place, exact
         state.keyless, state.unlogged = definition.row_key is None, list(copy.unlogged)
+        state.compacted = time.time()  # its files are as large as they should be
         state.as_of = state.history = None
-        known = self.state.offsets.get(place)
-        names = [(state.database, state.name)]
-        self.state.offsets[place] = offset if known is None else merged(known, offset, names)
         self._left.append(partial(clean_up, self._lake, state, copy.id, kept))
 
     def _tidy(self) -> None:
@@ -433,7 +472,7 @@ class Mirroring:
                 found = [(self._lake.opened(state), self._lake.folder(state))]
                 found += self._history.tables(state) if self._history is not None else ()
                 for table, folder in found:
-                    compact(self.session, table, folder)
+                    compact(self.runner, table, folder)
             except Exception as error:  # of deltalake and the stores below it
                 warnings.warn(
                     f"the files of {state.full_name} cannot be compacted: {type(error).__name__}: {error}",
@@ -445,15 +484,16 @@ class Mirroring:
 
     # ------------------------------------------------------------ the log
 
-    def replay(self, last: int | None, asked: float) -> None:
+    def replay(self, last: int | None, asked: float | None) -> None:
         """Replay the archive up to a place; tables that are furthest behind go first.
 
         Parameters
         ----------
         last : int or None
             The version of the place; None: the archive's present end.
-        asked : float
-            The time, in seconds since 1970 UTC, from which the archive has everything that was committed.
+        asked : float or None
+            The time, in seconds since 1970 UTC, up to which the archive has everything that was committed;
+            None: that is not known.
         """
         if self.state.round is not None and self.plan(()).lacking(self.state.round["start"]):
             self.state.round = None  # tables skip what they have of it already
@@ -478,8 +518,10 @@ class Mirroring:
                 ends = [*places[1:2], *([] if last is None else [last])]
                 stop = plan.behind(start, _ROUND_BYTES, min(ends, default=None))
             if plan.version(stop) <= places[0]:  # there is no further transaction before the end
-                for one in following:
-                    one.as_of = asked
+                if asked is not None:
+                    for one in following:
+                        one.as_of = asked
+                self._note(asked)
                 self._save()
                 return
             self.state.round = {"start": start, "end": stop, "tables": [one.full_name for one in group]}
@@ -512,6 +554,7 @@ class Mirroring:
         if tables:
             plan = plan or self.plan(tables)
             decoded = self._decoded(plan, tables, work["start"], work["end"])
+            self._look_due |= bool(decoded.statements)
             if decoded.needs_reach:
                 self._find_reach()
                 if not self.plan(tables).counted <= plan.counted:
@@ -538,7 +581,7 @@ class Mirroring:
         wanted = tables
         while True:
             try:
-                return decode(self.session, self._lake, plan, start, end, by_case=self._case == "0")
+                return decode(self.runner, self._lake, plan, start, end, by_case=self._case == "0")
             except BinlogError as error:
                 state = next((one for one in wanted if one.full_name == error.table), None)
                 if state is None:
@@ -566,6 +609,9 @@ class Mirroring:
 
         few: dict[bool, list[TableState]] = {True: [], False: []}
         for one in tables:
+            if not decoded.statements and one.full_name not in decoded.files:
+                apply(one)  # nothing but its place changes
+                continue
             size = sum(file.bytes for file in decoded.files.get(one.full_name, ()))
             few[size <= _FEW_BYTES and self.state.format == "delta"].append(one)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -612,7 +658,7 @@ class Mirroring:
                 state,
                 partial(
                     apply_round,
-                    self.session,
+                    self.runner,
                     self._lake,
                     state,
                     key,

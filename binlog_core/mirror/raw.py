@@ -16,13 +16,12 @@ from ..lake.apply.files import shaped
 from ..lake.apply.jobs import Folder
 from ..lake.rows.reader import Chunk
 from ..lake.rows.types import import_pyarrow
+from ..lake.runner import Runner
 from ..lake.tables.results import FileStatistics
 from ..lake.tables.writer import Part, PartWriter, quietly
-from ..spark.workers import call_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -88,12 +87,12 @@ def pieces(place: Folder, names: Iterable[str]) -> Iterator[pa.Table]:
 
 @dataclass(frozen=True)
 class OnRaw:
-    """`Jobs` of Spark's workers, which read pieces themselves: nothing goes through the JVM.
+    """`Jobs` whose workers read pieces themselves.
 
     Parameters
     ----------
-    spark : SparkSession
-        The session.
+    runner : Runner
+        Who does the work.
     place : Folder
         The directory of the files.
     names : tuple of str
@@ -108,7 +107,7 @@ class OnRaw:
         Other names for columns of pieces.
     """
 
-    spark: SparkSession
+    runner: Runner
     place: Folder
     names: tuple[str, ...]
     schema: pa.Schema
@@ -140,11 +139,11 @@ class OnRaw:
 
         splits = [list(here) for _, here in groupby(self.names, lambda name: name.rsplit(":", 2)[0])]
         found = [function(self.statements.to_batches())] if self.statements.num_rows else []
-        return found + call_tasks(self.spark, read, splits)
+        return found + self.runner.map(read, splits)
 
     def run(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
         """See `Jobs`."""
-        return call_tasks(self.spark, function, tasks)
+        return self.runner.map(function, tasks)
 
 
 def between(rows: pa.Table, since: int, below: int) -> pa.Table:

@@ -29,9 +29,9 @@ class TableStatus:
     table : str
         The table, as ``database.table``.
     stage : str
-        "copying" while a copy is made, "following" while it is kept up to date, "suspect" if it is, but may
-        lack changes until a copy is made, "parked" if it stopped, "dropped" if it is empty because the server
-        dropped it.
+        "copying" while a copy is made, "following" while it is kept up to date, "stopped" if it would be and
+        no process runs the mirror, "suspect" if it may lack changes until a copy is made, "parked" if it
+        stopped by itself, "dropped" if it is empty because the server dropped it.
     reason : str or None
         Why it stopped, or is suspect.
     uri : str
@@ -39,7 +39,8 @@ class TableStatus:
     lag_seconds : float or None
         The table has everything that the server had committed this long ago; None if not yet known.
     lag_bytes, lag_transactions : int or None
-        How much of the archive's logs is not in the table yet; None if the logs do not say.
+        How much of the server's log is not in the table yet; None if that is not known: nobody has asked the
+        server in the last minute, as while the mirror is stopped.
     log, position : int or None
         The number of the server's log, and the offset up to which it is in the table.
     gtids : str or None
@@ -48,6 +49,8 @@ class TableStatus:
         The number of rows; None if not known.
     unlogged : list of str
         Columns that are left out, and null, because the server does not log their changes.
+    stopped : float or None
+        Since when no process runs the mirror, in seconds since 1970; None if one does, or that is not known.
     version : int or None
         The version of the Delta table, or the snapshot of the Iceberg table.
     committed : float or None
@@ -68,13 +71,22 @@ class TableStatus:
     lag_bytes: int | None = None
     lag_transactions: int | None = None
     unlogged: list[str] = field(default_factory=list)
+    stopped: float | None = None
 
 
+_ASKED = 60.0  # seconds for which it counts what the server answered
+_ASKED = 60.0  # seconds for which it counts what the server answered
 _METRICS = {
-    "seconds_behind": ("Age of the newest server commit that the table has reached.", "lag_seconds"),
-    "bytes_behind": ("Bytes of the archived logs that are not in the table.", "lag_bytes"),
+    "seconds_behind": (
+        "The table has everything that the server had committed this many seconds ago.",
+        "lag_seconds",
+    ),
+    "bytes_behind": (
+        "Bytes of the server's log that are not in the table, where the server has just been asked.",
+        "lag_bytes",
+    ),
     "transactions_behind": (
-        "Transactions of the archived logs, by their GTIDs, that are not in the table.",
+        "Transactions, by their GTIDs, that are not in the table, where the server has just been asked.",
         "lag_transactions",
     ),
     "rows": ("Rows of the table.", "rows"),
@@ -120,7 +132,10 @@ class MirrorStatus:
         ]
         stages = [({**at, "state": one.stage}, 1.0) for at, one in labels]
         now = [({"lake": self.lake}, self.updated)]
+        stopped = any(one.stopped is not None or one.stage == "stopped" for one in self.tables)
+        runs = [({"lake": self.lake}, float(not stopped))]
         found += [
+            Metric("running", "gauge", "1 while a process runs the mirror.", runs),
             Metric("table_state", "gauge", "1 for the state that a table is in.", stages),
             Metric("updated_seconds", "gauge", "When this was written, seconds since 1970 UTC.", now),
         ]
@@ -191,17 +206,22 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
     """
     now = time.time()
     out = []
+    holder, at_work = lake.worker()
+    stopped = None if at_work or holder is None else holder.seen
     archive: _ArchiveEnd | None = None
     # A dropped table has nothing more to read, wherever the log continues.
     there = {name: one.place for name, one in state.tables.items() if one.stage != "dropped"}
     places = {place: state.offsets.get(place, {}).get(GTIDS) for place in there.values() if place is not None}
-    if places and not quick:
+    asked, reached = (holder.asked, holder.place or 0) if holder is not None else (None, 0)
+    if places and at_work and not quick and asked is not None and now - asked < _ASKED:
         with contextlib.suppress(BinlogError):  # there is no archive yet, or it is on another machine
             archive = _ArchiveEnd(state.archive, places, lake.storage_options)
     for name, one in sorted(state.tables.items()):
         uri, reason, stage = lake.table(one), one.reason, str(one.stage)
         if stage == "following" and one.suspect is not None:
             stage, reason = "suspect", one.suspect
+        elif stage == "following" and not at_work:
+            stage = "stopped"
         known: dict[str, Any] = {}
         try:
             known = {} if quick else _committed(lake.opened(one))
@@ -216,8 +236,13 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
                 "position": place % (1 << FILE_NUMBER_SHIFT),
                 "gtids": gtids,
             }
-        lag = None if one.as_of is None else now - one.as_of
-        out.append(TableStatus(name, stage, reason, uri, lag, unlogged=one.unlogged, **known))
+        as_of = one.as_of
+        if asked is not None and one.stage == "following" and (place or -1) >= reached:
+            as_of = max(as_of or 0.0, asked)
+        lag = None if as_of is None else max(now - as_of, 0.0)
+        out.append(
+            TableStatus(name, stage, reason, uri, lag, unlogged=one.unlogged, stopped=stopped, **known)
+        )
     return out
 
 

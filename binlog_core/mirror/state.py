@@ -22,6 +22,7 @@ from ..lake.tables.delta import DeltaLakeTable
 from ..lake.tables.destination import directory_name, open_filesystem, write_whole
 from ..lake.tables.iceberg import IcebergLakeTable, load_iceberg_catalog, without_secrets
 from ..lake.tables.table import FileTable
+from .holder import Held, Holder
 
 _STATE, _LOCK = "state.json", "lock"
 ARCHIVE = "archive"
@@ -148,6 +149,8 @@ class MirrorState:
         The part of the log that is being applied. If it is interrupted, exactly this part is repeated.
     history : bool
         Whether all versions of rows are kept too.
+    exclude_tables : tuple of str
+        The names and patterns of tables that are left out, although a pattern names them.
     """
 
     id: str
@@ -160,6 +163,7 @@ class MirrorState:
     offsets: dict[int, Offset] = field(default_factory=dict)
     round: dict[str, Any] | None = None
     history: bool = False
+    exclude_tables: tuple[str, ...] = ()
 
     @property
     def has_copies(self) -> bool:
@@ -168,7 +172,7 @@ class MirrorState:
 
     def wants(self, table: str) -> bool:
         """Whether a table is to be mirrored."""
-        return is_wanted_name(table, self.patterns, None)
+        return is_wanted_name(table, self.patterns, self.exclude_tables)
 
     def leave_unwanted(self) -> list[TableState]:
         """Forget the tables that are no longer wanted, and return them; in the lake they stay as they are."""
@@ -205,6 +209,7 @@ class MirrorState:
             raise ValueError(f"version {version}")
         del found["saved"]
         found["patterns"] = tuple(found["patterns"])
+        found["exclude_tables"] = tuple(found.get("exclude_tables", ()))
         found["tables"] = {name: TableState(**one) for name, one in found["tables"].items()}
         found["offsets"] = {int(place): one for place, one in found["offsets"].items()}
         return cls(**found)
@@ -226,6 +231,7 @@ class Lake:
         self.storage_options = storage_options
         self.filesystem, self.path = open_filesystem(self.uri, storage_options)
         self._catalog: Any = None  # None: its tables are Delta tables
+        self.held = Held(self.filesystem, self.path)
 
     def use(self, state: MirrorState, catalog: Mapping[str, str] | str | None = None) -> None:
         """Use a mirror's format for the tables; properties of the catalog are kept in the mirror's state.
@@ -372,15 +378,49 @@ class Lake:
             if self.filesystem.get_file_info(path).type is FileType.Directory:
                 self.filesystem.delete_dir(path)
 
+    def worker(self) -> tuple[Holder | None, bool]:
+        """Who works on the mirror or did last, if that is known, and whether they still work."""
+        holder = self.held.read()
+        if holder is None:
+            return None, False
+        locked = None
+        if self.is_local and holder is not self.held.holder:
+            import fcntl
+
+            try:
+                lock = os.open(f"{self.path}/{MIRROR}/{_LOCK}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except OSError:
+                return holder, False
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                locked = False
+            except OSError:
+                locked = True
+            finally:
+                os.close(lock)
+        return holder, self.held.is_at_work(holder, locked=locked)
+
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Ensure that no other process of this machine mirrors into this lake.
+        """Ensure that no other process of this machine mirrors into this lake, and note that this one does.
 
         Raises
         ------
         MirrorError
             Another process does.
         """
+        with self._lock():
+            with _writing(self.uri):
+                self.filesystem.create_dir(f"{self.path}/{MIRROR}", recursive=True)
+                self.held.begin()
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    self.held.end()
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
         if not self.is_local:
             yield
             return
@@ -395,7 +435,9 @@ class Lake:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise MirrorError("another process is working on this mirror", path=self.uri) from None
+                holder = self.held.read()
+                who = f": {holder}" if holder is not None and not holder.ended else ""
+                raise MirrorError(f"another process is working on this mirror{who}", path=self.uri) from None
             yield
         finally:
             with suppress(OSError):  # nothing was written

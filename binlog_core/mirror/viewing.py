@@ -7,15 +7,16 @@ tasks wait for each other there. Each reads its share of the tables' chunks, and
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import BinlogError, MirrorError, ServerError, UnreachableError
 from ..lake.apply.files import FileWriter
 from ..lake.apply.jobs import Folder
 from ..lake.rows.types import import_pyarrow
+from ..lake.runner import Meet, Runner
 from ..server.address import Address
 from ..server.connection import Connection
 from .copies import batches_of
@@ -25,7 +26,6 @@ from .values import SelectList, quoted, set_for_reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 _LOCK_WAIT = 5  # seconds for each table: writers behind this lock wait as long
 _LOCK_TRIES = 10
@@ -74,7 +74,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Viewer:
-    """The function for ``mapPartitions``: opens one of the views and reads its share.
+    """What all workers call together: opens one of the views and reads its share.
 
     Parameters
     ----------
@@ -102,37 +102,34 @@ class Viewer:
     sessions: int
     everything: bool
 
-    def __call__(self, numbers: Iterable[int]) -> Iterator[Mark | Seen | BinlogError]:
-        """Yield the position, if this is the first session, and then the result of each chunk."""
-        meet: Callable[[], Any] = int
-        if self.sessions > 1:
-            from pyspark import BarrierTaskContext
+    def __call__(self, number: int, meet: Meet) -> list[Mark | Seen | BinlogError]:
+        """The position, if this is the first session, and then the result of each chunk."""
+        return list(self._found(number, meet))
 
-            meet = BarrierTaskContext.get().barrier
+    def _found(self, number: int, meet: Meet) -> Iterator[Mark | Seen | BinlogError]:
         address = replace(self.address, password=self.password)
-        for number in numbers:
-            with ExitStack() as opened:
+        with ExitStack() as opened:
+            try:
+                viewing, mark = self._view(address, opened, meet, first=number == 0)
+            except BinlogError as error:
+                yield error
+                return
+            if mark is not None:
+                yield mark
+            chunks = [(one, chunk) for one in self.tables for chunk in one.chunks]
+            lost: BinlogError | None = None
+            for viewed, chunk in chunks[number :: self.sessions]:
                 try:
-                    viewing, mark = self._view(address, opened, meet, first=number == 0)
+                    if lost is not None:
+                        raise lost
+                    yield self._read(viewing, viewed, chunk)
                 except BinlogError as error:
-                    yield error
-                    continue
-                if mark is not None:
-                    yield mark
-                chunks = [(one, chunk) for one in self.tables for chunk in one.chunks]
-                lost: BinlogError | None = None
-                for viewed, chunk in chunks[number :: self.sessions]:
-                    try:
-                        if lost is not None:
-                            raise lost
-                        yield self._read(viewing, viewed, chunk)
-                    except BinlogError as error:
-                        if not isinstance(error, ServerError) or isinstance(error, UnreachableError):
-                            lost = error  # rows may still be on their way, and another view is not the same
-                        yield Seen(viewed.table, error=error)
+                    if not isinstance(error, ServerError) or isinstance(error, UnreachableError):
+                        lost = error  # rows may still be on their way, and another view is not the same
+                    yield Seen(viewed.table, error=error)
 
     def _view(
-        self, address: Address, opened: ExitStack, meet: Callable[[], Any], *, first: bool
+        self, address: Address, opened: ExitStack, meet: Meet, *, first: bool
     ) -> tuple[Connection, Mark | None]:
         """Open a view while the tables are locked; if anything fails, the others are not left waiting."""
         met, mark = 0, None
@@ -189,7 +186,7 @@ class Viewer:
         return Seen(viewed.table, None if done is None else done.name, count)
 
 
-def view(session: SparkSession, viewer: Viewer) -> tuple[Mark, list[Seen]]:
+def view(runner: Runner, viewer: Viewer) -> tuple[Mark, list[Seen]]:
     """Read the tables; the position, and the files with the rows' numbers.
 
     Raises
@@ -197,11 +194,9 @@ def view(session: SparkSession, viewer: Viewer) -> tuple[Mark, list[Seen]]:
     BinlogError
         A view cannot be opened.
     """
-    viewer = replace(viewer, sessions=min(viewer.sessions, _slots(session)))
-    numbers = session.sparkContext.parallelize(range(viewer.sessions), viewer.sessions)
-    job: Any = numbers.barrier() if viewer.sessions > 1 else numbers
+    viewer = replace(viewer, sessions=min(viewer.sessions, runner.slots))
     mark, seen = None, []
-    for one in job.mapPartitions(viewer).collect():
+    for one in (one for found in runner.together(viewer, viewer.sessions) for one in found):
         if isinstance(one, BinlogError):
             raise one
         if isinstance(one, Mark):
@@ -210,12 +205,3 @@ def view(session: SparkSession, viewer: Viewer) -> tuple[Mark, list[Seen]]:
             seen.append(one)
     assert mark is not None
     return mark, seen
-
-
-def _slots(session: SparkSession) -> int:
-    """How many tasks are certain to run at the same time."""
-    context: Any = session.sparkContext
-    if str(context.getConf().get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
-        return 1  # Spark refuses stages whose tasks wait for each other
-    scala = context._jsc.sc()
-    return max(int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile())), 1)

@@ -121,6 +121,15 @@ class DdlTracker:
         self.unfollowed: list[Unfollowed] = []
         self.timeline: list[DefinitionChange] = []
 
+    def copied(self, *, lower_case: bool | None = None) -> DdlTracker:
+        """Another tracker that begins with the same definitions; `lower_case`: as for a new one."""
+        found = DdlTracker(
+            limits=self._limits, database_charsets=self.database_charsets, lower_case=lower_case
+        )
+        found._tables = {database: dict(tables) for database, tables in self._tables.items()}
+        found._weight = self._weight
+        return found
+
     def __iter__(self) -> Iterator[TableSchema]:
         return chain.from_iterable(tables.values() for tables in self._tables.values())
 

@@ -17,7 +17,7 @@ from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .inference import find_definitions
 from .keeping import bring_up_to_date
 from .schemas import arrow_schema, spark_schema
-from .workers import runner
+from .workers import SparkRunner
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,7 +78,7 @@ def changes_df(
         declared = spark_schema(wanted)
         wanted = arrow_schema(declared)
     reader = ChangeReader.of(parsed, wanted, projected=frame_schema is not None or columns is not None)
-    parts = reader.wanted(plan_parts(given, parsed, runner(spark)))
+    parts = reader.wanted(plan_parts(given, parsed, SparkRunner(spark)))
     return spark.range(0, len(parts), 1, len(parts)).mapInArrow(_reading(reader, parts), declared)
 
 

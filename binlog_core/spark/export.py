@@ -29,7 +29,7 @@ from ..lake.tables.writer import WriteLimits
 from ..schema.given import Schema
 from ..splits import DEFAULT_SPLIT_SIZE, Split, SplitResult, plan_splits
 from .running import Progress, run_splits, spark_failure
-from .workers import runner
+from .workers import SparkRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -168,9 +168,9 @@ def export_logs(
         destination.begin()
         if options.keys is not None:
             destination.keep_private()
-        options = _loaded(options, whole, runner(session))
+        options = _loaded(options, whole, SparkRunner(session))
         if xa == "committed":
-            options = replace(options, prepared=_prepared(options, whole, runner(session)))
+            options = replace(options, prepared=_prepared(options, whole, SparkRunner(session)))
         writer = SplitWriter(
             destination.staging,
             options,

@@ -12,7 +12,7 @@ from ..errors import BinlogError
 from ..lake.tables.results import WrittenSplit
 from ..lake.tables.split_writer import SplitWriter
 from ..splits import Split, SplitResult, check_seams
-from .workers import attempt_name, call_tasks
+from .workers import JOB_GROUP, attempt_name, call_tasks
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 _POLL_SECONDS = 0.2
-_JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ def run_splits(
         return _run_connected(session, writer, splits, progress, done)
     context = session.sparkContext
     group = f"binlog_core-{uuid.uuid4().hex}"
-    users = {name: context.getLocalProperty(name) for name in _JOB_GROUP}
+    users = {name: context.getLocalProperty(name) for name in JOB_GROUP}
     context.setJobGroup(group, f"export of {len(splits)} splits", interruptOnCancel=True)
     stop, sums = threading.Event(), _counter(session)
     work = _Writing(writer, sums)

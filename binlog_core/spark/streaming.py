@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 from .._sources.log_names import name_within
 from ..lake.plan.parts import index_of
 from ..lake.plan.ranges import LogPlace, LogRanges, Offset, offset_of, place_of
-from ..lake.runner import Runner, run_here
+from ..lake.runner import HERE, Runner
 from .changes import ChangeReader, check_columns
 from .keeping import ArchiveKeeper
 from .partition import LogPartition
@@ -38,11 +38,11 @@ class BinlogStreamReader(LogRanges, DataSourceStreamReader, SupportsTriggerAvail
         Reads the parts.
     paths : list of str
         The logs; directories are listed for each micro-batch.
-    run : Run
+    run : Runner
         What reads through logs. Spark plans a stream in a separate process, which has no session.
     """
 
-    def __init__(self, changes: ChangeReader, paths: list[str], run: Runner = run_here) -> None:
+    def __init__(self, changes: ChangeReader, paths: list[str], run: Runner = HERE) -> None:
         super().__init__(changes.options, paths, run)
         self._changes = changes
         self._until: tuple[str, int] | None = None  # for a query that takes what is there now: log and size

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import gc
 import pickle
+import threading
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import BinlogError
 from ..lake.rows.types import import_pyarrow
-from ..lake.runner import Runner, run_here
+from ..lake.runner import HERE, Meet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,15 +25,98 @@ if TYPE_CHECKING:
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
+_LIGHT_TASKS = 4
+_POLL_SECONDS = 0.2
+JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
-def runner(spark: SparkSession) -> Runner:
-    """A `Runner` that uses the workers of a session if there is more than one task."""
+class SparkRunner:
+    """A `Runner` that uses the workers of a session; a single task is done by the driver.
 
-    def run(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-        return call_tasks(spark, function, tasks) if len(tasks) > 1 else run_here(function, tasks)
+    Parameters
+    ----------
+    spark : SparkSession
+        The session. `slots`, `each` and `together` need one of classic Spark.
+    least : int
+        How many tasks are worth a job.
+    """
 
-    return run
+    def __init__(self, spark: SparkSession, least: int = 2) -> None:
+        self.spark, self._least = spark, least
+
+    @property
+    def slots(self) -> int:
+        """See `Runner`."""
+        context: Any = self.spark.sparkContext
+        if str(context.getConf().get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
+            return 1  # Spark refuses stages whose tasks wait for each other
+        scala = context._jsc.sc()
+        profile = scala.resourceProfileManager().defaultResourceProfile()
+        return max(int(scala.maxNumConcurrentTasks(profile)), 1)
+
+    @property
+    def light(self) -> SparkRunner:
+        """See `Runner`."""
+        return SparkRunner(self.spark, _LIGHT_TASKS)
+
+    def map(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+        """See `Runner`."""
+        return (HERE.map if len(tasks) < self._least else partial(call_tasks, self.spark))(function, tasks)
+
+    def each(
+        self,
+        function: Callable[[_Task], _Result],
+        tasks: Sequence[_Task],
+        stop: threading.Event | None = None,
+    ) -> Iterator[_Result]:
+        """See `Runner`: results come at the end of the job, which `stop` cancels."""
+        ended, given_up = threading.Event(), threading.Event()
+        context = self.spark.sparkContext
+        group = f"binlog_core-{uuid.uuid4().hex}"
+
+        def watch() -> None:
+            while stop is not None and not ended.is_set():
+                if stop.wait(_POLL_SECONDS):
+                    given_up.set()
+                    context.cancelJobGroup(group)
+                    return
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        users = {name: context.getLocalProperty(name) for name in JOB_GROUP}
+        context.setJobGroup(group, f"{len(tasks)} tasks", interruptOnCancel=True)
+        if stop is not None:
+            watcher.start()
+        try:
+            found = call_tasks(self.spark, function, tasks)
+        except BinlogError:
+            raise
+        except Exception:
+            if not given_up.is_set():
+                raise
+            found = []
+        except BaseException:
+            context.cancelJobGroup(group)  # also on Ctrl-C: no task keeps writing
+            raise
+        finally:
+            ended.set()
+            for name, value in users.items():
+                context.setLocalProperty(name, value)  # type: ignore[arg-type]
+        yield from found
+
+    def together(self, function: Callable[[int, Meet], _Result], count: int) -> list[_Result]:
+        """See `Runner`."""
+        if count < 2:
+            return [function(number, int) for number in range(count)]
+        numbers: Any = self.spark.sparkContext.parallelize(range(count), count)
+        return _successes(numbers.barrier().mapPartitions(partial(_meeting, function)).collect())
+
+
+def _meeting(function: Callable[[int, Meet], Any], numbers: Iterable[int]) -> Iterator[tuple[bool, Any]]:
+    from pyspark import BarrierTaskContext
+
+    meet = BarrierTaskContext.get().barrier
+    for number in numbers:
+        yield _outcome(lambda number: function(number, meet), number)
 
 
 def call_partitions(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import failover
-from support.here import Here
 
 from binlog_core import BinlogError
 from scenarios.scenario import Scenario, Wrong, expect
@@ -23,13 +22,11 @@ class Mirror(Scenario):
     def _run(self, root: Path) -> None:
         from binlog_core.mirror import mirror
 
-        session: Any = Here()
         found = mirror(
             f"mysql://root@127.0.0.1:{self._port}",
             root / "lake",
             tables=f"{self._database}.*",
             until="now",
-            spark=session,
             **self._options(root),
         )
         for one in found:
@@ -107,7 +104,7 @@ class Mirror(Scenario):
             sorted(
                 path.name for path in (root / "lake" / "_mirror").rglob("*") if "archive" not in path.parts
             ),
-            ["copies", "lock", "state.json"],
+            ["copies", "holder.json", "lock", "state.json"],
             "own files",
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +13,6 @@ pytest.importorskip("pyspark")
 from support.cli import run
 
 import binlog_core.mirror as work
-from binlog_core.cli import mirror
 from binlog_core.mirror import TableStatus
 from binlog_core.mirror.comparing import Compared
 
@@ -42,6 +41,18 @@ def test_the_status_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
         ],
         ["shop.new", "copying"],
     ]
+
+
+def test_a_stopped_mirror_is_not_following_and_nobody_knows_how_far_it_is_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stopped = replace(FOLLOWED, stage="stopped", stopped=0.0, lag_bytes=None, lag_transactions=None)
+    monkeypatch.setattr(work, "status", lambda lake, **_: [stopped])
+    ran = run("mirror", "status", "lake")
+    assert ran.code == 0
+    assert "following" not in ran.text
+    assert "stopped since" in ran.text
+    assert ran.text.count("unknown") == 2
 
 
 def test_a_parked_table_is_an_error_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +88,6 @@ def test_rows_that_differ_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         return found
 
     monkeypatch.setattr(work, "verify", compare)
-    monkeypatch.setattr(mirror, "spark_session", lambda *_: nullcontext())
     ran = run("mirror", "verify", "lake", "shop.*")
     assert (ran.code, asked) == (1, [("lake", "shop.*")])
     assert ran.lines == [

@@ -10,7 +10,6 @@ import pytest
 from support.export import file_of, piece_of
 
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 from binlog_core.lake.plan.definitions import to_text  # noqa: E402

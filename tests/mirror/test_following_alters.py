@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 pytest.importorskip("pymysql")
 

@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 from deltalake import DeltaTable, write_deltalake  # noqa: E402
 from support.export import file_of, piece_of  # noqa: E402
-from support.here import Here  # noqa: E402
 from support.lake_forms import Form  # noqa: E402
 from support.server import SERVER, connect, needs_server, run  # noqa: E402
 
 from binlog_core.lake.apply.statements import ApplyStopped  # noqa: E402
+from binlog_core.lake.runner import HERE  # noqa: E402
 from binlog_core.lake.tables.results import ReportedStatement  # noqa: E402
 from binlog_core.mirror import TableStatus, mirror  # noqa: E402
 from binlog_core.mirror.applying import apply_round  # noqa: E402
@@ -70,9 +69,8 @@ def followed(
     )
     statements = [ReportedStatement(50, 0, "alter", ("shop.t",), None, False, alter)] if alter else []
     decoded = Decoded(str(changes), {"shop.t": [file]}, tuple(statements))
-    session: Any = None
     definition = parse_create_table(TABLE, "shop")
-    apply_round(session, lake, state, ("id",), decoded, "m", 100, {}, definition, mariadb=mariadb)
+    apply_round(HERE, lake, state, ("id",), decoded, "m", 100, {}, definition, mariadb=mariadb)
     found = DeltaTable(str(folder / "shop.t")).to_pyarrow_table().to_pylist()
     return sorted(tuple(row.values()) for row in found)
 
@@ -126,8 +124,7 @@ def test_mysql_leaves_them_out_only_if_they_stay(tmp_path: Path) -> None:
 
 
 def mirrored(url: str, lake: Path, form: Form) -> TableStatus:
-    session: Any = Here()
-    (one,) = mirror(url, lake, tables="generated.*", until="now", spark=session, **form.settings)
+    (one,) = mirror(url, lake, tables="generated.*", until="now", **form.settings)
     return one
 
 

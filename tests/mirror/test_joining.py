@@ -10,18 +10,16 @@ from typing import Any, NamedTuple
 import pytest
 
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark")
 deltalake = pytest.importorskip("deltalake")
 
 from binlog_core import BinlogError, BinlogWarning  # noqa: E402
 from binlog_core.lake.apply.jobs import Folder  # noqa: E402
+from binlog_core.lake.runner import HERE  # noqa: E402
 from binlog_core.lake.tables.delta import DeltaLakeTable  # noqa: E402
 from binlog_core.mirror import joining  # noqa: E402
 from binlog_core.mirror.joining import Joiner, compact, join  # noqa: E402
 from binlog_core.mirror.mirroring import Mirroring  # noqa: E402
 from binlog_core.mirror.state import Lake, MirrorState, TableState  # noqa: E402
-
-NO_SESSION: Any = None  # so little is done here
 
 
 class File(NamedTuple):
@@ -38,7 +36,7 @@ def test_small_files_become_one_and_no_row_changes(tmp_path: Path) -> None:
     put(tmp_path, 8)
     table = DeltaLakeTable(str(tmp_path))
     table.add_columns(pa.schema({"v": pa.string()}))
-    assert compact(NO_SESSION, table, Folder(str(tmp_path))) == 8
+    assert compact(HERE, table, Folder(str(tmp_path))) == 8
     found = deltalake.DeltaTable(tmp_path)
     assert len(found.file_uris()) == 1
     assert found.to_pyarrow_table().sort_by("id").to_pydict() == {"id": list(range(8)), "v": [None] * 8}
@@ -51,10 +49,10 @@ def test_small_files_become_one_and_no_row_changes(tmp_path: Path) -> None:
 def test_few_files_and_large_ones_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, 7)
     table = DeltaLakeTable(str(tmp_path))
-    assert compact(NO_SESSION, table, Folder(str(tmp_path))) == 0
+    assert compact(HERE, table, Folder(str(tmp_path))) == 0
     put(tmp_path, 1)
     monkeypatch.setattr(joining, "_SMALL_BYTES", 10)
-    assert compact(NO_SESSION, DeltaLakeTable(str(tmp_path)), Folder(str(tmp_path))) == 0
+    assert compact(HERE, DeltaLakeTable(str(tmp_path)), Folder(str(tmp_path))) == 0
     assert deltalake.DeltaTable(tmp_path).version() == 7
 
 
@@ -64,7 +62,7 @@ def test_what_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     table = DeltaLakeTable(str(tmp_path))
     (tmp_path / before[-1]).rename(tmp_path / "gone")
     with pytest.raises(OSError, match="No such file"):
-        compact(NO_SESSION, table, Folder(str(tmp_path)))
+        compact(HERE, table, Folder(str(tmp_path)))
     (tmp_path / "gone").rename(tmp_path / before[-1])
     assert sorted(path.name for path in tmp_path.glob("*.parquet")) == before
     assert deltalake.DeltaTable(tmp_path).version() == 7
@@ -81,7 +79,7 @@ def test_another_writers_commit_is_not_undone(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(joining, "join", late)
     with pytest.raises(BinlogError, match="another writer has committed"):
-        compact(NO_SESSION, DeltaLakeTable(str(tmp_path)), Folder(str(tmp_path)))
+        compact(HERE, DeltaLakeTable(str(tmp_path)), Folder(str(tmp_path)))
     found = deltalake.DeltaTable(tmp_path).to_pyarrow_table()
     assert sorted(found["id"].to_pylist()) == [0, 1, 2, 4, 5, 6, 7]
     assert len(list(tmp_path.glob("*.parquet"))) == 8  # the merged file is gone
@@ -94,9 +92,9 @@ def test_files_are_as_large_as_they_should_be(monkeypatch: pytest.MonkeyPatch) -
     place = Folder("/")
     sizes = (60, 40, 1, 300, 99, 1)
     files = [File(str(i), size) for i, size in enumerate(sizes)]
-    assert join(NO_SESSION, Joiner(place, place, pa.schema({})), files) == []
+    assert join(HERE, Joiner(place, place, pa.schema({})), files) == []
     assert asked == [["0", "1"], ["2"], ["3"], ["4", "5"]]
-    assert join(NO_SESSION, Joiner(place, place, pa.schema({})), []) == []
+    assert join(HERE, Joiner(place, place, pa.schema({})), []) == []
 
 
 def test_a_table_that_cannot_be_opened_stops_no_other(tmp_path: Path) -> None:
@@ -106,7 +104,7 @@ def test_a_table_that_cannot_be_opened_stops_no_other(tmp_path: Path) -> None:
         put(tmp_path / f"shop.{name}", 8)
     (tmp_path / "shop.a" / "_delta_log" / f"{0:020}.json").write_text("{")
     nothing: Any = None
-    work = Mirroring(NO_SESSION, Lake(str(tmp_path)), state, nothing, nothing, threading.Event(), compact=0)
+    work = Mirroring(HERE, Lake(str(tmp_path)), state, nothing, nothing, threading.Event(), compact=0)
     with pytest.warns(BinlogWarning, match="the files of shop.a cannot be compacted"):
         work._compact()
     assert len(deltalake.DeltaTable(tmp_path / "shop.b").file_uris()) == 1

@@ -7,18 +7,15 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 pytest.importorskip("pymysql")
 
 from deltalake import DeltaTable
-from support.here import Here
 from support.lake_forms import Form
 from support.refused import Sql, mirrored
 
 from binlog_core.mirror import resync, verify
 
-HERE: Any = Here()
 ROWS = [(1, 1), (2, 2)]
 
 
@@ -46,21 +43,21 @@ def test_system_versioning_parks_the_table(url: str, sql: Sql, tmp_path: Path, f
     assert (t.stage, v.stage) == ("parked", "parked")
     assert "system-versioned" in str(t.reason)
     assert rows_of(tmp_path, form) == ROWS
-    compared = verify(tmp_path, spark=HERE)
+    compared = verify(tmp_path)
     assert [(one.table, one.agrees) for one in compared] == [("refused.t", False), ("refused.v", False)]
     sql("ALTER TABLE t DROP SYSTEM VERSIONING")
-    (t, _) = resync(tmp_path, "refused.t", spark=HERE)
+    (t, _) = resync(tmp_path, "refused.t")
     assert t.stage == "following"
 
 
 def test_a_drop_that_was_not_logged_leaves_the_rows(url: str, sql: Sql, tmp_path: Path, form: Form) -> None:
     mirrored(url, tmp_path, **form.settings)
     dropped_without_log(sql)
-    (one,) = resync(tmp_path, "refused.t", spark=HERE)
+    (one,) = resync(tmp_path, "refused.t")
     assert one.stage == "parked"
     assert "does not show a DROP" in str(one.reason)
     assert rows_of(tmp_path, form) == ROWS
-    (compared,) = verify(tmp_path, spark=HERE)
+    (compared,) = verify(tmp_path)
     assert not compared.agrees
 
 
@@ -94,7 +91,21 @@ def test_verify_names_a_dropped_table_with_rows_and_a_new_one(url: str, sql: Sql
     mirrored(url, tmp_path)
     DeltaTable(str(tmp_path / "refused.t")).restore(0)
     sql("CREATE TABLE u (_change_type INT PRIMARY KEY)")
-    t, u = verify(tmp_path, spark=HERE)
+    t, u = verify(tmp_path)
     assert "has 2 rows" in str(t.reason)
     assert "_change_type" not in str(t.reason)
     assert (u.table, u.agrees) == ("refused.u", False)
+
+
+def test_a_table_that_is_left_out_stays_as_it_is(url: str, sql: Sql, tmp_path: Path, form: Form) -> None:
+    sql("CREATE TABLE u LIKE t")
+    assert [one.table for one in mirrored(url, tmp_path, **form.settings)] == ["refused.t", "refused.u"]
+    sql("DELETE FROM t")
+    sql("CREATE TABLE tmp_1 LIKE t")
+    found = mirrored(url, tmp_path, exclude_tables=["*.t", "refused.tmp_*"], **form.settings)
+    assert [one.table for one in found] == ["refused.u"]
+    assert [one.table for one in verify(tmp_path)] == ["refused.u"]
+    assert rows_of(tmp_path, form) == ROWS
+    found = mirrored(url, tmp_path, exclude_tables="refused.tmp_*", **form.settings)
+    assert [one.table for one in found] == ["refused.t", "refused.u"]
+    assert rows_of(tmp_path, form) == []

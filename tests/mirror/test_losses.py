@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from support.answering import Server
 
-pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 from binlog_core import BinlogWarning, ServerError, UnsafeServerError

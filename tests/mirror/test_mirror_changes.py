@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from pyspark import cloudpickle
 from support.archive import FakeServer, busy
+from support.workers import PicklingRunner
 from support.writer import Log
 
 from binlog_core.lake.plan.definitions import to_text
 from binlog_core.lake.plan.parts import TaskPart
 from binlog_core.lake.plan.ranges import Offset
 from binlog_core.lake.tables.results import ReportedStatement
-from binlog_core.mirror.changes import Decoded, LogPlan, definitions_at, merged, walking
+from binlog_core.mirror.changes import Decoded, LogPlan, definitions_at, merged
 from binlog_core.schema.ddl import DdlTracker
 from binlog_core.schema.given import parse_create_table
 from binlog_core.schema.table_definitions import TableSchema
-from binlog_core.spark.workers import run_here
 
 
 def test_statements_about_a_table() -> None:
@@ -75,11 +72,7 @@ def test_logs_are_walked_over_where_one_says(tmp_path: Path) -> None:
     server = busy(FakeServer(), 60)
     for name in server.logs:
         (tmp_path / name).write_bytes(server.bytes_of(name))
-    asked: list[int] = []
-
-    def run(function: Any, tasks: Sequence[Any]) -> list[Any]:
-        asked.append(len(tasks))
-        return run_here(function, [cloudpickle.loads(cloudpickle.dumps(task)) for task in tasks])
+    run = PicklingRunner()
 
     def parts(plan: LogPlan) -> list[TaskPart]:
         start = plan.begin((0, 0), [], {})
@@ -88,11 +81,4 @@ def test_logs_are_walked_over_where_one_says(tmp_path: Path) -> None:
     found = parts(LogPlan(str(tmp_path), ["shop.t"], None, run))
     assert len({part.split.path for part in found}) == len(server.logs) > 3
     assert found == parts(LogPlan(str(tmp_path), ["shop.t"]))
-    assert asked == [1, *[len(server.logs)] * 3]  # definitions, XA and boundaries
-
-
-def test_few_logs_are_not_worth_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("binlog_core.mirror.changes.call_tasks", lambda *_: ["a job"])
-    run = walking(None)  # type: ignore[arg-type]
-    assert run(str, [1, 2, 3]) == ["1", "2", "3"]
-    assert run(str, [1, 2, 3, 4]) == ["a job"]
+    assert run.asked == [1, *[len(server.logs)] * 3]  # definitions, XA and boundaries

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 from support.export import piece_of
 from support.lake_forms import Form
 
+from binlog_core.lake.runner import HERE
 from binlog_core.lake.tables.results import FileStatistics, ReportedStatement
 from binlog_core.lake.tables.table import DataFile
 from binlog_core.mirror import history
@@ -40,7 +40,7 @@ class Changes:
         state = MirrorState("id", "mysql://db1", ("shop.*",), "archive", format=form.name)
         self.lake.use(state, form.settings.get("catalog"))
         self.form = form
-        self.history = History(None, self.lake, "id")  # type: ignore[arg-type]  # so few rows take no session
+        self.history = History(HERE, self.lake, "id")
 
     def file(self, columns: dict[str, pa.DataType], *rows: _Row) -> FileStatistics:
         schema = pa.schema({**columns, **CHANGE})

@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.here import Here
 from support.lake_forms import Form, IcebergForm
 
-pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 pytest.importorskip("pymysql")
 
@@ -56,7 +54,7 @@ def test_logs_that_the_server_purged_are_missed_by_name(url: str, sql: Sql, tmp_
         with pytest.raises(PurgedError):
             mirrored(url, tmp_path)
         assert rows_of(tmp_path) == [(1, 1), (2, 2)]
-        assert [one.stage for one in status(tmp_path)] == ["following"]
+        assert [one.stage for one in status(tmp_path)] == ["stopped"]
 
 
 def test_logs_that_the_archive_purged_are_missed_by_name(url: str, sql: Sql, tmp_path: Path) -> None:
@@ -72,7 +70,7 @@ def test_logs_that_the_archive_purged_are_missed_by_name(url: str, sql: Sql, tmp
         with pytest.raises(BinlogError, match=log.name):
             mirrored(url, tmp_path)
         assert rows_of(tmp_path) == [(1, 1), (2, 2)]
-        assert [one.stage for one in status(tmp_path)] == ["following"]
+        assert [one.stage for one in status(tmp_path)] == ["stopped"]
 
 
 def test_a_table_that_stands_in_a_log_that_is_gone_holds_no_other(
@@ -98,8 +96,7 @@ def test_a_table_that_stands_in_a_log_that_is_gone_holds_no_other(
         assert (other.stage, t.stage) == ("following", "parked")
         assert f"needs resync: the archive no longer has the log {log.name}" in str(t.reason)
     assert (rows_of(tmp_path, "other"), rows_of(tmp_path)) == ([(1,), (2,)], [(1, 1), (2, 2)])
-    session: Any = Here()
-    resync(tmp_path, spark=session)
+    resync(tmp_path)
     assert rows_of(tmp_path) == [(1, 5), (2, 5)]
 
 
@@ -203,7 +200,7 @@ def test_statements_are_of_the_table_that_is_spelt_so(url: str, sql: Sql, tmp_pa
 def test_names_with_dots_are_of_tables_of_their_own(
     form: Form, url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake, session = tmp_path / "lake", Here()
+    lake = tmp_path / "lake"
     names, here = ["`refused.b`.c", "refused.`b.c`"], ["refused~2Eb.c", "refused.b~2Ec"]
     sql("DROP DATABASE IF EXISTS `refused.b`")
     sql("CREATE DATABASE `refused.b`")
@@ -212,7 +209,7 @@ def test_names_with_dots_are_of_tables_of_their_own(
         sql(f"INSERT INTO {name} VALUES (1, {i}), (2, {i})")
 
     def found(*tables: str) -> list[Any]:
-        arguments: Any = {"tables": tables or names, "until": "now", "spark": session, "history": True}
+        arguments: Any = {"tables": tables or names, "until": "now", "history": True}
         told = mirror(url, lake, **arguments, **form.settings)
         assert [(one.table, one.stage) for one in told] == [(one, "following") for one in sorted(names)]
         return [sorted(list(row.values()) for row in form.read(lake / one).to_pylist()) for one in here]
@@ -226,7 +223,7 @@ def test_names_with_dots_are_of_tables_of_their_own(
     sql(f"DROP TABLE {names[1]}")
     sql(f"CREATE TABLE {names[1]} (id INT PRIMARY KEY, v1 INT)")
     sql("DROP DATABASE `refused.b`")
-    told = mirror(url, lake, tables=names, until="now", spark=session, history=True)
+    told = mirror(url, lake, tables=names, until="now", history=True)
     assert [(one.table, one.stage, one.rows) for one in told] == [
         (names[0], "dropped", 0),
         (names[1], "following", 0),
@@ -272,9 +269,8 @@ def test_another_writers_commit_is_not_overwritten(
     assert rows_of(tmp_path) == [(1, 11), (3, 13)]
 
     met.clear()
-    session: Any = Here()
     sql("UPDATE t SET v = v + 10")
-    assert [one.stage for one in resync(tmp_path, "refused.t", spark=session)] == ["following"]
+    assert [one.stage for one in resync(tmp_path, "refused.t")] == ["following"]
     assert len(met) == 1  # in the copy's commit, too
     assert rows_of(tmp_path) == [(1, 21), (3, 23)]
 
@@ -583,8 +579,7 @@ def test_a_column_with_the_name_of_a_change_column_parks_its_table(
     _, t = mirrored(url, tmp_path)
     assert (t.stage, "_position" in str(t.reason)) == ("parked", True)
     sql("ALTER TABLE t DROP _position")
-    session: Any = Here()
-    _, t = resync(tmp_path, spark=session)
+    _, t = resync(tmp_path)
     assert (t.stage, rows_of(tmp_path)) == ("following", [(1, 1), (2, 2), (3, 3)])
 
 

@@ -7,17 +7,15 @@ import threading
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 pytest.importorskip("pymysql")
 
 import pyarrow.compute as pc
 from deltalake import DeltaTable
-from support.here import Here
 from support.refused import Sql, mirrored, rows_of
 from support.rest_catalog import rest_catalog
 from support.server import connect, run
@@ -121,8 +119,7 @@ def test_a_table_that_is_copied_again_where_it_stands_has_a_history_of_it(
     sql("SET SESSION sql_log_bin = 0")
     sql("UPDATE t SET v = 5 WHERE id = 1")
     sql("SET SESSION sql_log_bin = 1")
-    session: Any = Here()
-    resync(tmp_path, "refused.t", spark=session)
+    resync(tmp_path, "refused.t")
     assert rows_of(tmp_path) == [(1, 5), (2, 2)]
     history = DeltaTable(str(tmp_path / "history" / "refused.t")).to_pyarrow_table().to_pylist()
     history.sort(key=lambda row: (row["_commit_version"], row["_change_ordinal"]))
@@ -142,8 +139,7 @@ def test_a_transaction_prepared_before_the_first_log_asks_for_a_resync(
     for _ in range(2):
         with pytest.raises(MirrorError, match=r"XA COMMIT .*resync"):
             mirrored(url, tmp_path)
-    session: Any = Here()
-    resync(tmp_path, "*", spark=session)
+    resync(tmp_path, "*")
     assert rows_of(tmp_path) == [(1, 1), (2, 2), (9, 9)]
     sql("DELETE FROM t WHERE id = 1")
     mirrored(url, tmp_path)
@@ -194,8 +190,7 @@ def test_a_copy_that_is_stopped_is_kept(
 def test_a_copy_that_is_begun_anew_leaves_no_files(
     url: str, sql: Sql, tmp_path: Path, half_copied: list[list[str]]
 ) -> None:
-    session: Any = Here()
-    (one,) = resync(tmp_path, "refused.t", spark=session)
+    (one,) = resync(tmp_path, "refused.t")
     assert (one.stage, rows_of(tmp_path)) == ("following", [(1, 1), (2, 2)])
     found, notes = files_of_copies(tmp_path)
     assert found.isdisjoint(half_copied[0])
@@ -206,10 +201,9 @@ def test_a_table_that_is_no_longer_wanted_stays_as_it_is(
     url: str, sql: Sql, tmp_path: Path, half_copied: list[list[str]]
 ) -> None:
     """The copy that was begun goes; one that was followed keeps its rows, until it is wanted again."""
-    session: Any = Here()
 
     def run(tables: Any) -> list[str]:
-        found = mirror(url, tmp_path, tables=tables, until="now", spark=session, history=True)
+        found = mirror(url, tmp_path, tables=tables, until="now", history=True)
         assert {one.stage for one in found} <= {"following"}
         assert [one.table for one in status(tmp_path)] == [one.table for one in found]
         return [one.table.partition(".")[2] for one in found]
@@ -284,7 +278,7 @@ def test_a_lake_of_a_catalog_that_chooses_where_tables_are(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Copies, changes, histories, new copies and compactions, and runs that fail in between."""
-    lake, session = tmp_path / "lake", cast(Any, Here())
+    lake = tmp_path / "lake"
     with rest_catalog(tmp_path / "catalog", chooses=True) as rest:
         settings: dict[str, Any] = {"format": "iceberg", "catalog": {"type": "rest", "uri": rest.uri}}
 
@@ -309,7 +303,7 @@ def test_a_lake_of_a_catalog_that_chooses_where_tables_are(
         sql("UPDATE t SET v = 7 WHERE id = 1")
         mirrored(url, lake, history=True, **settings)
         assert there() == [(1, 7), (2, 2), *((i, 0) for i in range(3, 10))]
-        (one,) = resync(lake, "refused.t", spark=session)
+        (one,) = resync(lake, "refused.t")
         assert (one.stage, there()) == ("following", [(1, 7), (2, 2), *((i, 0) for i in range(3, 10))])
         monkeypatch.setattr(joining, "_MOST_SMALL", 2)
         for number in range(3):

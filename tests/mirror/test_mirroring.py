@@ -22,12 +22,12 @@ import pyarrow as pa
 from binlog_core import BinlogWarning, MirrorError, UnsafeServerError
 from binlog_core.archive import archive
 from binlog_core.gtids import parse_gtid_set
-from binlog_core.mirror import mirror, resync, status, verify
 from binlog_core.mirror.values import SelectList, set_for_reading
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
 from binlog_core.spark import plan_splits, read_split
+from binlog_core.spark.mirror import mirror, resync, status, verify
 
 pytestmark = needs_server
 DATABASE = "mirrored"

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 import pyarrow.fs  # noqa: E402
@@ -18,6 +17,7 @@ from support.source import orders  # noqa: E402
 
 from binlog_core.lake.apply.jobs import Folder  # noqa: E402
 from binlog_core.lake.rows.reader import SplitRows  # noqa: E402
+from binlog_core.lake.runner import HERE  # noqa: E402
 from binlog_core.mirror import raw  # noqa: E402
 from binlog_core.mirror.raw import OnRaw, RawWriter, between, pieces  # noqa: E402
 from binlog_core.spark import ReadOptions, WriteLimits, plan_splits  # noqa: E402
@@ -96,16 +96,13 @@ def test_rows_between_two_places() -> None:
     assert between(rows_of(), 4, 7).num_rows == 0
 
 
-def test_workers_are_given_the_pieces_of_a_split_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(raw, "call_tasks", lambda _, function, tasks: [function(task) for task in tasks])
+def test_workers_are_given_the_pieces_of_a_split_together(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     names = [piece_of(tmp_path, "a", rows_of(1, 2)), piece_of(tmp_path, "a", rows_of(3, 4))]
     names.append(piece_of(tmp_path, "b", rows_of(5, 6)))
     schema = pa.schema({"id": pa.int64(), "_commit_version": pa.int64(), "new": pa.string()})
     statements = pa.table({"id": [None], "_commit_version": [4], "new": [None]}).cast(schema)
-    jobs = OnRaw(None, Folder(str(tmp_path)), tuple(names), schema, 2, 6, statements)  # type: ignore[arg-type]
+    jobs = OnRaw(HERE, Folder(str(tmp_path)), tuple(names), schema, 2, 6, statements)
 
     def staged(batches: Any) -> Any:
         return pa.Table.from_batches(batches, jobs.schema).to_pydict()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ def test_how_tables_are(tmp_path: Path) -> None:
     ):
         state.tables[one.full_name] = one
     state.offsets[place] = {"gtids": "0-1-9"}
+    (tmp_path / "_mirror").mkdir()
+    lake.held.begin()
     deltalake.write_deltalake(lake.table(state.tables["shop.t"]), pa.table({"id": [1, 2, 3]}))
     dropped, parked, followed = statuses(lake, state)
     assert (dropped.log, dropped.lag_bytes) == (None, None)
@@ -52,6 +55,9 @@ def test_what_of_the_archive_is_not_in_a_table(tmp_path: Path) -> None:
     first, last = sorted(server.logs)[0], server.current
     lake, state = Lake(str(tmp_path)), MirrorState("id", "mysql://root@db1", ("shop.*",), str(folder))
     sizes = {name: len(server.bytes_of(name)) for name in server.logs}
+    (tmp_path / "_mirror").mkdir()
+    lake.held.begin()
+    lake.held.note(time.time(), 1 << 60)
 
     def lags(name: str, position: int, gtids: str | None) -> tuple[int | None, int | None]:
         place = (int(name.rpartition(".")[2]) << 40) + position
@@ -63,6 +69,12 @@ def test_what_of_the_archive_is_not_in_a_table(tmp_path: Path) -> None:
     assert lags(last, sizes[last], None) == (0, 0)
     assert lags(first, 4, None) == (sum(sizes.values()) - 4 * len(sizes), None)
     assert lags(last, sizes[last] - 10, None)[0] == 10
+    lake.held.note(time.time() - 100, 1 << 60)  # the server has not answered since
+    assert lags(last, sizes[last], None) == (None, None)
+    lake.held.note(time.time(), 1 << 60)
+    assert lags(last, sizes[last], None) == (0, 0)
+    lake.held.end()
+    assert lags(last, sizes[last], None) == (None, None)
 
 
 def test_an_archive_is_looked_at_from_the_known_places_on(
@@ -97,6 +109,9 @@ def test_an_archive_is_looked_at_from_the_known_places_on(
     monkeypatch.setattr("binlog_core.mirror.reporting.last_checkpoint", checkpoint)
     monkeypatch.setattr(Access, "file", file)
     lake = Lake(str(tmp_path))
+    (tmp_path / "_mirror").mkdir()
+    lake.held.begin()
+    lake.held.note(time.time(), 1 << 60)
     later, told = places[-2]  # where another table is
     for i, (place, gtids) in enumerate(places):
         state = MirrorState("id", "mysql://root@db1", ("shop.*",), str(folder))
@@ -128,9 +143,12 @@ def test_metrics() -> None:
         'binlog_core_mirror_position_bytes{lake="/lake",table="shop.t"} 120',
         'binlog_core_mirror_log_number{lake="/lake",table="shop.t"} 7',
         'binlog_core_mirror_committed_seconds{lake="/lake",table="shop.t"} 9.0',
+        'binlog_core_mirror_running{lake="/lake"} 1.0',
         'binlog_core_mirror_table_state{lake="/lake",table="shop.t",state="following"} 1.0',
         'binlog_core_mirror_table_state{lake="/lake",table="shop.b",state="parked"} 1.0',
         'binlog_core_mirror_updated_seconds{lake="/lake"} 1.5',
     ]
+    stopped = MirrorStatus("/lake", [replace(tables[0], stopped=1.0)]).to_prometheus().decode()
+    assert 'binlog_core_mirror_running{lake="/lake"} 0.0\n' in stopped
     told = json.loads(MirrorStatus("/lake", tables, 1.5).to_json())
     assert [one["lag_bytes"] for one in told["tables"]] == [1000, None]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
+from socket import gethostname
 
 import pytest
 
@@ -37,6 +39,7 @@ def test_a_state_is_kept_without_offsets_that_no_table_is_at(tmp_path: Path) -> 
     lake = Lake(str(tmp_path))
     assert lake.load() is None
     state = new_state("mysql://root@db1", ("shop.*", "other.t"), "archive")
+    state.exclude_tables = ("shop.tmp_*",)
     table = TableState("shop", "t", "following", 120, as_of=5.5)
     state.tables[table.full_name] = table
     state.offsets = {120: {"file": "bin.000001", "position": 120}, 4: {"file": "bin.000001", "position": 4}}
@@ -71,6 +74,9 @@ def test_which_tables_are_meant() -> None:
     state = new_state("mysql://root@db1", ("shop.*",), "archive")
     state.tables = {f"shop.{name}": TableState("shop", name) for name in ("a", "ab", "b")}
     assert [state.wants(name) for name in ("shop.a", "other.a")] == [True, False]
+    state.exclude_tables = ("shop.a?", "*.b")
+    assert [state.wants(name) for name in ("shop.a", "shop.ab", "shop.b")] == [True, False, False]
+    state.exclude_tables = ()
     assert [one.name for one in state.chosen(())] == ["a", "ab", "b"]
     assert [one.name for one in state.chosen(("shop.a*",))] == ["a", "ab"]
     with pytest.raises(MirrorError, match=r"has no table shop\.c"):
@@ -80,10 +86,12 @@ def test_which_tables_are_meant() -> None:
 
 
 def test_one_process_works_on_a_mirror_at_a_time(tmp_path: Path) -> None:
+    """The second says at once who it is that does."""
     lake = Lake(str(tmp_path))
+    who = rf"on this mirror: process {os.getpid()} on {re.escape(gethostname())}, since 20\d\d-.* UTC"
     with (
         lake.locked(),
-        pytest.raises(MirrorError, match="another process is working on this mirror"),
+        pytest.raises(MirrorError, match=who),
         Lake(str(tmp_path)).locked(),
     ):
         pass

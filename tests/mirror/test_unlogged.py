@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 pytest.importorskip("pymysql")
 
 from support.answering import Server  # noqa: E402
 from support.export import file_of, piece_of  # noqa: E402
-from support.here import Here  # noqa: E402
 from support.lake_forms import Form  # noqa: E402
 from support.refused import Sql, mirrored  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
@@ -27,7 +25,6 @@ from binlog_core.mirror.reporting import MirrorStatus  # noqa: E402
 from binlog_core.mirror.unlogged import Cascade, Reach, reach_of  # noqa: E402
 from binlog_core.server.connection import Facts  # noqa: E402
 
-HERE: Any = Here()
 PARENT, CHILD, LEAF = "shop.parent", "shop.child", "shop.leaf"
 TABLES = (PARENT, CHILD, LEAF, "shop.other")
 KEYS = (Cascade(PARENT, CHILD, True, ("code",)), Cascade(CHILD, LEAF, True, ()))
@@ -137,8 +134,8 @@ def test_a_table_is_suspect_until_a_copy(url: str, sql: Sql, tmp_path: Path, for
     assert 'table="refused.t",state="suspect"} 1' in told
     assert stages(mirrored(url, tmp_path, **form.settings)) == {"t": "suspect", "u": "following"}
     assert CliRunner().invoke(app, ["mirror", "status", str(tmp_path)]).exit_code == 1
-    assert stages(resync(tmp_path, spark=HERE)) == {"t": "following", "u": "following"}
-    assert stages(status(tmp_path)) == {"t": "following", "u": "following"}
+    assert stages(resync(tmp_path)) == {"t": "following", "u": "following"}
+    assert stages(status(tmp_path)) == {"t": "stopped", "u": "stopped"}
     rows = sorted(tuple(row.values()) for row in form.read(tmp_path / "refused.t").to_pylist())
     assert rows == [(1, 1), (2, 2), (3, 3), (4, 4)]
 
@@ -176,7 +173,7 @@ def test_cascades(change: str, suspect: bool, tables: str, url: str, sql: Sql, t
     )
     sql("INSERT INTO parent VALUES (1, 'a'), (2, 'b')")
     sql("INSERT INTO child VALUES (1, 1), (2, 2)")
-    arguments: dict[str, Any] = {"tables": tables, "until": "now", "spark": HERE}
+    arguments: dict[str, Any] = {"tables": tables, "until": "now"}
     mirror(url, tmp_path, **arguments)
     sql("UPDATE parent SET v = 'c'")
     if tables == "refused.*":  # otherwise the mirror does not have the parent's values
@@ -184,7 +181,7 @@ def test_cascades(change: str, suspect: bool, tables: str, url: str, sql: Sql, t
         sql(change)
         found = stages(mirror(url, tmp_path, **arguments))
     else:
-        resync(tmp_path, "refused.child", spark=HERE)
+        resync(tmp_path, "refused.child")
         sql(change)
         found = stages(mirror(url, tmp_path, **arguments))
     assert found["child"] == ("suspect" if suspect and not logged else "following")

@@ -10,10 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.here import Here
 from support.server import connect
 
-pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 pytest.importorskip("pymysql")
 
@@ -21,6 +19,7 @@ from support.refused import Other, Sql, mirrored, rows_of
 
 from binlog_core import MirrorError
 from binlog_core.lake.apply.jobs import Folder
+from binlog_core.lake.runner import HERE
 from binlog_core.mirror import Compared, comparing, verify, viewing
 from binlog_core.mirror.marks import Mark
 from binlog_core.mirror.state import Lake, TableState
@@ -36,17 +35,16 @@ def test_a_comparison_claims_no_more_than_the_place_that_it_was_made_at(
     mirrored(url, tmp_path)
     began: list[float] = []
 
-    def seen(session: Any, viewer: Viewer) -> tuple[Mark, list[Any]]:
+    def seen(runner: Any, viewer: Viewer) -> tuple[Mark, list[Any]]:
         began.append(time.time())
-        mark, *found = replace(viewer, sessions=1)([0])
+        mark, *found = replace(viewer, sessions=1)(0, int)
         sql("INSERT INTO t VALUES (3, 3)")
         assert isinstance(mark, Mark)
         return mark, found
 
     monkeypatch.setattr(comparing, "view", seen)
-    monkeypatch.setattr(comparing, "_compared", lambda session, lake, state, *rest: Compared(state.full_name))
-    session: Any = Here()
-    assert verify(tmp_path, spark=session) == [Compared("refused.t")]
+    monkeypatch.setattr(comparing, "_compared", lambda runner, lake, state, *rest: Compared(state.full_name))
+    assert verify(tmp_path) == [Compared("refused.t")]
     state = Lake(str(tmp_path)).load()
     assert state is not None
     as_of = state.tables["refused.t"].as_of
@@ -63,9 +61,9 @@ def viewer_of_t(url: str, folder: Path) -> Viewer:
 
 def test_a_view_is_of_the_server_that_was_asked_for(url: str, sql: Sql, other: Other, tmp_path: Path) -> None:
     viewer = viewer_of_t(url, tmp_path)
-    assert [type(one) for one in viewer([0])] == [Mark]
+    assert [type(one) for one in viewer(0, int)] == [Mark]
     other()
-    (error,) = viewer([0])
+    (error,) = viewer(0, int)
     assert isinstance(error, MirrorError)
     assert "the server 1 was read, and now it is 2" in str(error)
 
@@ -80,19 +78,11 @@ def test_a_view_waits_for_a_lock_while_others_write(
         monkeypatch.setattr(viewing, "time", SimpleNamespace(sleep=lambda _: pauses.pop(0)()))
         cursor.execute("BEGIN")
         cursor.execute("UPDATE refused.t SET v = 9")
-        (error,) = viewer_of_t(url, tmp_path)([0])
+        (error,) = viewer_of_t(url, tmp_path)(0, int)
         assert isinstance(error, MirrorError)
         assert "could not be locked for reading in 2 attempts of 1 seconds: another session" in str(error)
-        assert [type(one) for one in viewer_of_t(url, tmp_path)([0])] == [Mark]
+        assert [type(one) for one in viewer_of_t(url, tmp_path)(0, int)] == [Mark]
         assert not pauses
-
-
-def verified_here(lake: Path, monkeypatch: pytest.MonkeyPatch) -> list[Compared]:
-    """All of a comparison but what compares the rows, which Spark does."""
-    monkeypatch.setattr(viewing, "_slots", lambda session: 1)
-    monkeypatch.setattr(comparing, "differing", lambda *arguments: (0, [], [], []))
-    session: Any = Here()
-    return verify(lake, spark=session)
 
 
 def test_a_table_that_is_dropped_meanwhile_does_not_end_a_comparison(
@@ -109,7 +99,7 @@ def test_a_table_that_is_dropped_meanwhile_does_not_end_a_comparison(
         return found
 
     monkeypatch.setattr(comparing, "_planned", dropping)
-    assert verified_here(tmp_path, monkeypatch) == [Compared("refused.t", 2)]
+    assert verify(tmp_path) == [Compared("refused.t", 2)]
 
 
 def test_a_table_that_is_altered_while_it_is_read_is_said_to_have_changed(
@@ -125,7 +115,7 @@ def test_a_table_that_is_altered_while_it_is_read_is_said_to_have_changed(
         return found
 
     monkeypatch.setattr(Viewer, "_view", altering)
-    assert verified_here(tmp_path, monkeypatch) == [
+    assert verify(tmp_path, runner=HERE) == [
         Compared("refused.t", 2),
         Compared("refused.u", reason="the table changed while it was compared"),
     ]

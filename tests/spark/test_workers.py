@@ -10,7 +10,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 from binlog_core import DecodeError  # noqa: E402
-from binlog_core.spark.workers import call_partitions, call_tasks, run_here, runner  # noqa: E402
+from binlog_core.spark.workers import SparkRunner, call_partitions, call_tasks  # noqa: E402
 
 
 class Frame:
@@ -72,10 +72,14 @@ def test_results_come_in_the_order_of_the_tasks(spark: Any) -> None:
     assert call_tasks(spark, lambda task: (task, -task), [3, 1, 2]) == [(3, -3), (1, -1), (2, -2)]
     assert call_tasks(spark, fail, []) == []
     assert spark.asked == 1
-    assert runner(spark)(fail, [7]) == run_here(fail, [7]) == [7]
+    assert SparkRunner(spark).map(fail, [7]) == [7]
     assert spark.asked == 1  # one task is not worth a job
-    assert runner(spark)(fail, [7, 8]) == [7, 8]
+    assert SparkRunner(spark).map(fail, [7, 8]) == [7, 8]
     assert spark.asked == 2
+    assert SparkRunner(spark).light.map(fail, [7, 8, 9]) == [7, 8, 9]
+    assert spark.asked == 2  # so few are not worth one either
+    assert SparkRunner(spark).light.map(fail, [7, 8, 9, 10]) == [7, 8, 9, 10]
+    assert spark.asked == 3
 
 
 def test_an_error_comes_back_as_what_it_is(spark: Any) -> None:

@@ -10,15 +10,12 @@ from deltalake import DeltaTable
 
 from binlog_core.mirror import TableStatus, mirror
 
-from .here import Here
-
 Sql = Callable[[str], Any]
 Other = Callable[[], None]
 
 
 def mirrored(url: str, lake: Path, **settings: Any) -> list[TableStatus]:
-    session: Any = Here()
-    return mirror(url, lake, tables="refused.*", until="now", spark=session, **settings)
+    return mirror(url, lake, tables="refused.*", until="now", **settings)
 
 
 def rows_of(lake: Path, table: str = "t") -> list[tuple[Any, ...]]:

@@ -96,7 +96,11 @@ def test_reading_from_a_server(run: Run) -> None:
 
 
 @needs_server
-@pytest.mark.spark
 @pytest.mark.parametrize("what", ["copy", "catch-up", "tables"])
 def test_a_mirror(what: str, run: Run) -> None:
     assert run("bench_mirror.py", what, "1")
+
+
+@needs_server
+def test_a_mirror_of_many_tables(run: Run) -> None:
+    assert run("bench_mirror.py", "first", "2", "4")

@@ -80,7 +80,7 @@ def test_the_house_does_not_grow_by_itself() -> None:
 def test_who_stands_on_top() -> None:
     found = rooms()
     assert [room for room in found if "cli" in found[room]] == []
-    assert {room for room in found if "spark" in found[room]} == {"cli", "mirror"}
+    assert {room for room in found if "spark" in found[room]} == {"cli"}
 
 
 def test_names_are_for_users() -> None:
@@ -95,15 +95,18 @@ def test_names_are_for_users() -> None:
 
 
 def test_lakes_need_no_spark() -> None:
-    """Only what Spark itself runs, and those who hold its session, name pyspark."""
+    """Only what Spark itself runs, and commands that begin its session, name pyspark."""
     naming = {room_of(name) for name, path in modules().items() if _names_spark(parsed(path))}
-    assert naming <= {"spark", "mirror", "cli"}
+    assert naming <= {"spark", "cli"}
 
 
 def _names_spark(tree: ast.Module) -> bool:
     return any(
-        (isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "pyspark")
-        or (isinstance(node, ast.Import) and any(alias.name.startswith("pyspark") for alias in node.names))
+        (isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in ("pyspark", "py4j"))
+        or (
+            isinstance(node, ast.Import)
+            and any(alias.name.startswith(("pyspark", "py4j")) for alias in node.names)
+        )
         for node in ast.walk(tree)
     )
 

@@ -45,9 +45,9 @@ THROUGH: dict[str, str] = {
     "_sources/innodb_trees.py": "sources/test_innodb_binlog.py",
     "_sources/opened.py": "log/test_log.py",  # what a Log has open
     "lake/apply/attempts.py": "lake/apply/test_file_target.py",  # files of failed commits
-    "lake/runner.py": "spark/test_workers.py",
     "spark/applying.py": "lake/apply/test_apply_changes.py",
     "spark/jobs.py": "lake/apply/test_jobs.py",
+    "spark/mirror.py": "mirror/test_mirroring.py",  # needs a server
     "spark/schemas.py": "lake/rows/test_types.py",
     "spark/partition.py": "spark/test_datasource.py",  # a field in Spark's own class
     "lake/tables/table.py": "lake/tables/test_lake_delta.py",  # protocols, and a record

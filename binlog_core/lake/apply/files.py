@@ -71,7 +71,7 @@ class FileWriter:
         size = self._sink.tell()
         self._sink.close()
         metadata = self._metadata[0]
-        least, most, nulls = _statistics(metadata)
+        least, most, nulls = statistics_of(metadata)
         return DataFile(self._name, metadata.num_rows, size, least, most, nulls)
 
 
@@ -82,7 +82,8 @@ def write_file(rows: pa.Table, place: Folder, schema: pa.Schema) -> DataFile | N
         return writer.finish()
 
 
-def _statistics(metadata: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, int]]:
+def statistics_of(metadata: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, int]]:
+    """The bounds of a Parquet file's columns and their numbers of nulls, as in `DataFile`."""
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}
     nulls: dict[str, int] = {}

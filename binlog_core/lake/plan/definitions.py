@@ -10,8 +10,10 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
+from operator import is_
 from typing import Any, NamedTuple
 
 from ..._decode.log_decoder import LogDecoder
@@ -28,9 +30,11 @@ from ...schema.table_definitions import ColumnSchema, TableSchema, UniqueKey
 from ...splits import Split
 from ..access import Access
 from ..rows.timeline import DefinitionTimeline
-from ..runner import Runner, run_here
+from ..runner import HERE, Runner
 
 _LONGEST_TEXT = 256 << 20
+# The last texts, and what they say: a mirror's rounds ask for the same ones again and again.
+_written: deque[tuple[str, tuple[TableSchema, ...], DdlTracker]] = deque(maxlen=4)
 
 
 def follow_definitions(
@@ -41,7 +45,7 @@ def follow_definitions(
     start: int = 0,
     end: int | None = None,
     wanted: Callable[[str], bool] = lambda name: True,
-    run: Runner = run_here,
+    run: Runner = HERE,
 ) -> DefinitionTimeline:
     """Follow the statements of logs: `run` reads them, log by log, and this process follows them.
 
@@ -59,7 +63,7 @@ def follow_definitions(
         Where it ends in the last.
     wanted : callable of str
         Whether a table, by its ``database.table``, is part of the timeline.
-    run : Run
+    run : Runner
         What reads the logs.
 
     Returns
@@ -95,7 +99,7 @@ def statements_of(
     *,
     start: int = 0,
     end: int | None = None,
-    run: Runner = run_here,
+    run: Runner = HERE,
 ) -> Iterable[tuple[Split, list[FoundStatement]]]:
     """The statements in logs that define tables; the arguments are those of `follow_definitions`."""
     logs = list(logs)
@@ -104,7 +108,7 @@ def statements_of(
         _StatementScan(log, access, (start or None) if i == 0 else None, end if i == last else None)
         for i, log in enumerate(logs)
     ]
-    return zip(logs, run(_StatementScan.statements, tasks), strict=True)
+    return zip(logs, run.map(_StatementScan.statements, tasks), strict=True)
 
 
 @dataclass(frozen=True)
@@ -184,12 +188,20 @@ def tracker_of(start: SchemaSource | Schema | None, *, keep_timeline: bool = Tru
 
 def to_text(tracker: DdlTracker) -> str:
     """What a tracker knows as compressed JSON in base64; the same text for the same definitions."""
-    tables = sorted(tracker, key=lambda table: (table.database, table.name))
-    known = {
-        "tables": [_plain(table) for table in tables],
-        "charsets": dict(sorted(tracker.database_charsets.items())),
-    }
-    return base64.b64encode(zlib.compress(json.dumps(known, separators=(",", ":")).encode())).decode("ascii")
+    tables = tuple(sorted(tracker, key=lambda table: (table.database, table.name)))
+    charsets = dict(sorted(tracker.database_charsets.items()))
+    for text, same, known_by in [*_written]:  # most often no definition has changed
+        if (
+            len(same) == len(tables)
+            and all(map(is_, same, tables))
+            and known_by.database_charsets == charsets
+        ):
+            return text
+    known = {"tables": [_plain(table) for table in tables], "charsets": charsets}
+    packed = zlib.compress(json.dumps(known, separators=(",", ":")).encode())
+    text = base64.b64encode(packed).decode("ascii")
+    _written.append((text, tables, DdlTracker(tables, database_charsets=charsets)))
+    return text
 
 
 def from_text(text: str, *, lower_case: bool | None = None) -> DdlTracker:
@@ -200,11 +212,16 @@ def from_text(text: str, *, lower_case: bool | None = None) -> DdlTracker:
     BinlogError
         The text is not one of this version.
     """
+    for same, _, tracker in [*_written]:
+        if same == text:
+            return tracker.copied(lower_case=lower_case)
     try:
         unpacking = zlib.decompressobj()
         known = json.loads(unpacking.decompress(base64.b64decode(text, validate=True), _LONGEST_TEXT))
-        tables = map(_table, known["tables"])
-        return DdlTracker(tables, database_charsets=known["charsets"], lower_case=lower_case)
+        tables = tuple(map(_table, known["tables"]))
+        tracker = DdlTracker(tables, database_charsets=known["charsets"])
+        _written.append((text, tables, tracker))
+        return tracker.copied(lower_case=lower_case)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error) as error:
         raise BinlogError("the offset's definitions cannot be read: another version wrote them") from error
 

@@ -16,7 +16,7 @@ from ...splits import FILE_NUMBER_SHIFT, Split, plan_splits, trust_splits
 from ..rows.prepared import Prepared
 from ..rows.source_options import SourceOptions
 from ..rows.timeline import DefinitionTimeline
-from ..runner import Runner, run_here
+from ..runner import HERE, Runner
 from .definitions import follow_definitions, tracker_of
 from .xa import XaHistory
 
@@ -130,7 +130,7 @@ def index_of(splits: list[Split], file: str) -> int:
     raise BinlogError(f"no log {file!r} among those given: it may have been purged", path=splits[0].path)
 
 
-def plan_parts(paths: Iterable[str], options: SourceOptions, run: Runner = run_here) -> list[TaskPart]:
+def plan_parts(paths: Iterable[str], options: SourceOptions, run: Runner = HERE) -> list[TaskPart]:
     """The parts of a batch query; `run` reads through logs where the options require it.
 
     Raises
@@ -152,7 +152,7 @@ def plan_parts(paths: Iterable[str], options: SourceOptions, run: Runner = run_h
 
 
 def timeline_of(
-    paths: Iterable[str], options: SourceOptions, run: Runner = run_here
+    paths: Iterable[str], options: SourceOptions, run: Runner = HERE
 ) -> DefinitionTimeline | None:
     """The definitions from the statements of all logs, with schema=ddl."""
     if not options.follows:
@@ -176,7 +176,7 @@ def _divided(paths: list[str], options: SourceOptions, run: Runner) -> list[Task
     if options.verify_splits:
         trusted = partial(trust_splits, storage_options=options.storage_options)
         logs = [list(parts) for _, parts in groupby(splits, lambda split: split.path)]
-        splits = [split for parts in run(trusted, logs) for split in parts]
+        splits = [split for parts in run.map(trusted, logs) for split in parts]
     return [TaskPart(split) for split in splits]
 
 

@@ -16,7 +16,7 @@ from ...errors import BinlogError
 from ...splits import Split
 from ..rows.source_options import SourceOptions
 from ..rows.timeline import DefinitionTimeline
-from ..runner import Runner, run_here
+from ..runner import HERE, Runner
 from .definitions import follow_definitions, from_text, to_text, tracker_of
 from .parts import TaskPart, check_numbers, divide, index_of, plan_logs, with_definitions
 from .xa import Open, XaHistory
@@ -48,7 +48,7 @@ class LogRanges:
         What is read.
     paths : list of str
         The logs; directories are listed anew by each method.
-    run : Run
+    run : Runner
         What reads through logs.
 
     Attributes
@@ -59,7 +59,7 @@ class LogRanges:
 
     lower_case: bool | None = None
 
-    def __init__(self, options: SourceOptions, paths: list[str], run: Runner = run_here) -> None:
+    def __init__(self, options: SourceOptions, paths: list[str], run: Runner = HERE) -> None:
         self._run = run
         self._options = replace(options, start_offset=None)
         self._paths = paths
@@ -87,7 +87,7 @@ class LogRanges:
             _Dividing(logs[i], begin if i == first else 0, stop if i == last else None, self._options)
             for i in range(first, last + 1)
         ]
-        parts = [part for found in self._run(_Dividing.parts, tasks) for part in found]
+        parts = [part for found in self._run.map(_Dividing.parts, tasks) for part in found]
         followed = self._follow(logs, start, (last, stop))
         if followed.xa is not None:
             # XA transactions come in the batch that has their commit, wherever they were prepared.

@@ -27,7 +27,7 @@ from ...report import Report
 from ...splits import Split
 from ..access import Access
 from ..rows.prepared import Prepared
-from ..runner import Runner, run_here
+from ..runner import HERE, Runner
 
 _GTIDS = tuple(GTID_EVENTS)
 _IS_GTID = event_walk.by_code(_GTIDS)
@@ -107,7 +107,7 @@ class XaHistory:
         ]
 
     def follow(
-        self, logs: Iterable[Split], *, start: int = 0, end: int | None = None, run: Runner = run_here
+        self, logs: Iterable[Split], *, start: int = 0, end: int | None = None, run: Runner = HERE
     ) -> None:
         """Have `run` read logs, from a position in the first to one in the last.
 
@@ -122,7 +122,7 @@ class XaHistory:
             _XaScan(log, self._access, start if i == 0 else 0, end if i == last else None)
             for i, log in enumerate(logs)
         ]
-        for log, found in zip(logs, run(_XaScan.found, tasks), strict=True):
+        for log, found in zip(logs, run.map(_XaScan.found, tasks), strict=True):
             for one in found:
                 if one.how == "PREPARE":
                     prepared = _Transaction(log, one.begin, one.position)

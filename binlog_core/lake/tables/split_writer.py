@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...errors import BinlogError
-from ...report import BinlogWarning
+from ...report import unwarned
 from ...schema.table_statements import read_statement, words_of_change
 from ...splits import Split, SplitBounds, trust_split
 from ..plan.statements import is_change, kind_of
@@ -130,8 +129,7 @@ class SplitWriter:
         statements: list[ReportedStatement] = []
         changes, words = 0, set[str]()  # those that were logged as statements
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", BinlogWarning)  # counted, and reported once by the driver
+            with unwarned():  # the driver reports it once
                 for piece in reader.pieces():
                     if isinstance(piece, Chunk):
                         with self._writing():

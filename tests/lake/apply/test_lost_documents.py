@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.here import Here
 from support.lake_forms import Form
 from support.server import SERVER, connect, needs_server, run
 from support.source import batch_of, read
@@ -97,7 +96,6 @@ def test_an_apply_stops(tmp_path: Path, form: Form) -> None:
 @needs_server
 @pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB"])
 def test_a_mirror_copies_the_table(image: str, tmp_path: Path, form: Form) -> None:
-    session: Any = Here()
     with connect() as connection:
         if "MariaDB" in run(connection, "SELECT VERSION()")[0][0]:
             pytest.skip("MariaDB logs whole documents")
@@ -105,7 +103,7 @@ def test_a_mirror_copies_the_table(image: str, tmp_path: Path, form: Form) -> No
         run(connection, "CREATE TABLE t (id INT PRIMARY KEY, doc JSON)")
         document = f'{{"a": 1, "b": "{"x" * 200}"}}'
         run(connection, f"INSERT INTO t VALUES (1, '{document}'), (2, '{document}')")
-        arguments: dict[str, Any] = {"tables": "lost.*", "until": "now", "spark": session, **form.settings}
+        arguments: dict[str, Any] = {"tables": "lost.*", "until": "now", **form.settings}
         try:
             mirror(SERVER, tmp_path, **arguments)
             run(connection, "SET SESSION binlog_row_value_options = 'PARTIAL_JSON'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,16 @@ pytest.importorskip("pyspark")
 
 import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
-from support.workers import by_workers
+from support.workers import PicklingRunner
 
 from binlog_core import BinlogError, SchemaError
 from binlog_core.lake.access import Access
+from binlog_core.lake.plan import definitions
 from binlog_core.lake.plan.definitions import from_text, to_text
 from binlog_core.lake.plan.parts import plan_parts
 from binlog_core.lake.rows.source_options import SourceOptions
 from binlog_core.schema.ddl import DdlTracker
+from binlog_core.schema.given import parse_create_table
 from binlog_core.spark.changes import ChangeReader, infer_schema
 from binlog_core.spark.dataframe import primary_key
 from binlog_core.spark.schemas import arrow_schema, spark_schema
@@ -44,7 +47,7 @@ def reader_of(paths: list[str], **options: str) -> ChangeReader:
 
 def read(paths: list[str], **options: str) -> list[dict[str, Any]]:
     reader = reader_of(paths, **options)
-    parts = plan_parts(paths, reader.options, by_workers)
+    parts = plan_parts(paths, reader.options, PicklingRunner())
     rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
     return sorted(rows, key=lambda row: (row["_commit_version"], row["_change_ordinal"]))
 
@@ -259,3 +262,22 @@ def test_definitions_that_are_a_bomb() -> None:
     bomb = b"".join([*(packer.compress(b" " * (1 << 20)) for _ in range(300)), packer.flush()])
     with pytest.raises(BinlogError, match="definitions cannot be read"):
         from_text(base64.b64encode(bomb).decode())
+
+
+def test_a_text_that_was_just_read_or_written_is_read_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a mirror's rounds ask for again and again is kept, and no tracker changes another."""
+    monkeypatch.setattr(definitions, "_written", deque(maxlen=4))
+    table = parse_create_table("CREATE TABLE t (id INT PRIMARY KEY, s ENUM('a', 'b'))", "shop", "t")
+    text = to_text(DdlTracker([table], database_charsets={"shop": "latin1"}))
+    for _ in range(2):
+        tracker = from_text(text, lower_case=True)
+        assert (tracker.lower_case, [*tracker]) == (True, [table])
+        assert tracker.database_charsets == {"shop": "latin1"}
+        assert to_text(tracker) == text
+        tracker.apply_statement("shop", "ALTER TABLE t ADD v INT")
+        tracker.database_charsets["other"] = "utf8mb4"
+        later = to_text(tracker)
+        assert later != text
+        assert [len(one.columns) for one in from_text(later)] == [3]
+        definitions._written.clear()  # another process
+        assert from_text(later).database_charsets == {"other": "utf8mb4", "shop": "latin1"}

@@ -14,7 +14,7 @@ from support.writer import Log, Table
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from support.workers import by_workers
+from support.workers import PicklingRunner
 
 from binlog_core import BinlogError
 from binlog_core._walk import typed_events
@@ -38,7 +38,7 @@ def read(paths: list[str], **options: str) -> list[dict[str, Any]]:
     reader = reader_of(paths, **options)
     rows = [
         row
-        for part in plan_parts(paths, reader.options, by_workers)
+        for part in plan_parts(paths, reader.options, PicklingRunner())
         for b in reader.read(part)
         for row in b.to_pylist()
     ]

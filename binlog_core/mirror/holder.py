@@ -1,0 +1,129 @@
+"""Who works on a mirror, and since when: noted in the lake, so that others can say it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import socket
+import time
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from .._sources.object_stores import load_json
+from ..archive.files import Files, put
+from ..lake.exports.manifests import MIRROR
+
+_HOLDER = "holder.json"
+_EVERY, _EVERY_IN_STORE = 1.0, 10.0  # seconds between two notes
+_SILENT = 60.0  # seconds without a note, after which a process elsewhere no longer works
+
+
+@dataclass
+class Holder:
+    """A process that works on a mirror.
+
+    Parameters
+    ----------
+    host : str
+        The name of its machine.
+    pid : int
+        Its process id.
+    since : float
+        When it began, in seconds since 1970 UTC.
+    seen : float
+        When it wrote this.
+    ended : bool
+        Whether it ended then, and was not killed later.
+    asked : float or None
+        The tables that follow had everything that the server had committed by then.
+    place : int or None
+        The place of these tables in the log.
+    """
+
+    host: str
+    pid: int
+    since: float
+    seen: float
+    ended: bool = False
+    asked: float | None = None
+    place: int | None = None
+
+    @classmethod
+    def here(cls) -> Holder:
+        """This process."""
+        now = time.time()
+        return cls(socket.gethostname(), os.getpid(), now, now)
+
+    def __str__(self) -> str:
+        since = dt.datetime.fromtimestamp(self.since, dt.UTC)
+        return f"process {self.pid} on {self.host}, since {since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+class Held:
+    """The note of the process that works on a mirror.
+
+    Parameters
+    ----------
+    filesystem, path
+        The lake.
+    """
+
+    def __init__(self, filesystem: Any, path: str) -> None:
+        self._filesystem, self._path = filesystem, f"{path}/{MIRROR}/{_HOLDER}"
+        self._local = filesystem.type_name == "local"
+        self.holder: Holder | None = None  # this process
+        self._next = 0.0
+
+    def begin(self) -> None:
+        """Note that this process works on it."""
+        self.holder = Holder.here()
+        self._write()
+
+    def note(self, asked: float | None, place: int | None) -> None:
+        """Note that it does; `asked`, `place`: see `Holder`."""
+        holder = self.holder
+        if holder is None:
+            return
+        if asked is not None:
+            holder.asked, holder.place = asked, place
+        if time.monotonic() >= self._next:
+            self._write()
+
+    def end(self) -> None:
+        """Note that it has ended."""
+        if self.holder is not None:
+            self.holder.ended = True
+            self._write()
+        self.holder = None
+
+    def read(self) -> Holder | None:
+        """Who works on it, or did last; None: nobody ever did, or that cannot be read."""
+        if self.holder is not None:
+            return self.holder
+        try:
+            found = load_json(self._filesystem, self._path)
+            return Holder(**{one.name: found[one.name] for one in fields(Holder)})
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return None
+
+    def is_at_work(self, holder: Holder, *, locked: bool | None) -> bool:
+        """Whether a process still works; `locked`: whether the lake is locked here, None: it has no lock."""
+        if holder is self.holder:
+            return True
+        if holder.ended:
+            return False
+        if locked is not None and holder.host == socket.gethostname():
+            return locked
+        return time.time() - holder.seen < _SILENT
+
+    def _write(self) -> None:
+        assert self.holder is not None
+        self.holder.seen = time.time()
+        self._next = time.monotonic() + (_EVERY if self._local else _EVERY_IN_STORE)
+        data = json.dumps(asdict(self.holder)).encode()
+        if self._local:  # it is worth nothing after a power failure
+            put(Files(), self._path, data, durable=False)
+            return
+        with self._filesystem.open_output_stream(self._path) as sink:
+            sink.write(data)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 from uuid import UUID
 
 from support.writer import numbering as n
 from support.writer.log import Log
 
+from .line import Clock, Line
 from .model import TABLES, Transaction, row
-from .session import Session
-
-if TYPE_CHECKING:
-    from .line import Line
-    from .world import SimulatedWorld
 
 EPOCH = 1_750_000_000  # the world's beginning, in seconds since 1970
 UUIDS = ("3e11fa47-71ca-11e1-9e33-c80aa9429562", "a1b2c3d4-0000-11f0-8000-0242ac120002")
@@ -51,12 +47,24 @@ class Written:
     second: int
 
 
+class Listener(Protocol):
+    """A connection that may be reading a log."""
+
+    line: Line
+
+    def reads(self, file: str) -> bool:
+        """Whether a log is being sent."""
+
+    def send_log(self) -> None:
+        """Send what the logs have and the client does not."""
+
+
 class Server:
     """A host of the world.
 
     Parameters
     ----------
-    world : SimulatedWorld
+    world : Clock
     name : str
         Of the host; its logs' names begin with it.
     kind : Kind
@@ -67,7 +75,7 @@ class Server:
     """
 
     def __init__(
-        self, world: SimulatedWorld, name: str, kind: Kind, *, server_id: int, first_log: int = 1
+        self, world: Clock, name: str, kind: Kind, *, server_id: int, first_log: int = 1
     ) -> None:
         self.world = world
         self.name = name
@@ -76,7 +84,7 @@ class Server:
         self.up = True
         self.written: list[Written] = []
         self.logs: dict[str, Log] = {}
-        self.sessions: list[Session] = []
+        self.sessions: list[Listener] = []
         self.acknowledged: dict[str, int] = {}  # how far a log is stored elsewhere
         self._states: dict[str, int] = {}  # the last transaction before each log
         self.heads: dict[str, int] = {}  # where the first transaction of a log can begin
@@ -211,12 +219,6 @@ class Server:
             self.log.cut(here[0].start)
             del self.written[-len(here) :]
         return [one.transaction for one in here]
-
-    def accept(self, line: Line) -> None:
-        """Serve a connection."""
-        session = Session(self, line)
-        self.sessions.append(session)
-        session.greet()
 
     def acknowledge(self, file: str, position: int) -> None:
         """Note that a semi-synchronous replica has stored a log up to a position."""

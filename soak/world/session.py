@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import TYPE_CHECKING
-
 from support.hostile_server import COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID, COM_QUERY, END, OK, framed
 from support.talk import GREETING, packet
 from support.writer import numbering as n
 from support.writer.wire import crc32
 
-if TYPE_CHECKING:
-    from .line import Line
-    from .server import Server
+from .line import Line
+from .server import Server
 
 _ARTIFICIAL = 0x20
 _ACKNOWLEDGED = b"\xef"
@@ -40,6 +37,7 @@ class Session:
         self._beat_at: float | None = None
         self._semi_sync = False
         line.serve(self)
+        server.sessions.append(self)
 
     def greet(self) -> None:
         """Send what a server says first."""

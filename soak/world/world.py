@@ -12,6 +12,8 @@ from typing import Any
 from binlog_core.server.world import World
 
 from .line import Fault, Line
+from .server import Server
+from .session import Session
 
 
 class Hang(Exception):
@@ -35,7 +37,7 @@ class SimulatedWorld(World):
 
     def __init__(self, seed: int, faults: Iterator[Fault], *, most: float = 3600.0) -> None:
         self.chance = Random(seed)
-        self.hosts: dict[str, Any] = {}
+        self.hosts: dict[str, Server] = {}
         self.connections = 0
         self._faults = faults
         self._most = most
@@ -54,7 +56,7 @@ class SimulatedWorld(World):
         self.connections += 1
         line: Line = kind(self, next(self._faults))
         line.settimeout(timeout)
-        server.accept(line)
+        Session(server, line).greet()
         return line
 
     def now(self) -> float:

@@ -18,7 +18,9 @@ from binlog_core.errors import ArchiveError, BinlogError, DivergedError, Unreach
 from .history import History, Play, Wrong, history_of
 from .readers import numbers
 
+_AGAIN = 3.0  # seconds after which an archiver that found no server starts again
 _IN_USE = 21
+_HEAD = _IN_USE + 1
 _OPTIONS = {"heartbeat": 5.0, "reconnect": 300.0, "ssl_mode": "DISABLED"}
 
 
@@ -77,7 +79,8 @@ class _Run(Play):
             files = DroppingFiles(cuts.pop(0) if cuts else None, ragged=self.world.chance)
             self.folder.mkdir(exist_ok=True)
             (self.folder / ".lock").unlink(missing_ok=True)  # of a process that is gone
-            files.watch(str(self.folder), str(self._dropped))
+            files.watch(str(self.folder), tempfile.mkdtemp(dir=self._dropped))
+            connections = self.world.connections
             try:
                 self._archive(files)
                 break
@@ -85,6 +88,9 @@ class _Run(Play):
                 files.cut(str(self.folder))
                 self._check_acknowledged()
             except BinlogError as error:
+                if isinstance(error, UnreachableError) and self.world.connections == connections:
+                    self.world.let(lambda: False, _AGAIN)  # it was down: that looks like a wrong address
+                    continue
                 if not self._deserves(error):
                     raise Wrong(f"{type(error).__name__}: {error}") from error
                 return
@@ -103,21 +109,19 @@ class _Run(Play):
         )
 
     def _deserves(self, error: Exception) -> bool:
-        if isinstance(error, UnreachableError) and not self.world.connections:
-            return True
         if self.cut and isinstance(error, ArchiveError | DivergedError):
             return True
         # Without GTIDs, also those of an archive that has no transaction yet, another server cannot go on.
         return isinstance(error, DivergedError) and self.history.hosts > 1 and "without GTIDs" in str(error)
 
     def _check_acknowledged(self) -> None:
-        kept = {path.name: path.stat().st_size for path in self.folder.rglob("*-bin.*")}
+        kept = {path.name: path.read_bytes() for path in self.folder.rglob("*-bin.*")}
         for server in self.world.hosts.values():
             for name, position in server.acknowledged.items():
-                if kept.get(name, 0) < position:
-                    raise Wrong(
-                        f"{name} is acknowledged up to {position}, {kept.get(name, 0)} bytes are kept"
-                    )
+                mine, log = kept.get(name, b""), server.logs[name].getvalue()
+                same = mine[_HEAD:position] == log[_HEAD:position] and len(mine) >= position
+                if not same and position <= len(log):  # else a crash has lost it
+                    raise Wrong(f"{name} is acknowledged up to {position}, and not kept so far")
 
     def _compare(self) -> None:
         """Each log is the server's, or its beginning; read as one, each change comes once and in order."""

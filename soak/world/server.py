@@ -74,9 +74,7 @@ class Server:
         The number of its first log.
     """
 
-    def __init__(
-        self, world: Clock, name: str, kind: Kind, *, server_id: int, first_log: int = 1
-    ) -> None:
+    def __init__(self, world: Clock, name: str, kind: Kind, *, server_id: int, first_log: int = 1) -> None:
         self.world = world
         self.name = name
         self.kind = kind

@@ -73,7 +73,7 @@ def history_of(seed: int, chance: Random, *, purges: bool) -> History:
     hosts = 2 if kind.gtids and chance.random() < 0.4 else 1
     kinds = ["rotate", "rotate", "rotate", "restart", "crash", "loss", "failover"] + ["purge"] * purges
     steps, now = [], 0.0
-    for transaction in transactions(chance, chance.choice((3, 20, 60))):
+    for transaction in transactions(chance, chance.choice((3, 20, 60)), xa=kind.logs_xa):
         now += chance.choice((0.0, 0.0, 0.01, 0.3, 1.0, 5.0))
         steps.append(Step(now, "commit", transaction))
         if chance.random() < 0.15:

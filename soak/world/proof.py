@@ -116,7 +116,7 @@ def put_back(defect: Defect, package: Path, folder: Path) -> None:
     text = module.read_text()
     if text.count(defect.right) != 1:
         raise ValueError(
-            f"{defect.module} has the text of the defect {defect.name} {text.count(defect.right)} times: expected once"
+            f"{defect.module} has the text of {defect.name} {text.count(defect.right)} times: expected once"
         )
     module.write_text(text.replace(defect.right, defect.wrong))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+
 from support.hostile_server import COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID, COM_QUERY, END, OK, framed
 from support.talk import GREETING, packet
 from support.writer import numbering as n
@@ -259,7 +260,7 @@ class Session:
     def _send(self, event: bytes) -> None:
         mark = b""
         if self._semi_sync:  # the last event of a transaction waits for its acknowledgement
-            mark = _ACKNOWLEDGED + bytes([event[4] == n.XID])
+            mark = _ACKNOWLEDGED + bytes([(self._file, self._at) in self.server.ends])
         self.line.deliver(packet(self._next(), b"\0" + mark + event))
 
     def _next(self) -> int:

@@ -268,8 +268,9 @@ class PowerCut(BaseException):
 class DroppingFiles(Files):
     """A disk behind a cache: `cut` loses everything that was not synced, including names.
 
-    It stops the machine before the n-th call that changes something: nothing after it happens. A cut leaves each file as it was at its
-    last sync, or (`ragged`) with some later bytes, or with its later size and zeros in their place.
+    It stops the machine before the n-th call that changes something, and nothing happens after that. A cut
+    leaves each file as it was at its last sync, or (`ragged`) with some later bytes, or with its later size
+    and zeros in their place.
     """
 
     def __init__(self, stop_at: int | None = None, *, ragged: random.Random | None = None) -> None:

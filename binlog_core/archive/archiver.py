@@ -7,7 +7,6 @@ import datetime as dt
 import mmap
 import os
 import threading
-import time
 import warnings
 from collections import deque
 from collections.abc import Callable
@@ -233,6 +232,7 @@ class Archiver:
 
     def _keep_up(self) -> None:
         lost_at: float | None = None
+        answered = False  # a server has: the address is right
         pause = _FIRST_PAUSE
         while not self._stop.is_set():
             received = self.status.received_bytes
@@ -257,7 +257,8 @@ class Archiver:
                         patience = min(patience, _LOOKING)
                     if now - lost_at >= patience:
                         raise DivergedError(error.message, path=error.path) from None
-                if now - lost_at >= patience or not (self._identity or error.lost):
+                answered |= error.lost or self._identity is not None
+                if now - lost_at >= patience or not answered:
                     error.lost = False
                     raise
                 self._settle()
@@ -505,7 +506,7 @@ class Archiver:
     def _begin_segment(self, seam: Seam) -> None:
         until = left = None
         if self._log is not None:
-            self._log.sync()
+            self._log.leave()
             until = (
                 self._log.name,
                 _last_boundary(self._log.path) if self._log.size else FIRST_EVENT,
@@ -567,7 +568,7 @@ class Archiver:
 
     def _tell(self) -> None:
         status = self.status
-        status.updated = time.time()
+        status.updated = self._world.time()
         status.gtids = str(self._tracker.gtids) if self._tracker.gtids is not None else None
         if status.state == "waiting":
             status.seconds_behind = 0.0

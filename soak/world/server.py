@@ -87,6 +87,8 @@ class Server:
         self.kind = kind
         self.server_id = server_id
         self.up = True
+        self.skew = 0  # seconds by which its clock is wrong
+        self.gone: list[tuple[str, Log]] = []  # logs before RESET
         self.written: list[Written] = []
         self.logs: dict[str, Log] = {}
         self.sessions: list[Listener] = []
@@ -94,7 +96,7 @@ class Server:
         self._states: dict[str, int] = {}  # the last transaction before each log
         self.ends: set[tuple[str, int]] = set()  # of transactions: a log, and a position in it
         self.heads: dict[str, int] = {}  # where the first transaction of a log can begin
-        self._next_log = first_log
+        self._first_log = self._next_log = first_log
         self._new_log(begins=True)
 
     # ------------------------------------------------------------ logs
@@ -141,7 +143,7 @@ class Server:
         self.logs[name] = log
 
     def _second(self) -> int:
-        return EPOCH + int(self.world.now())
+        return EPOCH + int(self.world.now()) + self.skew
 
     def state(self, file: str) -> int:
         """The number of the last transaction before a log."""
@@ -255,6 +257,16 @@ class Server:
             self.log.cut(here[0].start)
             del self.written[-len(here) :]
         return [one.transaction for one in here]
+
+    def reset(self) -> None:
+        """RESET: logs and numbers of transactions begin again; those who read are sent away."""
+        for session in list(self.sessions):
+            session.line.end(reset=False)
+        self.gone += self.logs.items()
+        for kept in (self.logs, self.written, self.acknowledged, self._states, self.heads, self.ends):
+            kept.clear()
+        self._next_log = self._first_log
+        self._new_log()
 
     def acknowledge(self, file: str, position: int) -> None:
         """Note that a semi-synchronous replica has stored a log up to a position."""

@@ -12,7 +12,7 @@ from typing import Any
 from binlog_core.server.world import World
 
 from .line import Fault, Line
-from .server import Server
+from .server import EPOCH, Server
 from .session import Session
 
 
@@ -39,6 +39,7 @@ class SimulatedWorld(World):
         self.chance = Random(seed)
         self.hosts: dict[str, Server] = {}
         self.connections = 0
+        self.skew = 0.0  # seconds by which the clock of the reader's machine is wrong
         self._faults = faults
         self._most = most
         self._now = 0.0
@@ -62,6 +63,10 @@ class SimulatedWorld(World):
     def now(self) -> float:
         """Seconds since the world began."""
         return self._now
+
+    def time(self) -> float:
+        """The clock of the reader's machine."""
+        return EPOCH + self._now + self.skew
 
     def wait(self, event: threading.Event, seconds: float | None) -> bool:
         """Let time pass until an event is set."""

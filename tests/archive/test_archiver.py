@@ -80,7 +80,7 @@ def test_lines_that_are_lost_long_after_each_other_are_mended(
 ) -> None:
     server = busy(FakeServer(), 3)
     clock, lost = [0.0], []
-    monkeypatch.setattr("binlog_core.archive.archiver.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("binlog_core.server.world.time.monotonic", lambda: clock[0])
 
     def idle() -> bool:  # nothing new for an hour, then the line is lost
         if clock[0] % 7200 == 0:
@@ -100,6 +100,23 @@ def test_lines_that_are_lost_long_after_each_other_are_mended(
         stop=_NoWaiting(),
     )
     assert archiver.status.reconnects == 4
+
+
+def test_an_address_that_has_answered_is_tried_again_when_it_refuses(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    """The first connection is lost in its handshake, then the server is down for a moment."""
+    tries: list[bool] = [True, False, False]  # whether a server was there
+
+    def connect() -> FakeFeed:
+        if tries:
+            error = LineLost("no answer")
+            error.lost = tries.pop(0)
+            raise error
+        return server.connect()
+
+    archive(server, tmp_path, connect=connect, stop=_NoWaiting())
+    assert_same(server, tmp_path)
 
 
 class _NoWaiting(threading.Event):

@@ -18,10 +18,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from .archives import keeper
+from .folders import exporter, stream
 from .readers import reader
 
-KINDS: dict[str, Callable[[int], Any]] = {"reader": reader, "archive": keeper}
-_SHRUNK = ("faults", "resumes", "cuts", "steps")
+KINDS: dict[str, Callable[[int], Any]] = {
+    "reader": reader,
+    "archive": keeper,
+    "stream": stream,
+    "export": exporter,
+}
+_SHRUNK = ("faults", "resumes", "cuts", "visits", "steps")
 _AT_ONCE = 20  # histories that a process runs before it is asked again
 
 

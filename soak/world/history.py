@@ -67,13 +67,16 @@ class History:
     faults: tuple[Fault, ...]
 
 
-def history_of(seed: int, chance: Random, *, purges: bool = False, resets: bool = False) -> History:
-    """What happens to the servers, by a seed."""
+def history_of(
+    seed: int, chance: Random, *, purges: bool = False, resets: bool = False, alone: bool = False
+) -> History:
+    """What happens to the servers, by a seed; `alone`: one that only writes logs, and loses none."""
     kind = Kind(chance.choice(VERSIONS), gtids=chance.random() < 0.6, checksum=chance.random() < 0.8)
     if kind.mariadb:
         kind = replace(kind, gtids=True)
-    hosts = 2 if kind.gtids and chance.random() < 0.4 else 1
-    kinds = ["rotate", "rotate", "rotate", "restart", "crash", "loss", "failover", "clock"]
+    hosts = 2 if kind.gtids and chance.random() < 0.4 and not alone else 1
+    kinds = ["rotate", "rotate", "rotate", "restart", "crash"]
+    kinds = kinds[:4] if alone else [*kinds, "loss", "failover", "clock"]
     kinds += ["purge"] * purges + ["reset"] * resets
     steps, now = [], 0.0
     for transaction in transactions(chance, chance.choice((3, 20, 60)), xa=kind.logs_xa):

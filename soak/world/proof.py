@@ -69,6 +69,24 @@ DEFECTS = [
         "self._resume_records = self._loop.open_records + self.done_records",
         "self._resume_records = self._loop.open_records + self.done_records + 1",
     ),
+    Defect(  # the state of an export says that a run is done before it is written
+        "checkpoint",
+        "export",
+        "lake/tables/resuming.py",
+        "        return self._between(splits, logs, first, index_of(logs, state.next_file))\n",
+        "        found = self._between(splits, logs, first, index_of(logs, state.next_file))\n"
+        "        state.file, state.position = state.next_file, state.next_position\n"
+        "        state.gtids = state.next_gtids\n"
+        "        self._save()\n"
+        "        return found\n",
+    ),
+    Defect(  # a batch of a stream ends where the log ends, inside a transaction
+        "offset",
+        "stream",
+        "lake/plan/ranges.py",
+        "        return last_boundary(source, start, None if most is None else max(most, start))",
+        "        return source.size or 0",
+    ),
     Defect(
         "acknowledged",
         "archive",

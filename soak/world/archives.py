@@ -134,7 +134,8 @@ class _Run(Play):
 
     def _take_status(self, status: Status) -> None:
         self._status = (status.file, status.position)
-        if status.file is not None:
+        # After a crash, a log without checksums may hold zeros until the server's bytes were compared.
+        if status.file is not None and status.state in ("archiving", "waiting"):
             self._told[status.file] = max(status.position, self._told.get(status.file, 0))
 
     def _check_status(self) -> None:

@@ -118,6 +118,63 @@ DEFECTS = [
         "            self._files.sync(self._descriptor)\n        self.synced = self.size",
         "        self.synced = self.size",
     ),
+    # What the world itself has found.
+    Defect(  # a position behind withheld transactions has their GTIDs and the place before them
+        "withheld",
+        "reader",
+        "_decode/gathering.py",
+        "self._resume_position = max(self._resume_position, self._source.withheld_to)",
+        "pass",
+    ),
+    Defect(  # a transaction that ends without XID comes again after a failover
+        "again",
+        "reader",
+        "server/stream.py",
+        "        if self._told:",
+        "        if False:",
+    ),
+    Defect(  # resumed inside a transaction with small groups, the first positions go back
+        "records",
+        "reader",
+        "_decode/gathering.py",
+        "self._resume_records = self._loop.open_records + self.done_records",
+        "self._resume_records = self._loop.open_records",
+    ),
+    Defect(  # a reader of MariaDB by GTIDs does not notice a log that a crash has cut
+        "cut",
+        "reader",
+        "server/stream.py",
+        "                        self._check_not_cut(connection)\n",
+        "",
+    ),
+    Defect(  # nor an archiver that its server has lost transactions
+        "lost",
+        "archive",
+        "archive/archiver.py",
+        "self._log.compared = min(self._log.compared, position)",
+        "pass",
+    ),
+    Defect(  # half an event stays in the log of a server that is left
+        "torn",
+        "archive",
+        "archive/archiver.py",
+        "self._log.leave()",
+        "self._log.sync()",
+    ),
+    Defect(  # a server that answered and is then down counts as a wrong address
+        "answered",
+        "archive",
+        "archive/archiver.py",
+        "or not answered:",
+        "or not (self._identity or error.lost):",
+    ),
+    Defect(  # a clock that is set back stops the status
+        "status",
+        "archive",
+        "archive/__init__.py",
+        "if 0 <= since < _STATUS_INTERVAL and",
+        "if since < _STATUS_INTERVAL and",
+    ),
 ]
 
 

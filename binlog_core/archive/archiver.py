@@ -24,7 +24,7 @@ from ..gtids import AnyGtidSet, parse_gtid_set
 from ..report import BinlogWarning
 from ..server.world import REAL, World
 from .feed import Behind, Feed, FeedRun, Identity, LineLost, LogMissing, Start
-from .files import Files, as_archive_error, locked, open_itself, put, remove_unfinished
+from .files import Files, as_archive_error, locked, open_itself, put, put_on_disk, remove_unfinished
 from .growing import GrowingLog, whole_events
 from .keeper import Keeper
 from .names import is_log_name, logs_among, next_name, number_of
@@ -180,6 +180,8 @@ class Archiver:
                 )
             return
         path = os.path.join(self._folder, NAME)
+        with as_archive_error(self._folder, "write to the disk"):
+            self._files.sync_directory(self._folder)  # the process that wrote it may have ended before this
         with as_archive_error(path, "read the timeline"), open(path, "rb", opener=open_itself) as file:
             self.timeline = ArchiveTimeline.parse(file.read(), path)
         while (last := self.timeline.last) is not None:
@@ -209,6 +211,8 @@ class Archiver:
                 data = mmap.mmap(file.fileno(), found.size, access=mmap.ACCESS_READ)
             self._scan(memoryview(data)[FIRST_EVENT:], path)
         if found.closed and found.size == os.path.getsize(path):
+            with as_archive_error(path, "write to the disk"):
+                put_on_disk(self._files, path)
             self._closed = name
         else:
             self._log = GrowingLog(self._files, path, found)

@@ -166,6 +166,16 @@ def put(files: Files, path: str, data: bytes, *, durable: bool = True) -> None:
         files.sync_directory(folder)
 
 
+def put_on_disk(files: Files, path: str) -> None:
+    """Sync a file that an earlier process wrote, and its name."""
+    descriptor = files.open(path)
+    try:
+        files.sync(descriptor)
+    finally:
+        files.close(descriptor)
+    files.sync_directory(os.path.dirname(path) or ".")
+
+
 def write_all(files: Files, descriptor: int, data: bytes | memoryview, position: int) -> None:
     """Write all the bytes; a single call may write fewer."""
     rest = memoryview(data)

@@ -112,9 +112,9 @@ class GrowingLog:
         try:
             if found is not None:
                 self._take_up(found)
-            else:
-                with as_archive_error(path, "make the log"):
-                    files.sync_directory(os.path.dirname(path) or ".")
+            with as_archive_error(path, "make the log"):
+                # Also of one that is there: the process that made it may have ended before this.
+                files.sync_directory(os.path.dirname(path) or ".")
         except BaseException:
             self.close()
             raise

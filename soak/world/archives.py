@@ -16,7 +16,7 @@ from binlog_core.archive import archive
 from binlog_core.archive.status import Status
 from binlog_core.errors import ArchiveError, BinlogError, DivergedError, UnreachableError
 
-from .disk import BROKEN, FULL, POWER, Disk
+from .disk import BROKEN, FULL, KILLED, POWER, Disk
 from .history import History, Play, Wrong, history_of
 from .readers import numbers
 
@@ -62,7 +62,7 @@ def keeper(seed: int) -> Archive:
     return Archive(
         **{one.name: getattr(servers, one.name) for one in fields(servers)},
         cuts=tuple(
-            (chance.choice((3, 10, 40, 150)), chance.choice((POWER, POWER, FULL, BROKEN)))
+            (chance.choice((3, 10, 40, 150)), chance.choice((POWER, POWER, KILLED, KILLED, FULL, BROKEN)))
             for _ in range(chance.choice((0, 1, 2, 5)))
         ),
         semi_sync=chance.random() < 0.5,
@@ -94,6 +94,8 @@ class _Run(Play):
                 self._archive(disk)
                 break
             except PowerCut:
+                if disk.fault == KILLED:
+                    continue
                 disk.cut(str(self.folder))
                 self._check_acknowledged()
                 disk = self._after_power()
@@ -147,8 +149,19 @@ class _Run(Play):
     def _deserves(self, error: Exception) -> bool:
         if self.cut and isinstance(error, ArchiveError | DivergedError):
             return True
+        if isinstance(error, DivergedError) and self._looks_cut():
+            return True
         # Without GTIDs, also those of an archive that has no transaction yet, another server cannot go on.
         return isinstance(error, DivergedError) and self.history.hosts > 1 and "without GTIDs" in str(error)
+
+    def _looks_cut(self) -> bool:
+        """Whether a RESET came in the second in which a log of the same name began: as if a crash cut it."""
+        for server in self.world.hosts.values():
+            logs = (*server.gone, *server.logs.items())
+            heads = [(name, log.getvalue()[4:_IN_USE]) for name, log in logs]
+            if len(set(heads)) < len(heads):
+                return True
+        return False
 
     def _check_acknowledged(self) -> None:
         """What a status or an acknowledgement named is on the disk."""

@@ -9,7 +9,7 @@ from random import Random
 
 from support.archive import DroppingFiles
 
-POWER, FULL, BROKEN = "power", "full", "broken"
+POWER, KILLED, FULL, BROKEN = "power", "killed", "full", "broken"
 
 
 class Disk(DroppingFiles):
@@ -22,6 +22,8 @@ class Disk(DroppingFiles):
 
     Attributes
     ----------
+    fault : str
+        What is planned.
     refused : bool
         Whether a call failed since `plan`.
     """
@@ -30,17 +32,21 @@ class Disk(DroppingFiles):
         super().__init__(ragged=chance)
         self.refused = False
         self._fails_at = 0
-        self._fault = ""
+        self.fault = ""
 
     def plan(self, calls: int, fault: str) -> None:
-        """Have the n-th call from now on fail: `FULL` and all that take space after it, `BROKEN` it alone."""
+        """Have something happen at the n-th call from now on.
+
+        `POWER`: the machine ends there; `KILLED`: the process alone. `FULL`: that call and all that take
+        space after it fail; `BROKEN`: that call alone.
+        """
         self.calls, self.refused = 0, False
-        self._fails_at, self._fault = calls, fault
-        self.stop_at = calls if fault == POWER else None
+        self._fails_at, self.fault = calls, fault
+        self.stop_at = calls if fault in (POWER, KILLED) else None
 
     def _step(self) -> None:
         super()._step()
-        if self._fault == BROKEN and self.calls == self._fails_at:
+        if self.fault == BROKEN and self.calls == self._fails_at:
             self._refuse(errno.EIO)
 
     def _refuse(self, number: int) -> None:
@@ -48,7 +54,7 @@ class Disk(DroppingFiles):
         raise OSError(number, os.strerror(number))
 
     def _take_space(self) -> None:
-        if self._fault == FULL and self.calls >= self._fails_at:
+        if self.fault == FULL and self.calls >= self._fails_at:
             self._refuse(errno.ENOSPC)
 
     def open(self, path: str, *, new: bool = False) -> int:
@@ -59,10 +65,10 @@ class Disk(DroppingFiles):
 
     def write(self, descriptor: int, data: bytes | memoryview, position: int) -> int:
         """See `Files.write`; a part of it may still find room."""
-        if self._fault == FULL and self.calls >= self._fails_at and (self.refused or len(data) < 2):
+        if self.fault == FULL and self.calls >= self._fails_at and (self.refused or len(data) < 2):
             self._refuse(errno.ENOSPC)
         written = super().write(descriptor, data, position)
-        if self._fault == FULL and self.calls >= self._fails_at:
+        if self.fault == FULL and self.calls >= self._fails_at:
             self.refused = True  # the next one finds none
         return written
 

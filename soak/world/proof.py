@@ -100,8 +100,8 @@ DEFECTS = [
         "folder",
         "archive",
         "archive/growing.py",
-        'files.sync_directory(os.path.dirname(path) or ".")',
-        "pass",
+        '                files.sync_directory(os.path.dirname(path) or ".")',
+        "                pass",
     ),
     Defect(  # the name of a new timeline may be lost
         "timeline",

@@ -243,7 +243,8 @@ class _ThrottledStatus:
         self._state = ""
 
     def __call__(self, status: Status) -> None:
-        if status.updated - self._passed_at < _STATUS_INTERVAL and status.state == self._state:
+        since = status.updated - self._passed_at  # below 0: the clock was set back
+        if 0 <= since < _STATUS_INTERVAL and status.state == self._state:
             return
         self._passed_at, self._state = status.updated, status.state
         for path in self._paths:

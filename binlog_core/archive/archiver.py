@@ -7,7 +7,6 @@ import datetime as dt
 import mmap
 import os
 import threading
-import time
 import warnings
 from collections import deque
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from ..gtids import AnyGtidSet, parse_gtid_set
 from ..report import BinlogWarning
 from ..server.world import REAL, World
 from .feed import Behind, Feed, FeedRun, Identity, LineLost, LogMissing, Start
-from .files import Files, as_archive_error, locked, open_itself, put, remove_unfinished
+from .files import Files, as_archive_error, locked, open_itself, put, put_on_disk, remove_unfinished
 from .growing import GrowingLog, whole_events
 from .keeper import Keeper
 from .names import is_log_name, logs_among, next_name, number_of
@@ -181,6 +180,8 @@ class Archiver:
                 )
             return
         path = os.path.join(self._folder, NAME)
+        with as_archive_error(self._folder, "write to the disk"):
+            self._files.sync_directory(self._folder)  # the process that wrote it may have ended before this
         with as_archive_error(path, "read the timeline"), open(path, "rb", opener=open_itself) as file:
             self.timeline = ArchiveTimeline.parse(file.read(), path)
         while (last := self.timeline.last) is not None:
@@ -210,6 +211,8 @@ class Archiver:
                 data = mmap.mmap(file.fileno(), found.size, access=mmap.ACCESS_READ)
             self._scan(memoryview(data)[FIRST_EVENT:], path)
         if found.closed and found.size == os.path.getsize(path):
+            with as_archive_error(path, "write to the disk"):
+                put_on_disk(self._files, path)
             self._closed = name
         else:
             self._log = GrowingLog(self._files, path, found)
@@ -233,6 +236,7 @@ class Archiver:
 
     def _keep_up(self) -> None:
         lost_at: float | None = None
+        answered = False  # a server has: the address is right
         pause = _FIRST_PAUSE
         while not self._stop.is_set():
             received = self.status.received_bytes
@@ -257,7 +261,8 @@ class Archiver:
                         patience = min(patience, _LOOKING)
                     if now - lost_at >= patience:
                         raise DivergedError(error.message, path=error.path) from None
-                if now - lost_at >= patience or not (self._identity or error.lost):
+                answered |= error.lost or self._identity is not None
+                if now - lost_at >= patience or not answered:
                     error.lost = False
                     raise
                 self._settle()
@@ -505,7 +510,7 @@ class Archiver:
     def _begin_segment(self, seam: Seam) -> None:
         until = left = None
         if self._log is not None:
-            self._log.sync()
+            self._log.leave()
             until = (
                 self._log.name,
                 _last_boundary(self._log.path) if self._log.size else FIRST_EVENT,
@@ -567,7 +572,7 @@ class Archiver:
 
     def _tell(self) -> None:
         status = self.status
-        status.updated = time.time()
+        status.updated = self._world.time()
         status.gtids = str(self._tracker.gtids) if self._tracker.gtids is not None else None
         if status.state == "waiting":
             status.seconds_behind = 0.0

@@ -12,6 +12,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from .._sources.log_names import SEGMENT
 from .._sources.timeline import NAME
@@ -19,6 +20,7 @@ from ..errors import ArchiveError
 from .names import logs_among
 
 _MODE = 0o640  # a log contains the data of the tables
+_SYNCING = ThreadPoolExecutor(1, "archive-sync")  # its thread starts with the first sync
 _HIDDEN = ".unfinished-"  # files with such names were left by a crash
 
 
@@ -51,6 +53,10 @@ class Files:
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
         else:
             os.fdatasync(descriptor)
+
+    def sync_soon(self, descriptor: int) -> Future[None]:
+        """Start to sync, beside the caller."""
+        return _SYNCING.submit(self.sync, descriptor)
 
     def sync_directory(self, path: str) -> None:
         """Return once the names in a directory would survive a power failure."""
@@ -158,6 +164,16 @@ def put(files: Files, path: str, data: bytes, *, durable: bool = True) -> None:
     files.rename(hidden, path)
     if durable:
         files.sync_directory(folder)
+
+
+def put_on_disk(files: Files, path: str) -> None:
+    """Sync a file that an earlier process wrote, and its name."""
+    descriptor = files.open(path)
+    try:
+        files.sync(descriptor)
+    finally:
+        files.close(descriptor)
+    files.sync_directory(os.path.dirname(path) or ".")
 
 
 def write_all(files: Files, descriptor: int, data: bytes | memoryview, position: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +24,6 @@ from .files import Files, as_archive_error, write_all
 
 _FLAGS = FIRST_EVENT + FLAGS_AT  # of the descriptor: the first event of a log
 _PIECE = 1 << 20  # bytes compared at a time
-_SYNCING = ThreadPoolExecutor(1, "archive-sync")  # its thread starts with the first sync
 # Cleared in a descriptor that is sent for a place inside its log; the checksum goes with them.
 _SENT_OTHERWISE = (
     slice(NEXT_POSITION_AT, HEADER_LENGTH_V3),
@@ -113,9 +112,9 @@ class GrowingLog:
         try:
             if found is not None:
                 self._take_up(found)
-            else:
-                with as_archive_error(path, "make the log"):
-                    files.sync_directory(os.path.dirname(path) or ".")
+            with as_archive_error(path, "make the log"):
+                # Also of one that is there: the process that made it may have ended before this.
+                files.sync_directory(os.path.dirname(path) or ".")
         except BaseException:
             self.close()
             raise
@@ -274,7 +273,7 @@ class GrowingLog:
         if self._behind is not None and self._behind[1].done():
             self._end_behind()
         if self._behind is None and self.synced != self.size:
-            self._behind = self.size, _SYNCING.submit(self._files.sync, self._descriptor)
+            self._behind = self.size, self._files.sync_soon(self._descriptor)
 
     def _end_behind(self) -> None:
         behind, self._behind = self._behind, None
@@ -282,6 +281,12 @@ class GrowingLog:
             with as_archive_error(self.path, "write to the disk"):
                 behind[1].result()
             self.synced = max(self.synced, behind[0])
+
+    def leave(self) -> None:
+        """Put it on disk without what a crash left after its last event: it goes on nowhere."""
+        if self.size:
+            self._trim()
+        self.sync()
 
     def finish(self) -> None:
         """Close the log, which is complete and identical to the server's: the server has started another."""

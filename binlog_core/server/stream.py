@@ -145,6 +145,7 @@ class ServerStream:
         self._pause = 0.0  # seconds before the next try to connect
         self._dump: Dump | None = None
         self._running: Gtid | MariadbGtid | None = None  # may have begun without having ended
+        self._told = False  # whether a reader said what it has processed, of all that the dump sent
         self._known_descriptor = False
         self._successor: tuple[Connection, Facts] | None = None
         self._succeeding = False  # the reader has left the lost server's log
@@ -299,7 +300,7 @@ class ServerStream:
 
     @gtids.setter
     def gtids(self, gtids: AnyGtidSet | None) -> None:
-        self._executed, self._running = Executed(gtids), None
+        self._executed, self._running, self._told = Executed(gtids), None, True
 
     def acknowledge(self, file: str, position: int) -> None:
         """Tell a semi-synchronous server that everything before a position is stored safely."""
@@ -397,6 +398,8 @@ class ServerStream:
         self._executed.add(runs)
 
     def _note_running(self) -> None:
+        if self._told:  # the dump knows less: without an XID it does not see that a transaction has ended
+            return
         if self._dump is not None and self._dump.between_transactions is not None:
             found = self._dump.running_gtid()
             self._running = gtid_of(found) if found is not None else None
@@ -417,6 +420,7 @@ class ServerStream:
                 path=connection.name,
             )
         kind = GtidDump if self.facts.by_gtids_only else Dump
+        self._told = False
         self._dump = kind(
             connection,
             self.facts,

@@ -58,6 +58,10 @@ class World:
         """Seconds of a clock that only moves forward."""
         return time.monotonic()
 
+    def time(self) -> float:
+        """Seconds since 1970 UTC, by a clock that may be set."""
+        return time.time()
+
     def wait(self, event: threading.Event, seconds: float | None) -> bool:
         """Wait until an event is set; whether it is."""
         return event.wait(seconds)

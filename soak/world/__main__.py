@@ -18,10 +18,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from .archives import keeper
+from .folders import exporter, stream
 from .readers import reader
 
-KINDS: dict[str, Callable[[int], Any]] = {"reader": reader, "archive": keeper}
-_SHRUNK = ("faults", "resumes", "cuts", "steps")
+KINDS: dict[str, Callable[[int], Any]] = {
+    "reader": reader,
+    "archive": keeper,
+    "stream": stream,
+    "export": exporter,
+}
+_SHRUNK = ("faults", "resumes", "cuts", "visits", "steps")
 _AT_ONCE = 20  # histories that a process runs before it is asked again
 
 
@@ -56,12 +62,12 @@ def _said(error: BaseException | None) -> str:
     return re.sub(r"\d+", "", f"{type(error).__name__} {error}")[:60]
 
 
-def report(kind: str, seed: int) -> None:
-    """Print why a history fails, and the shortest that fails in the same way."""
+def report(kind: str, seed: int) -> bool:
+    """Print why a history fails, and the shortest that fails in the same way; whether it does."""
     history = KINDS[kind](seed)
     if (error := failure(history)) is None:
-        print(f"{kind} {seed}: right")
-        return
+        print(f"{kind} {seed}: right")  # also said where it failed before: then it is not repeatable
+        return False
     print(f"{kind} {seed}: {type(error).__name__}: {error}")
     least = shrunk(history, error)
     shown = {name: value for name, value in vars(least).items() if name not in ("seed", "steps")}
@@ -71,26 +77,31 @@ def report(kind: str, seed: int) -> None:
         print(f"  {step.at:8.2f} s {step.what}" + (f" {what.number}, rows {what.events}" if what else ""))
     if (last := failure(least)) is not None:
         traceback.print_exception(last, limit=-4)
+    return True
 
 
-def wrong(kind: str, first: int) -> list[int]:
+def failing(kind: str, first: int) -> list[int]:
     """Seeds of some histories that fail."""
     return [seed for seed in range(first, first + _AT_ONCE) if failure(KINDS[kind](seed)) is not None]
 
 
-def search(kind: str, first: int, seconds: float, most: int) -> tuple[int, list[int]]:
-    """How many histories were run on all processors, and the seeds of those that fail."""
+def search(kind: str, first: int, seconds: float, most: int, jobs: int) -> list[int]:
+    """Run histories in several processes; the seeds of those that fail."""
     began, done, found = time.monotonic(), 0, list[int]()
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(jobs) as pool:
         seeds: Iterator[int] = count(first, _AT_ONCE)
         while time.monotonic() - began < seconds and len(found) < most:
-            firsts = [next(seeds) for _ in range(os.cpu_count() or 1)]
-            for failed in pool.map(wrong, [kind] * len(firsts), firsts):
+            firsts = [next(seeds) for _ in range(jobs)]
+            for failed in pool.map(failing, [kind] * len(firsts), firsts):
                 done += _AT_ONCE
                 found += failed
     spent = time.monotonic() - began
-    print(f"{kind}: {done} histories from seed {first}, {60 * done / spent:.0f} a minute: {len(found)} wrong")
-    return done, found
+    rate = 60 * done / spent / jobs
+    print(
+        f"{kind}: {done} histories from seed {first}, {rate:.0f} a minute and process: {len(found)} wrong",
+        flush=True,
+    )
+    return found
 
 
 def main() -> int:
@@ -101,17 +112,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="only this history")
     parser.add_argument("--first", type=int, default=int(time.time()) * 1000, help="the first seed")
     parser.add_argument("--failures", type=int, default=1, help="end after so many")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     arguments = parser.parse_args()
     kinds = arguments.kinds or list(KINDS)
-    found = {kind: [arguments.seed] for kind in kinds}
-    if arguments.seed is None:
-        each = arguments.seconds / len(kinds)
-        found = {kind: search(kind, arguments.first, each, arguments.failures)[1] for kind in kinds}
-    failed = {kind: [seed for seed in seeds if failure(KINDS[kind](seed))] for kind, seeds in found.items()}
-    for kind, seeds in failed.items():
+    wrong = False
+    for kind in kinds:
+        seeds = [arguments.seed]
+        if arguments.seed is None:
+            each = arguments.seconds / len(kinds)
+            seeds = search(kind, arguments.first, each, arguments.failures, arguments.jobs)
+            wrong |= bool(seeds)
         for seed in seeds[: arguments.failures]:
-            report(kind, seed)
-    return 1 if any(failed.values()) else 0
+            wrong |= report(kind, seed)
+    return int(wrong)
 
 
 if __name__ == "__main__":

@@ -9,16 +9,21 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from random import Random
 
-from support.archive import DroppingFiles, PowerCut
+from support.archive import PowerCut
 
 import binlog_core
 from binlog_core.archive import archive
+from binlog_core.archive.status import Status
 from binlog_core.errors import ArchiveError, BinlogError, DivergedError, UnreachableError
 
+from .disk import BROKEN, FULL, KILLED, POWER, Disk
 from .history import History, Play, Wrong, history_of
 from .readers import numbers
 
+_LONG_ENOUGH = 60.0  # seconds after which an archiver has everything that was written before
+_AGAIN = 3.0  # seconds after which an archiver that found no server starts again
 _IN_USE = 21
+_HEAD = _IN_USE + 1
 _OPTIONS = {"heartbeat": 5.0, "reconnect": 300.0, "ssl_mode": "DISABLED"}
 
 
@@ -28,13 +33,13 @@ class Archive(History):
 
     Parameters
     ----------
-    cuts : tuple of int
-        After how many calls to the disk the machine stops; then the archiver starts again.
+    cuts : tuple of (int, str)
+        After how many calls to the disk something happens to it; then the archiver starts again.
     semi_sync : bool
         The archiver acknowledges what is on disk.
     """
 
-    cuts: tuple[int, ...]
+    cuts: tuple[tuple[int, str], ...]
     semi_sync: bool
 
     def run(self) -> None:
@@ -53,10 +58,13 @@ class Archive(History):
 def keeper(seed: int) -> Archive:
     """The history of a seed."""
     chance = Random(seed)
-    servers = history_of(seed, chance, purges=False)
+    servers = history_of(seed, chance, resets=chance.random() < 0.2)
     return Archive(
         **{one.name: getattr(servers, one.name) for one in fields(servers)},
-        cuts=tuple(chance.choice((3, 10, 40, 150)) for _ in range(chance.choice((0, 1, 2, 5)))),
+        cuts=tuple(
+            (chance.choice((3, 10, 40, 150)), chance.choice((POWER, POWER, KILLED, KILLED, FULL, BROKEN)))
+            for _ in range(chance.choice((0, 1, 2, 5)))
+        ),
         semi_sync=chance.random() < 0.5,
     )
 
@@ -68,72 +76,136 @@ class _Run(Play):
         self.folder = folder / "archive"
         self._dropped = folder / "dropped"
         self._dropped.mkdir()
+        self._told: dict[str, int] = {}  # how far a status has said that a log is kept
+        self._status: tuple[str | None, int] | None = None
+        self._began = 0.0
+        self._stale = ""
 
     def keep(self) -> None:
-        """Archive, with cuts, until everything is there; then compare."""
+        """Archive, with faults of the disk, until everything is there; then compare."""
         self.world.let(lambda: False, self.history.opened)
-        cuts = list(self.history.cuts)
+        self.world.after(self.end - 1 - self.world.now(), self._check_status)
+        faults = list(self.history.cuts)
+        disk = self._after_power()
         while True:
-            files = DroppingFiles(cuts.pop(0) if cuts else None, ragged=self.world.chance)
-            self.folder.mkdir(exist_ok=True)
-            (self.folder / ".lock").unlink(missing_ok=True)  # of a process that is gone
-            files.watch(str(self.folder), str(self._dropped))
+            disk.plan(*(faults.pop(0) if faults else (0, "")))
+            connections = self.world.connections
             try:
-                self._archive(files)
+                self._archive(disk)
                 break
             except PowerCut:
-                files.cut(str(self.folder))
+                if disk.fault == KILLED:
+                    continue
+                disk.cut(str(self.folder))
                 self._check_acknowledged()
+                disk = self._after_power()
             except BinlogError as error:
-                if not self._deserves(error):
+                made = self.world.connections - connections
+                silent = made == 1 and "timed out" in str(error)
+                if isinstance(error, UnreachableError) and (not made or silent):
+                    self.world.let(lambda: False, _AGAIN)  # that looks like a wrong address
+                elif isinstance(error, ArchiveError) and disk.refused:
+                    self._check_acknowledged()
+                elif self._deserves(error):
+                    return
+                else:
                     raise Wrong(f"{type(error).__name__}: {error}") from error
-                return
         self._compare()
 
-    def _archive(self, files: DroppingFiles) -> None:
+    def _after_power(self) -> Disk:
+        """The disk as a machine finds it when it starts."""
+        disk = Disk(self.world.chance)
+        self.folder.mkdir(exist_ok=True)
+        disk.watch(str(self.folder), tempfile.mkdtemp(dir=self._dropped))
+        return disk
+
+    def _archive(self, disk: Disk) -> None:
         stop = threading.Event()
-        self.world.files = files
+        (self.folder / ".lock").unlink(missing_ok=True)  # it has another name on this disk
+        self.world.files = disk
         self.world.after(max(0.0, self.end - self.world.now()), stop.set)
+        self._began, self._status = self.world.now(), None
         archive(
             self.url,
             self.folder,
             stop=stop,
             options={"world": self.world, **_OPTIONS},
             semi_sync=self.history.semi_sync,
+            progress=self._take_status,
         )
 
+    def _take_status(self, status: Status) -> None:
+        self._status = (status.file, status.position)
+        # After a crash, a log without checksums may hold zeros until the server's bytes were compared.
+        if status.file is not None and status.state in ("archiving", "waiting"):
+            self._told[status.file] = max(status.position, self._told.get(status.file, 0))
+
+    def _check_status(self) -> None:
+        """Long after the last change, what the archiver last said is so."""
+        ends = [(one.file, one.log.position) for one in self.world.hosts.values()]
+        if self.world.now() - self._began > _LONG_ENOUGH and self._status not in ends:
+            self._stale = f"the status says {self._status}, the servers are at {ends}"
+
     def _deserves(self, error: Exception) -> bool:
-        if isinstance(error, UnreachableError) and not self.world.connections:
-            return True
         if self.cut and isinstance(error, ArchiveError | DivergedError):
+            return True
+        if isinstance(error, DivergedError) and self._looks_cut():
             return True
         # Without GTIDs, also those of an archive that has no transaction yet, another server cannot go on.
         return isinstance(error, DivergedError) and self.history.hosts > 1 and "without GTIDs" in str(error)
 
-    def _check_acknowledged(self) -> None:
-        kept = {path.name: path.stat().st_size for path in self.folder.rglob("*-bin.*")}
+    def _looks_cut(self) -> bool:
+        """Whether a RESET came in the second in which a log of the same name began: as if a crash cut it."""
         for server in self.world.hosts.values():
-            for name, position in server.acknowledged.items():
-                if kept.get(name, 0) < position:
-                    raise Wrong(
-                        f"{name} is acknowledged up to {position}, {kept.get(name, 0)} bytes are kept"
-                    )
+            logs = (*server.gone, *server.logs.items())
+            heads = [(name, log.getvalue()[4:_IN_USE]) for name, log in logs]
+            if len(set(heads)) < len(heads):
+                return True
+        return False
+
+    def _check_acknowledged(self) -> None:
+        """What a status or an acknowledgement named is on the disk."""
+        kept: dict[str, list[bytes]] = {}
+        for path in self.folder.rglob("*-bin.*"):
+            kept.setdefault(path.name, []).append(path.read_bytes())
+        for server in self.world.hosts.values():
+            for name, log in server.logs.items():
+                position = max(server.acknowledged.get(name, 0), 0 if self.eras else self._told.get(name, 0))
+                due = log.getvalue()[_HEAD:position]
+                if position <= log.position and not any(
+                    one[_HEAD:position] == due for one in kept.get(name, [b""])
+                ):
+                    raise Wrong(f"{name} is said to be kept up to {position}, and is not")
 
     def _compare(self) -> None:
         """Each log is the server's, or its beginning; read as one, each change comes once and in order."""
-        theirs = {name: log.getvalue() for one in self.world.hosts.values() for name, log in one.logs.items()}
+        if self._stale:
+            raise Wrong(self._stale)
+        theirs: dict[str, list[bytes]] = {}
+        for one in self.world.hosts.values():
+            for name, log in (*one.gone, *one.logs.items()):
+                theirs.setdefault(name, []).append(log.getvalue())
         for folder in {path.parent for path in self.folder.rglob("*-bin.*")}:
             *finished, last = sorted(folder.glob("*-bin.*"))
             for path in (*finished, last):
                 mine = bytearray(path.read_bytes())
                 if path == last:
                     mine[_IN_USE] = 0  # the descriptor's flag
-                due = theirs[path.name]
-                if due[: len(mine)] != mine or (path != last and len(due) != len(mine)):
-                    raise Wrong(f"{path.name} is not the server's: {len(mine)} of {len(due)} bytes")
+                size = len(mine)
+                if not any(
+                    due[:size] == mine and size in (len(due), size * (path == last))
+                    for due in theirs[path.name]
+                ):
+                    raise Wrong(f"{path.name} is not the server's: {size} bytes")
         with binlog_core.open(self.folder) as log:
-            got = [number for group in log.groups() for number, _ in numbers(group)]
-        wanted = [change.number for one, _ in self.committed for change in one.changes]
-        if got != wanted:
-            at = next((i for i, (a, b) in enumerate(zip(got, wanted, strict=False)) if a != b), None)
-            raise Wrong(f"{len(got)} changes, {len(wanted)} are wanted; the first that differs is {at}")
+            got = [number for group in log.groups() for number, *_ in numbers(group)]
+        at = 0
+        for era in (*self.eras, self.committed):  # of what was before a RESET, the end may be gone
+            wanted = [change.number for one, *_ in era for change in one.changes]
+            same = next((i for i, (a, b) in enumerate(zip(got[at:], wanted, strict=False)) if a != b), None)
+            same = min(len(got) - at, len(wanted)) if same is None else same
+            if era is self.committed and not same == len(wanted) == len(got) - at:
+                raise Wrong(
+                    f"{len(got) - at} changes, {len(wanted)} are wanted; the first that differs is {same}"
+                )
+            at += same

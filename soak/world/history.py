@@ -13,6 +13,7 @@ from .world import SimulatedWorld
 
 VERSIONS = ("5.6.51-log", "8.4.3", "9.7.0", "10.11.18-MariaDB-log", "11.8.6-MariaDB-log")
 REST = 180.0  # seconds after the last step in which everybody must catch up
+_SETS = (-7200, -45, -2, 2, 45, 7200)  # seconds by which a clock is set
 _DOWN = 2.5  # seconds until a server that was stopped is back
 
 
@@ -29,7 +30,8 @@ class Step:
     at : float
         Seconds after the world's beginning.
     what : str
-        "commit", "rotate", "purge", "restart", "crash", "loss" (a crash with lost transactions), "failover".
+        "commit", "rotate", "purge", "restart", "crash", "loss" (a crash with lost transactions), "failover",
+        "reset", "clock" (of the servers or of the reader's machine: it is set, also back).
     transaction : Transaction or None
         What is committed.
     """
@@ -65,15 +67,19 @@ class History:
     faults: tuple[Fault, ...]
 
 
-def history_of(seed: int, chance: Random, *, purges: bool) -> History:
-    """What happens to the servers, by a seed."""
+def history_of(
+    seed: int, chance: Random, *, purges: bool = False, resets: bool = False, alone: bool = False
+) -> History:
+    """What happens to the servers, by a seed; `alone`: one that only writes logs, and loses none."""
     kind = Kind(chance.choice(VERSIONS), gtids=chance.random() < 0.6, checksum=chance.random() < 0.8)
     if kind.mariadb:
         kind = replace(kind, gtids=True)
-    hosts = 2 if kind.gtids and chance.random() < 0.4 else 1
-    kinds = ["rotate", "rotate", "rotate", "restart", "crash", "loss", "failover"] + ["purge"] * purges
+    hosts = 2 if kind.gtids and chance.random() < 0.4 and not alone else 1
+    kinds = ["rotate", "rotate", "rotate", "restart", "crash"]
+    kinds = kinds[:4] if alone else [*kinds, "loss", "failover", "clock"]
+    kinds += ["purge"] * purges + ["reset"] * resets
     steps, now = [], 0.0
-    for transaction in transactions(chance, chance.choice((3, 20, 60))):
+    for transaction in transactions(chance, chance.choice((3, 20, 60)), xa=kind.logs_xa):
         now += chance.choice((0.0, 0.0, 0.01, 0.3, 1.0, 5.0))
         steps.append(Step(now, "commit", transaction))
         if chance.random() < 0.15:
@@ -107,11 +113,15 @@ class Play:
     world : SimulatedWorld
     writer : Server
         The server that commits now.
-    committed : list of (Transaction, float)
-        Every transaction, and when it was committed.
+    committed : list of (Transaction, float, int)
+        Every transaction, when it was committed, and the second of it by the server's clock.
     end : float
         When everybody must have caught up.
+    clocks_go_back : bool
+        Whether the servers' clocks are also set back.
     """
+
+    clocks_go_back = True
 
     def __init__(self, history: History) -> None:
         last = max((step.at for step in history.steps), default=0.0)
@@ -127,7 +137,8 @@ class Play:
         self.failed_over = self.purged = False
         self.cut = False  # whether a crash has lost transactions
         self.lost: set[int] = set()  # numbers of changes that it has lost
-        self.committed: list[tuple[Transaction, float]] = []
+        self.committed: list[tuple[Transaction, float, int]] = []
+        self.eras: list[list[tuple[Transaction, float, int]]] = []  # what was committed before each RESET
         self._waiting: list[Transaction] = []  # while the server is down
         for step in history.steps:
             self.world.after(step.at, lambda step=step: self._happen(step))  # type: ignore[misc]
@@ -156,11 +167,25 @@ class Play:
                 self.lost.update(change.number for one in lost for change in one.changes)
                 del self.committed[len(self.committed) - len(lost) :]
             self.world.after(_DOWN, lambda: self._back(server))
+        elif step.what == "clock":
+            self._set_clocks()
+        elif step.what == "reset" and len(self.world.hosts) == 1:
+            server.reset()
+            self.eras.append(self.committed)
+            self.committed = []
         elif step.what == "failover" and self._others:
             server.stop(clean=False)
             self.failed_over = True
             self.writer, self._others = self._others[0], []
         self._commit()
+
+    def _set_clocks(self) -> None:
+        seconds = self.world.chance.choice(_SETS)
+        if self.world.chance.random() < 0.5:
+            self.world.skew += seconds
+        else:
+            for one in self.world.hosts.values():
+                one.skew += seconds if self.clocks_go_back else abs(seconds)
 
     def _back(self, server: Server) -> None:
         server.begin()
@@ -172,4 +197,4 @@ class Play:
             transaction = replace(self._waiting.pop(0), number=self.writer.last + 1)
             for server in (self.writer, *self._others):
                 server.commit(transaction)
-            self.committed.append((transaction, self.world.now()))
+            self.committed.append((transaction, self.world.now(), self.writer.written[-1].second))

@@ -4,12 +4,35 @@ from __future__ import annotations
 
 import io
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from .session import Session
-    from .world import SimulatedWorld
+
+class Clock(Protocol):
+    """Time that moves only when somebody waits, and chance that a seed decides."""
+
+    chance: Random
+
+    def now(self) -> float:
+        """Seconds since the world began."""
+
+    def after(self, seconds: float, work: Callable[[], None]) -> None:
+        """Have something happen."""
+
+    def let(self, ready: Callable[[], bool], seconds: float) -> None:
+        """Let things happen until one is so, or so many seconds are over."""
+
+
+class Peer(Protocol):
+    """Who is at the other end of a line."""
+
+    def feed(self, data: bytes) -> None:
+        """Take what the client sends."""
+
+    def over(self) -> None:
+        """The line has ended."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +59,10 @@ class Fault:
 class Line:
     """Bytes from a session arrive in pieces, and not at once."""
 
-    def __init__(self, world: SimulatedWorld, fault: Fault) -> None:
+    def __init__(self, world: Clock, fault: Fault) -> None:
         self._world = world
         self._fault = fault
-        self._session: Session | None = None
+        self._peer: Peer | None = None
         self._coming: deque[tuple[float, memoryview]] = deque()
         self._sent = 0
         self._quiet_until = 0.0
@@ -48,9 +71,9 @@ class Line:
 
     # ------------------------------------------------------------ the server's side
 
-    def serve(self, session: Session) -> None:
+    def serve(self, peer: Peer) -> None:
         """Set who answers."""
-        self._session = session
+        self._peer = peer
 
     def deliver(self, data: bytes) -> None:
         """Send bytes to the client."""
@@ -83,9 +106,9 @@ class Line:
         self._leave()
 
     def _leave(self) -> None:
-        if self._session is not None:
-            session, self._session = self._session, None
-            session.over()
+        if self._peer is not None:
+            peer, self._peer = self._peer, None
+            peer.over()
 
     # ------------------------------------------------------------ the client's side
 
@@ -122,9 +145,9 @@ class Line:
 
     def send(self, data: Any) -> int:
         """Send to the server."""
-        if self._closed or self._session is None:
+        if self._closed or self._peer is None:
             raise BrokenPipeError(32, "Broken pipe")
-        self._session.feed(bytes(data))
+        self._peer.feed(bytes(data))
         return len(data)
 
     def settimeout(self, seconds: float | None) -> None:

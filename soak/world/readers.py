@@ -29,6 +29,8 @@ from .model import OPS
 from .server import EPOCH, UUIDS
 
 STARTS = ("none", "now", "place", "position", "gtids", "time")
+_MOVED = 3  # beside the numbers of `OPS`: an update of the key
+_OUTCOMES = {"rollback": 2, "prepare": 3}
 _GROUP_ROWS = (1, 3, 50, 65536)
 
 
@@ -88,6 +90,8 @@ class _Run(Play):
     def __init__(self, history: Reader) -> None:
         super().__init__(history)
         self.history = history
+        # A time names a place in a log only while the server's clock goes forward.
+        self.clocks_go_back = history.start != "time"
 
     def read(self) -> None:
         """Read, and compare with what was committed.
@@ -103,7 +107,7 @@ class _Run(Play):
         if start is _NOTHING:
             return
         self._expect(start)
-        got: list[tuple[int, int]] = []
+        got: list[tuple[int, int, int]] = []
         try:
             self._follow(start, got)
         except (BinlogError, OSError) as error:
@@ -116,7 +120,7 @@ class _Run(Play):
             got = [one for one in got if one[0] not in self.lost]
         self._compare(got, complete=complete)
 
-    def _follow(self, start: Any, got: list[tuple[int, int]]) -> None:
+    def _follow(self, start: Any, got: list[tuple[int, int, int]]) -> None:
         resumes = [*self.history.resumes, (0, "server")]
         for groups, place in resumes:
             options = {"world": self.world, "heartbeat": 5.0, "reconnect": 300.0, "ssl_mode": "DISABLED"}
@@ -138,7 +142,7 @@ class _Run(Play):
         limits = binlog_core.Limits(group_rows=self.history.group_rows)
         return binlog_core.open(target, start=start, limits=limits, **options)
 
-    def _take(self, log: binlog_core.Log, start: Any, got: list[tuple[int, int]], most: int) -> Any:
+    def _take(self, log: binlog_core.Log, start: Any, got: list[tuple[int, int, int]], most: int) -> Any:
         """Take so many groups, 0 for all; where to go on."""
         for number, group in enumerate(log.groups(), 1):
             got += numbers(group)
@@ -198,37 +202,42 @@ class _Run(Play):
                 logs = {one.state(name) + 1 for one in self.world.hosts.values() for name in one.logs}
                 return {*self._firsts, *logs}
             return self._firsts
-        late = (one.number for one, when in self.committed if when > self.history.opened + 60)
+        late = (one.number for one, when, _ in self.committed if when > self.history.opened + 60)
         end = next(late, None) if self.history.follow else None
         return range(self._done + 1, (len(self.committed) + 1 if end is None else end) + 1)
 
     _firsts: Collection[int] = ()
     _done = 0
     start_after = 0
-    since = EPOCH
+    since = 0
     _started: Any = None
     _connections = 0
 
     @property
     def _early(self) -> set[int]:
         """Transactions of the seconds before start=."""
-        return {one.number for one, when in self.committed if EPOCH + int(when) < self.since}
+        return {one.number for one, _, second in self.committed if second < self.since}
 
-    def _compare(self, got: Sequence[tuple[int, int]], *, complete: bool) -> None:
+    def _compare(self, got: Sequence[tuple[int, int, int]], *, complete: bool) -> None:
         """Check that the reader got each change once and in order, from where it may begin."""
         early = self._early
         every = [
-            (change.number, OPS.index(change.op), transaction.number)
-            for transaction, _ in self.committed
+            (
+                change.number,
+                _MOVED if change.moves else OPS.index(change.op),
+                _OUTCOMES.get(transaction.way, 1),
+                transaction.number,
+            )
+            for transaction, *_ in self.committed
             for change in transaction.changes
             if transaction.number not in early
         ]
         wrong = None
         for first in self._may_begin_with():
-            wanted = [one for one in every if one[2] >= first]
+            wanted = [one for one in every if one[3] >= first]
             needed = sum(self.history.follow or number <= self._done for *_, number in wanted) * complete
             at = next(
-                (i for i, one in enumerate(got) if i >= len(wanted) or wanted[i][:2] != one),
+                (i for i, one in enumerate(got) if i >= len(wanted) or not _same(one, wanted[i])),
                 None if len(got) >= needed else len(got),
             )
             if at is None:
@@ -264,16 +273,24 @@ class _Run(Play):
 _NOTHING: Any = object()
 
 
-def numbers(group: Any) -> list[tuple[int, int]]:
-    """(number, op) of a group's changes, in log order."""
+def _same(one: tuple[int, int, int], due: tuple[int, int, int, int]) -> bool:
+    return one[:2] == due[:2] and one[2] in (0, due[2])
+
+
+def numbers(group: Any) -> list[tuple[int, int, int]]:
+    """(number, op, outcome) of a group's changes, in log order; outcome 0: the transaction goes on."""
     found = []
     for batch in group.batches:
         image = batch.array["image"]
-        values = batch.array["row"]["n" if "n" in batch.array["row"].dtype.names else "c0"]
-        for position, row, op, value in zip(
-            image["position"], image["row"], image["op"], values, strict=True
-        ):
-            if op != 2:  # the image before an update
-                found.append((int(position), int(row), int(value), {1: 0, 3: 1, 4: 2}[int(op)]))
+        values = batch.array["row"]["n" if "n" in batch.array["row"].dtype.names else "c0"].tolist()
+        outcomes = batch.transactions["outcome"][image["transaction"]].tolist()
+        places = zip(image["position"].tolist(), image["row"].tolist(), strict=True)
+        before = None
+        for place, op, value, outcome in zip(places, image["op"].tolist(), values, outcomes, strict=True):
+            if op == 2:  # the image before an update
+                before = value
+            else:
+                moved = op == 3 and value != before
+                found.append((place, value, _MOVED if moved else {1: 0, 3: 1, 4: 2}[op], outcome))
     found.sort()
-    return [(value, op) for _, _, value, op in found]
+    return [one[1:] for one in found]

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 from uuid import UUID
 
 from support.writer import numbering as n
 from support.writer.log import Log
 
-from .model import TABLES, Transaction, row
-from .session import Session
-
-if TYPE_CHECKING:
-    from .line import Line
-    from .world import SimulatedWorld
+from .line import Clock, Line
+from .model import TABLES, Transaction, row, row_before
 
 EPOCH = 1_750_000_000  # the world's beginning, in seconds since 1970
+_THREAD_SPECIFIC = 8  # flag of a statement that does not change the database
+_STANDALONE, _TRANSACTIONAL, _PREPARED_XA, _COMPLETED_XA = 1, 12, 64, 128  # of MariaDB's GTID events
 UUIDS = ("3e11fa47-71ca-11e1-9e33-c80aa9429562", "a1b2c3d4-0000-11f0-8000-0242ac120002")
 
 
@@ -33,6 +31,11 @@ class Kind:
     def mariadb(self) -> bool:
         """Whether it is MariaDB."""
         return n.is_mariadb(self.version)
+
+    @property
+    def logs_xa(self) -> bool:
+        """Whether prepared transactions are in the log."""
+        return self.mariadb or n.version_of(self.version) >= (5, 7, 7)
 
     @property
     def without_positions(self) -> bool:
@@ -51,12 +54,24 @@ class Written:
     second: int
 
 
+class Listener(Protocol):
+    """A connection that may be reading a log."""
+
+    line: Line
+
+    def reads(self, file: str) -> bool:
+        """Whether a log is being sent."""
+
+    def send_log(self) -> None:
+        """Send what the logs have and the client does not."""
+
+
 class Server:
     """A host of the world.
 
     Parameters
     ----------
-    world : SimulatedWorld
+    world : Clock
     name : str
         Of the host; its logs' names begin with it.
     kind : Kind
@@ -66,21 +81,22 @@ class Server:
         The number of its first log.
     """
 
-    def __init__(
-        self, world: SimulatedWorld, name: str, kind: Kind, *, server_id: int, first_log: int = 1
-    ) -> None:
+    def __init__(self, world: Clock, name: str, kind: Kind, *, server_id: int, first_log: int = 1) -> None:
         self.world = world
         self.name = name
         self.kind = kind
         self.server_id = server_id
         self.up = True
+        self.skew = 0  # seconds by which its clock is wrong
+        self.gone: list[tuple[str, Log]] = []  # logs before RESET
         self.written: list[Written] = []
         self.logs: dict[str, Log] = {}
-        self.sessions: list[Session] = []
+        self.sessions: list[Listener] = []
         self.acknowledged: dict[str, int] = {}  # how far a log is stored elsewhere
         self._states: dict[str, int] = {}  # the last transaction before each log
+        self.ends: set[tuple[str, int]] = set()  # of transactions: a log, and a position in it
         self.heads: dict[str, int] = {}  # where the first transaction of a log can begin
-        self._next_log = first_log
+        self._first_log = self._next_log = first_log
         self._new_log(begins=True)
 
     # ------------------------------------------------------------ logs
@@ -127,7 +143,7 @@ class Server:
         self.logs[name] = log
 
     def _second(self) -> int:
-        return EPOCH + int(self.world.now())
+        return EPOCH + int(self.world.now()) + self.skew
 
     def state(self, file: str) -> int:
         """The number of the last transaction before a log."""
@@ -155,26 +171,56 @@ class Server:
                 commit_time=int((EPOCH + self.world.now()) * 1e6),
                 anonymous=not self.kind.gtids,
             )
-        if not transaction.changes:
-            log.query(f"CREATE TABLE made_{transaction.number} (a INT)", "shop")
+        if transaction.changes or transaction.is_dml:
+            self._log_changes(log, transaction)
         else:
-            if not self.kind.mariadb:
-                log.begin("shop")
-            at = 0
-            log.next_positions = not self.kind.without_positions
-            for rows in transaction.events:
-                if self.kind.mariadb:
-                    log.annotate_rows(f"statement {at}")
-                _rows_event(log, transaction, at, rows)
-                at += rows
-            log.next_positions = True
-            log.commit(transaction.number)
+            flags = _THREAD_SPECIFIC * bool(transaction.branch)
+            log.query(transaction.statement, "" if transaction.branch else "shop", flags=flags)
+        self.ends.add((self.file, log.position))
         self.written.append(Written(transaction, self.file, start, log.position, log.timestamp))
         self._tell()
 
+    def _log_changes(self, log: Log, transaction: Transaction) -> None:
+        way, branch = transaction.way, transaction.branch
+        if not self.kind.mariadb:
+            log.query(f"XA START {branch}" if branch else "BEGIN", "shop", flags=_THREAD_SPECIFIC)
+        log.next_positions = not self.kind.without_positions
+        if transaction.is_dml:
+            log.query(transaction.statement, "shop")
+        at = 0
+        for number, rows in enumerate(transaction.events):
+            if number == 1 and way in ("savepoint", "undone"):
+                log.query("SAVEPOINT `s`", "shop", flags=_THREAD_SPECIFIC)
+            if self.kind.mariadb:
+                log.annotate_rows(f"statement {at}")
+            _rows_event(log, transaction, at, rows)
+            at += rows
+        if way == "undone" and len(transaction.events) > 1:
+            log.query("ROLLBACK TO `s`", "shop", flags=_THREAD_SPECIFIC)
+        if branch:
+            log.query(f"XA END {branch}", "shop", flags=_THREAD_SPECIFIC)
+        log.next_positions = True
+        if branch:
+            name = _branch_name(branch)
+            log.event(
+                n.XA_PREPARE, bytes((way == "one phase",)) + struct.pack("<III", 1, len(name), 0) + name
+            )
+        elif way == "rollback":
+            log.query("ROLLBACK", "shop", flags=_THREAD_SPECIFIC)
+        else:
+            log.commit(transaction.number)
+
     def _maria_gtid(self, log: Log, transaction: Transaction) -> None:
         server_id, log.server_id = log.server_id, 1
-        log.maria_gtid(transaction.number, standalone=not transaction.changes)
+        body = struct.pack("<QI", transaction.number, 0)
+        if transaction.way == "prepare":
+            body += bytes((_TRANSACTIONAL | _PREPARED_XA,)) + _xid(transaction.branch)
+        elif transaction.branch and not transaction.changes:
+            body += bytes((_TRANSACTIONAL | _STANDALONE | _COMPLETED_XA,)) + _xid(transaction.branch)
+        else:
+            alone = not (transaction.changes or transaction.is_dml)
+            body += bytes((_TRANSACTIONAL | _STANDALONE * alone,))
+        log.event(n.MARIADB_GTID, body.ljust(19, b"\0"), flags=_THREAD_SPECIFIC)
         log.server_id = server_id
 
     def rotate(self) -> None:
@@ -212,11 +258,15 @@ class Server:
             del self.written[-len(here) :]
         return [one.transaction for one in here]
 
-    def accept(self, line: Line) -> None:
-        """Serve a connection."""
-        session = Session(self, line)
-        self.sessions.append(session)
-        session.greet()
+    def reset(self) -> None:
+        """RESET: logs and numbers of transactions begin again; those who read are sent away."""
+        for session in list(self.sessions):
+            session.line.end(reset=False)
+        self.gone += self.logs.items()
+        for kept in (self.logs, self.written, self.acknowledged, self._states, self.heads, self.ends):
+            kept.clear()
+        self._next_log = self._first_log
+        self._new_log()
 
     def acknowledge(self, file: str, position: int) -> None:
         """Note that a semi-synchronous replica has stored a log up to a position."""
@@ -249,7 +299,16 @@ def _rows_event(log: Log, transaction: Transaction, at: int, rows: int) -> None:
     elif op == "delete":
         log.delete(table, values)
     else:
-        log.update(table, [(value, value) for value in values])
+        log.update(table, [(row_before(change), row(change)) for change in changes])
+
+
+def _branch_name(branch: str) -> bytes:
+    return bytes.fromhex(branch.split("'")[1])
+
+
+def _xid(branch: str) -> bytes:
+    name = _branch_name(branch)
+    return struct.pack("<IBB", 1, len(name), 0) + name
 
 
 def mysql_set(last: int) -> bytes:

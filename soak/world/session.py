@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import TYPE_CHECKING
 
 from support.hostile_server import COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID, COM_QUERY, END, OK, framed
 from support.talk import GREETING, packet
 from support.writer import numbering as n
 from support.writer.wire import crc32
 
-if TYPE_CHECKING:
-    from .line import Line
-    from .server import Server
+from .line import Line
+from .server import Server
 
 _ARTIFICIAL = 0x20
 _ACKNOWLEDGED = b"\xef"
@@ -40,6 +38,7 @@ class Session:
         self._beat_at: float | None = None
         self._semi_sync = False
         line.serve(self)
+        server.sessions.append(self)
 
     def greet(self) -> None:
         """Send what a server says first."""
@@ -261,7 +260,7 @@ class Session:
     def _send(self, event: bytes) -> None:
         mark = b""
         if self._semi_sync:  # the last event of a transaction waits for its acknowledgement
-            mark = _ACKNOWLEDGED + bytes([event[4] == n.XID])
+            mark = _ACKNOWLEDGED + bytes([(self._file, self._at) in self.server.ends])
         self.line.deliver(packet(self._next(), b"\0" + mark + event))
 
     def _next(self) -> int:

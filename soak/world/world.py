@@ -12,6 +12,8 @@ from typing import Any
 from binlog_core.server.world import World
 
 from .line import Fault, Line
+from .server import EPOCH, Server
+from .session import Session
 
 
 class Hang(Exception):
@@ -35,8 +37,9 @@ class SimulatedWorld(World):
 
     def __init__(self, seed: int, faults: Iterator[Fault], *, most: float = 3600.0) -> None:
         self.chance = Random(seed)
-        self.hosts: dict[str, Any] = {}
+        self.hosts: dict[str, Server] = {}
         self.connections = 0
+        self.skew = 0.0  # seconds by which the clock of the reader's machine is wrong
         self._faults = faults
         self._most = most
         self._now = 0.0
@@ -54,12 +57,16 @@ class SimulatedWorld(World):
         self.connections += 1
         line: Line = kind(self, next(self._faults))
         line.settimeout(timeout)
-        server.accept(line)
+        Session(server, line).greet()
         return line
 
     def now(self) -> float:
         """Seconds since the world began."""
         return self._now
+
+    def time(self) -> float:
+        """The clock of the reader's machine."""
+        return EPOCH + self._now + self.skew
 
     def wait(self, event: threading.Event, seconds: float | None) -> bool:
         """Let time pass until an event is set."""

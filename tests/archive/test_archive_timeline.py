@@ -45,6 +45,18 @@ def test_a_transaction_that_the_lost_server_had_not_ended_is_the_next_ones(tmp_p
     assert str(server.next_id - 2) in second["before"].split("-")[-1]
 
 
+def test_what_a_crash_left_of_an_event_does_not_stay_in_a_log_that_goes_on_nowhere(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 9)
+    archive(server, tmp_path)
+    replica = replica_of(server)
+    path = tmp_path / server.current
+    kept = path.read_bytes()
+    path.write_bytes(kept + bytes(74))
+    archive(replica, tmp_path)
+    assert path.read_bytes() == kept
+    assert segments(tmp_path)[0]["until"] == [server.current, len(kept)]
+
+
 def test_a_failover_to_a_server_that_is_behind_waits_for_it(tmp_path: Path) -> None:
     server = busy(FakeServer(), 9)
     archive(server, tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Iterator
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import pytest
 from support.archive import (
+    DroppingFiles,
     FakeFeed,
     FakeServer,
+    PowerCut,
     archive,
     assert_same,
     busy,
@@ -80,7 +83,7 @@ def test_lines_that_are_lost_long_after_each_other_are_mended(
 ) -> None:
     server = busy(FakeServer(), 3)
     clock, lost = [0.0], []
-    monkeypatch.setattr("binlog_core.archive.archiver.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("binlog_core.server.world.time.monotonic", lambda: clock[0])
 
     def idle() -> bool:  # nothing new for an hour, then the line is lost
         if clock[0] % 7200 == 0:
@@ -100,6 +103,45 @@ def test_lines_that_are_lost_long_after_each_other_are_mended(
         stop=_NoWaiting(),
     )
     assert archiver.status.reconnects == 4
+
+
+def test_a_process_that_was_killed_leaves_nothing_for_a_later_cut_of_power(tmp_path: Path) -> None:
+    """What the next one finds may be only in the system's cache: names of logs, the end of a finished one."""
+    for calls in itertools.count(1):
+        server = busy(FakeServer(), 5)
+        server.rotate()
+        folder, dropped = tmp_path / f"{calls}", tmp_path / f"{calls}-dropped"
+        folder.mkdir()
+        dropped.mkdir()
+        files = DroppingFiles(calls)
+        files.watch(str(folder), str(dropped))
+        try:
+            archive(server, folder, files=files)
+            break
+        except PowerCut:  # here the process alone ends
+            files.stop_at = None
+        (folder / ".lock").unlink()  # it has another name on this disk
+        archive(server, folder, files=files)
+        files.cut(str(folder))
+        assert_same(server, folder)
+    assert calls > 10
+
+
+def test_an_address_that_has_answered_is_tried_again_when_it_refuses(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    """The first connection is lost in its handshake, then the server is down for a moment."""
+    tries: list[bool] = [True, False, False]  # whether a server was there
+
+    def connect() -> FakeFeed:
+        if tries:
+            error = LineLost("no answer")
+            error.lost = tries.pop(0)
+            raise error
+        return server.connect()
+
+    archive(server, tmp_path, connect=connect, stop=_NoWaiting())
+    assert_same(server, tmp_path)
 
 
 class _NoWaiting(threading.Event):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from binlog_core.archive import _ThrottledStatus
 from binlog_core.archive.files import Files
 from binlog_core.archive.status import Status, write_status
 from binlog_core.errors import ArchiveError
@@ -79,3 +80,13 @@ def test_the_file_is_what_its_name_says(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"status.json", "status.prom"}
     with pytest.raises(ArchiveError, match="cannot write the status"):
         write_status(Files(), str(tmp_path / "nowhere" / "status.json"), status())
+
+
+def test_a_clock_that_is_set_back_stops_no_status() -> None:
+    told: list[float] = []
+    pass_on = _ThrottledStatus(Files(), [], lambda one: told.append(one.updated))
+    for updated in (10_000.0, 10_000.1, 6_400.0, 6_400.1, 6_402.0):
+        one = status()
+        one.updated = updated
+        pass_on(one)
+    assert told == [10_000.0, 6_400.0, 6_402.0]

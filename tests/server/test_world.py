@@ -16,7 +16,13 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "soak"))
 
 from support.hostile_server import COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID
 from support.server import SERVER, connect, needs_server, run
-from support.writer.numbering import MARIADB_BINLOG_CHECKPOINT, ROTATE
+from support.writer.numbering import (
+    GTID,
+    MARIADB_BINLOG_CHECKPOINT,
+    MARIADB_GTID,
+    ROTATE,
+    XA_PREPARE,
+)
 from world.line import Fault
 from world.model import Change, Transaction
 from world.server import Kind, Server
@@ -27,11 +33,13 @@ from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection, Facts
 from binlog_core.server.start import encoded
 
+BRANCH = "X'6669727374',X'',1"
 WORK = [
     Transaction(1, (Change(1, 0, "insert"),), (1,)),
     Transaction(2, (Change(2, 0, "insert"), Change(3, 0, "insert")), (2,)),
-    Transaction(3, ()),
-    Transaction(4, (Change(1, 0, "update"),), (1,)),
+    Transaction(3, (), statement="CREATE TABLE made (a INT)"),
+    Transaction(4, (Change(4, 0, "insert"), Change(5, 0, "insert")), (1, 1), "savepoint"),
+    Transaction(5, (Change(1, 0, "update", moves=True),), (1,)),
 ]
 NON_BLOCK, ANNOTATE = 1, 2
 
@@ -115,8 +123,13 @@ def real() -> tuple[Facts, str, int, str]:
             connection,
             "INSERT INTO world.t VALUES (2, 'b'), (3, 'c')",
             "CREATE TABLE world.made (a INT)",
+            "BEGIN",
+            "INSERT INTO world.t VALUES (4, 'd')",
+            "SAVEPOINT s",
+            "INSERT INTO world.t VALUES (5, 'e')",
+            "COMMIT",
             "FLUSH BINARY LOGS",
-            "UPDATE world.t SET note = 'd' WHERE n = 1",
+            "UPDATE world.t SET n = 6 WHERE n = 1",
             "FLUSH BINARY LOGS",
         )
         return facts, file, middle, facts.executed
@@ -135,10 +148,10 @@ def test_the_stream_is_that_of_a_real_server(start: str) -> None:
     for transaction in WORK[:1]:
         server.commit(transaction)
     place = server.log.position
-    for transaction in WORK[1:3]:
+    for transaction in WORK[1:4]:
         server.commit(transaction)
     server.rotate()
-    server.commit(WORK[3])
+    server.commit(WORK[4])
     server.rotate()
     address = Address.of("mysql://root@a", {"world": world, "ssl_mode": "DISABLED"})
     ours = sent(
@@ -148,6 +161,48 @@ def test_the_stream_is_that_of_a_real_server(start: str) -> None:
         Address.of(SERVER), file, middle if start == "middle" else 4, executed if start == "gtids" else None
     )
     assert ours == theirs
+
+
+def _events(data: bytes) -> list[bytes]:
+    events, at = [], 4
+    while at < len(data):
+        length = struct.unpack_from("<I", data, at + 9)[0]
+        events.append(data[at : at + length])
+        at += length
+    return events
+
+
+@pytest.mark.parametrize(
+    ("log", "version", "gtids"),
+    [
+        ("mysql97/gtid_xa", "9.7.4", True),
+        ("maria1011/xa", "10.11.18-MariaDB-log", True),
+        ("maria118/xa", "11.8.6-MariaDB-log", True),
+    ],
+)
+def test_xa_is_logged_as_a_server_does(log: str, version: str, gtids: bool) -> None:
+    """A transaction of two tables that is prepared, and its commit, beside the log of a real server."""
+    golden = _events((Path(__file__).parents[1] / "data" / f"{log}.binlog").read_bytes())
+    prepared = next(i for i, event in enumerate(golden) if event[4] == XA_PREPARE)
+    begin = max(i for i in range(prepared) if golden[i][4] in (GTID, MARIADB_GTID))
+    server = Server(SimulatedWorld(1, repeat(Fault())), "a", Kind(version, gtids=gtids), server_id=1)
+    at = server.log.position
+    changes = Change(1, 0, "insert"), Change(2, 1, "insert")
+    server.commit(Transaction(1, changes, (1, 1), "prepare", branch=BRANCH))
+    server.commit(Transaction(2, (), statement=f"XA COMMIT {BRANCH}", branch=BRANCH))
+    ours = _events(bytes(4) + server.log.getvalue()[at:])
+    theirs = golden[begin : begin + len(ours)]
+    assert [_form(event) for event in ours] == [_form(event) for event in theirs]
+    for mine, its in zip(ours, theirs, strict=True):
+        if mine[4] == XA_PREPARE:
+            assert mine[19:-4] == its[19:-4]
+        if mine[4] == MARIADB_GTID:  # flags, and the name of the XA transaction
+            assert mine[31:43] == its[31:43]
+
+
+def _form(event: bytes) -> Sent:
+    _, kind, _, _, position, flags = struct.unpack_from("<IBIIIH", event)
+    return Sent(kind, False, not position, flags)
 
 
 def _one(kind: Kind) -> str:

@@ -268,8 +268,9 @@ class PowerCut(BaseException):
 class DroppingFiles(Files):
     """A disk behind a cache: `cut` loses everything that was not synced, including names.
 
-    It stops the machine before the n-th call that changes something. A cut leaves each file as it was at its
-    last sync, or (`ragged`) with some later bytes, or with its later size and zeros in their place.
+    It stops the machine before the n-th call that changes something, and nothing happens after that. A cut
+    leaves each file as it was at its last sync, or (`ragged`) with some later bytes, or with its later size
+    and zeros in their place.
     """
 
     def __init__(self, stop_at: int | None = None, *, ragged: random.Random | None = None) -> None:
@@ -284,7 +285,9 @@ class DroppingFiles(Files):
 
     def _step(self) -> None:
         self.calls += 1
-        if self.calls == self.stop_at:
+        if (
+            self.stop_at is not None and self.calls >= self.stop_at
+        ):  # what comes after it does not happen either
             raise PowerCut
 
     def watch(self, folder: str, keep: str) -> None:

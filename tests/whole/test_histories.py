@@ -12,14 +12,23 @@ import pytest
 pytest.importorskip("pymysql")
 sys.path.insert(0, str(Path(__file__).parents[2] / "soak"))
 
+pytest.importorskip("pyspark")
 from world.archives import keeper
-from world.history import Wrong
-from world.readers import reader
+from world.folders import exporter, stream
+from world.history import VERSIONS, Step, Wrong
+from world.model import Change, Transaction
+from world.readers import Reader, reader
+from world.server import Kind
 
-KINDS: dict[str, Callable[[int], Any]] = {"reader": reader, "archive": keeper}
-FAILED = [
-    ("reader", seed) for seed in (10068, 10279, 10316, 10319, 20067, 20124, 20148, 3011, 3074, 3128, 3361)
-]
+KINDS: dict[str, Callable[[int], Any]] = {
+    "reader": reader,
+    "archive": keeper,
+    "stream": stream,
+    "export": exporter,
+}
+SAMPLE = {"reader": 100, "archive": 60, "stream": 20, "export": 20}
+# Where the histories of seeds change, `make world-proof` says which ones show the defects of before.
+FAILED = [("reader", seed) for seed in (3000289, 3000515, 3000652, 3001716, 3002072)]
 
 
 @pytest.mark.parametrize(("kind", "seed"), FAILED)
@@ -27,8 +36,40 @@ def test_what_once_failed(kind: str, seed: int) -> None:
     KINDS[kind](seed).run()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("first", range(0, 120, 20))
+@pytest.mark.parametrize("group_rows", [1, 65536])
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("way", ["rollback", "statement"])
+def test_a_transaction_that_ends_without_xid_does_not_come_again_after_a_failover(
+    version: str, way: str, group_rows: int
+) -> None:
+    """Nothing in a raw stream of events shows that it has ended, but the reader of its rows knows."""
+    last = Transaction(3, (Change(4, 0, "insert"), Change(5, 1, "insert")), (1, 1), "rollback")
+    if way == "statement":
+        last = Transaction(3, (), statement="CREATE TABLE made_3 (a INT)")
+    steps = (
+        Step(0.0, "commit", Transaction(1, (Change(1, 0, "insert"),), (1,))),
+        Step(10.0, "commit", Transaction(2, (Change(2, 0, "insert"), Change(3, 0, "insert")), (2,))),
+        Step(11.0, "commit", last),
+        Step(12.0, "failover"),
+        Step(13.0, "commit", Transaction(4, (Change(6, 0, "insert"),), (1,))),
+    )
+    Reader(
+        seed=1,
+        kind=Kind(version),
+        hosts=2,
+        opened=5.0,
+        steps=steps,
+        faults=(),
+        start="none",
+        follow=True,
+        group_rows=group_rows,
+        resumes=(),
+    ).run()
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"), [(kind, first) for kind, size in SAMPLE.items() for first in range(0, size, 20)]
+)
 def test_a_sample(kind: str, first: int) -> None:
     for seed in range(first, first + 20):
         KINDS[kind](seed).run()

@@ -155,7 +155,7 @@ class SourceOptions(LogOptions):
     """
 
     table: str | None = None
-    schema: str | None = field(default=None, repr=False)
+    schema: str | Schema | None = field(default=None, repr=False)
     schema_start: str | None = field(default=None, repr=False)
     absent: bool | None = None
     on_error: OnError = "raise"

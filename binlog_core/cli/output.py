@@ -55,7 +55,13 @@ _MOST_NOTED = 1000
 # What a server's settings make of all its logs alike: noted once, with the first place.
 _OF_ALL_LOGS = tuple(
     KINDS[kind]
-    for kind in ("statement_changes", "unnamed_columns", "unknown_signs", "unknown_charsets", "unmatched_names")
+    for kind in (
+        "statement_changes",
+        "unnamed_columns",
+        "unknown_signs",
+        "unknown_charsets",
+        "unmatched_names",
+    )
 )
 _WITHOUT_CREATE = (
     "nor is their CREATE TABLE: --schema mysql://… takes them from a server, --schema FILE from a dump"

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich import box
-from rich.table import Table
 from rich.cells import cell_len
+from rich.table import Table
 from rich.text import Text
 
 from .._base.json_text import plain

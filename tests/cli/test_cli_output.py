@@ -160,9 +160,16 @@ def test_what_the_log_does_not_say_is_reported_once_with_the_option_for_it(tmp_p
     for command in (("rows",), ("info",), ("sql", "select * from shop.t")):
         [told] = [line for line in run(*command, tmp_path).err.splitlines() if line.startswith("note:")]
         # info takes no names unless it is asked to; the others have looked for CREATE TABLE.
-        remedy = "--schema ddl takes them from CREATE TABLE" if command == ("info",) else "nor is their CREATE TABLE"
+        remedy = (
+            "--schema ddl takes them from CREATE TABLE"
+            if command == ("info",)
+            else "nor is their CREATE TABLE"
+        )
         assert remedy in told
-        assert "--schema mysql://… takes them from a server" in told or "--schema mysql://… from a server" in told
+        assert (
+            "--schema mysql://… takes them from a server" in told
+            or "--schema mysql://… from a server" in told
+        )
     with binlog_core.open(path) as opened, pytest.warns(BinlogWarning):
         list(opened.rows())
     assert (opened.report.unknown_signs, opened.report.unknown_charsets) == (1, 1)

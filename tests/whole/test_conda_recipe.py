@@ -55,7 +55,12 @@ def test_requirements(recipe: Any, project: dict[str, Any]) -> None:
 def test_rattler_build_reads_it() -> None:
     rattler_build = pytest.importorskip("rattler_build")
     variants = rattler_build.VariantConfig(
-        {"python": ["3.11.*", "3.14.*"], "c_compiler": ["gcc"], "c_stdlib": ["sysroot"], "c_stdlib_version": ["2.28"]}
+        {
+            "python": ["3.11.*", "3.14.*"],
+            "c_compiler": ["gcc"],
+            "c_stdlib": ["sysroot"],
+            "c_stdlib_version": ["2.28"],
+        }
     )
     found = rattler_build.stage0.Stage0Recipe.from_file(str(RECIPE)).render(
         variants, rattler_build.RenderConfig()

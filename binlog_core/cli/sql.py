@@ -122,7 +122,8 @@ def _write_table(cursor: Any, names: list[str]) -> None:
 def _fitting(names: list[str], cells: list[list[str]], width: int) -> list[int]:
     """The columns that fit beside each other unfolded: what was done first, then from left to right."""
     by_rank = sorted(range(len(names)), key=lambda index: (names[index] != "_change_type", index))
-    room, kept = width - _BORDER, []
+    room = width - _BORDER
+    kept: list[int] = []
     for index in by_rank:
         widest = max([len(names[index]), *(cell_len(row[index]) for row in cells)])
         room -= min(widest, _WIDEST) + _GAP

@@ -17,9 +17,7 @@ def test_a_site_has_its_pages_as_markdown_and_a_list_of_them(tmp_path: Path) -> 
 
     docs = tmp_path / "docs"
     (docs / "api").mkdir(parents=True)
-    (docs / "index.md").write_text(
-        "# Home\n\n![One](a.png)\n\nTurn a [log](how.md) into rows. And more.\n"
-    )
+    (docs / "index.md").write_text("# Home\n\n![One](a.png)\n\nTurn a [log](how.md) into rows. And more.\n")
     (docs / "how.md").write_text("# How\n\n```sh\nrun this\n```\n\nRun *it*: so.\n")
     (docs / "api" / "log.md").write_text("# Log\n\n::: binlog_core.Log\n")
     (tmp_path / "mkdocs.yml").write_text(

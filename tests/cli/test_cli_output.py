@@ -173,6 +173,9 @@ def test_what_the_log_does_not_say_is_reported_once_with_the_option_for_it(tmp_p
     with binlog_core.open(path) as opened, pytest.warns(BinlogWarning):
         list(opened.rows())
     assert (opened.report.unknown_signs, opened.report.unknown_charsets) == (1, 1)
+    ran = run("undo", path, "--table", "shop.t")
+    assert (ran.code, ran.err.count("\n")) == (1, 1), ran.err
+    assert "error: the log does not have the names of the columns: nor is their CREATE TABLE" in ran.err
     for command in (("rows", "--where", "id = 1"), ("history", "shop.t", "id=1")):
         ran = run(*command, path)
         assert ran.code == 1

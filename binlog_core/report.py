@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import sys
 import warnings
@@ -78,7 +79,9 @@ _WITH_NAMES = frozenset(("unknown_signs", "unknown_charsets"))
 # Further text of warnings.
 # Where names come from if the log does not have them, as is usual: servers do not log them by default.
 NAMES_REMEDY = 'schema="ddl" takes them from CREATE TABLE in the logs, schema="mysql://…" from a server'
+STATEMENTS_REMEDY = "such a log does not say which rows changed; the server does with binlog_format=ROW"
 _REMEDIES = {
+    "statement_changes": STATEMENTS_REMEDY,
     "unnamed_columns": f"they are called c0, c1 …; {NAMES_REMEDY}",
     "hidden_definitions": "the user needs a privilege such as SELECT on them, or they have been dropped",
     "unknown_signs": "their values are read as signed; schema= gives the sign",
@@ -218,6 +221,24 @@ class Report:
     def __str__(self) -> str:
         if not self.counts:
             return "nothing to report"
-        return "\n".join(
-            f"{n} {KINDS[kind]}; first: {self.first[kind]._asdict()}" for kind, n in self.counts.items()
-        )
+        return "\n".join(f"{line}, the first{place}" for line, place in self._lines())
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{kind}={count}" for kind, count in self.as_dict().items())
+        return f"<Report: {counts or 'nothing to report'}>"
+
+    def _repr_html_(self) -> str:
+        """The counts as a table, for notebooks."""
+        if not self.counts:
+            return "<p>nothing to report</p>"
+        lines = ((html.escape(line), html.escape(place.strip(" ():"))) for line, place in self._lines())
+        rows = "".join(f"<tr><td>{line}</td><td>{place}</td></tr>" for line, place in lines)
+        return f"<table><thead><tr><th>noticed</th><th>first</th></tr></thead><tbody>{rows}</tbody></table>"
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        """Each kind's description with its count, and its first place."""
+        for kind, count in self.counts.items():
+            path, offset, table, column, detail = self.first[kind]
+            text = f": {detail}" if detail else ""
+            place = str(BinlogError(text, path=path, offset=offset, table=table, column=column))
+            yield f"{KINDS[kind]}: {count:,}", place

@@ -9,6 +9,7 @@ from support.logs import path_of
 import binlog_core
 from binlog_core import BinlogWarning
 from binlog_core import Log as Opened
+from binlog_core.report import Report
 
 
 def test_what_the_log_does_not_tell_is_warned_of_once_where_the_user_stands() -> None:
@@ -29,3 +30,20 @@ def test_what_the_log_does_not_tell_is_warned_of_once_where_the_user_stands() ->
     ):
         log.batches("*").to_arrow()
     assert {one.filename for one in caught} == {__file__}
+
+
+def test_a_report_is_short_and_says_where() -> None:
+    report = Report(warn=False)
+    assert (repr(report), str(report)) == ("<Report: nothing to report>", "nothing to report")
+    assert report._repr_html_() == "<p>nothing to report</p>"
+    report.add("unnamed_columns", path="a.1", offset=9, table="<s>.t")
+    report.add("unnamed_columns", path="a.000002", offset=9, table="s.u", count=1999)
+    report.add("skipped_events", path="a.000002", offset=7, detail="wrong checksum")
+    assert repr(report) == "<Report: unnamed_columns=2000, skipped_events=1>"
+    assert str(report).splitlines() == [
+        "tables whose column names are not in the log: 2,000, the first (file a.1, offset 9, table <s>.t)",
+        "damaged events were skipped: 1, the first: wrong checksum (file a.000002, offset 7)",
+    ]
+    page = report._repr_html_()
+    assert "<td>tables whose column names are not in the log: 2,000</td>" in page
+    assert "<td>file a.1, offset 9, table &lt;s&gt;.t</td>" in page

@@ -402,7 +402,7 @@ def _tell_losses(result: ExportResult) -> None:
     for kind, count in sorted(result.counts.items()):
         first = next(split.first[kind] for split in result.splits if kind in split.first)
         place = ", ".join(f"{name} {value}" for name, value in first._asdict().items() if value is not None)
-        note(f"{count:,} {KINDS[kind]}; first: {place}")
+        note(f"{KINDS[kind]}: {count:,}; first: {place}")
     for split in result.splits:
         if split.tail:
             note(f"{split.split.name}: {split.tail}")

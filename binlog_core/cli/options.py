@@ -37,7 +37,7 @@ from ..report import BinlogWarning
 from ..server.address import Address
 from ..server.connection import Connection
 from ..server.target import check_start
-from .output import ZONE
+from .output import DDL_FOLLOWED, ZONE
 from .times import parse_time, zone_of
 
 _FILE_AND_POSITION = re.compile(r"(?P<file>.+):(?P<position>\d+)")
@@ -172,6 +172,8 @@ class LogOptions(LoginOptions):
                 schema = "server"
             elif not live and not self._logs_have_names():
                 schema = "ddl"
+        if schema == "ddl":
+            DDL_FOLLOWED.set()
         return {"schema": schema, "schema_start": start}
 
     def _server_logs_names(self) -> bool:

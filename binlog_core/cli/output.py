@@ -10,6 +10,7 @@ import datetime as dt
 import os
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from rich.console import Console
 
 from .._base.redaction import printable as printable
 from ..errors import BinlogError
-from ..report import BinlogWarning
+from ..report import KINDS, NAMES_REMEDY, BinlogWarning
 from .exits import INTERRUPTED
 
 EXIT_ERROR = 1
@@ -51,6 +52,20 @@ _ARGUMENT = re.compile(rf"\b({'|'.join(_OPTIONS)})=(\S?)")
 _ARGUMENT_ALONE = re.compile(rf"\b({'|'.join(_OPTIONS)})=()(?=[\s,;:.)]|$)")
 _SCHEMA = re.compile(r'\bschema="([^"]+)"')
 _MOST_NOTED = 1000
+# What a server's settings make of all its logs alike: noted once, with the first place.
+_OF_ALL_LOGS = tuple(
+    KINDS[kind]
+    for kind in (
+        "statement_changes",
+        "unnamed_columns",
+        "unknown_signs",
+        "unknown_charsets",
+        "unmatched_names",
+    )
+)
+_WITHOUT_CREATE = (
+    "nor is their CREATE TABLE: --schema mysql://… takes them from a server, --schema FILE from a dump"
+)
 _PIPED_WIDTH = 200  # characters of a table that no terminal shows
 
 
@@ -86,6 +101,7 @@ class _Unpadded:
 @contextmanager
 def errors_as_lines() -> Iterator[None]:
     """Errors as one line and an exit code, warnings as notes; a pipe closed by its reader is not reported."""
+    DDL_FOLLOWED.clear()
     try:
         with _warnings_as_notes():
             yield
@@ -159,10 +175,11 @@ def _warnings_as_notes() -> Iterator[None]:
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, BinlogWarning):
                 text = _ARGUMENT.sub(_as_option, _with_schema_option(str(message)))
-                if text not in noted:
+                same = next((kind for kind in _OF_ALL_LOGS if text.startswith(kind)), text)
+                if same not in noted:
                     note(text)
                 if len(noted) < _MOST_NOTED:
-                    noted.add(text)
+                    noted.add(same)
             else:
                 usual(message, category, *where, **more)
 
@@ -171,6 +188,8 @@ def _warnings_as_notes() -> Iterator[None]:
 
 
 def _with_schema_option(text: str) -> str:
+    if DDL_FOLLOWED.is_set():
+        text = text.replace(NAMES_REMEDY, _WITHOUT_CREATE)
     return _SCHEMA.sub(r"--schema \1", text)
 
 
@@ -187,6 +206,7 @@ def size(count: int) -> str:
     return f"{count} {UNITS[0]}" if not unit else f"{number:.{1 if number < 99.95 else 0}f} {UNITS[unit]}"
 
 
+DDL_FOLLOWED = threading.Event()  # whether CREATE TABLE was looked for in the logs; threads warn too
 ZONE: ContextVar[dt.tzinfo] = ContextVar(
     "zone", default=dt.UTC
 )  # the zone in which times are given and shown

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich import box
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -19,7 +20,9 @@ from .text import csv_line, json_line
 
 _MOST_ROWS = 1000  # of a table for people
 _BATCH = 1000
-_LEAST_WIDTH = 9  # characters of a column in a table, borders included
+_BORDER, _GAP = 2, 3  # characters around a table, and between two of its columns
+_WIDEST = 40  # of a column whose neighbours are to fit: longer values are folded
+_LEAST_COLUMNS = 2
 
 
 @spread
@@ -100,26 +103,34 @@ def _write(cursor: Any, names: list[str], form: str) -> None:
 
 def _write_table(cursor: Any, names: list[str]) -> None:
     console = results()
-    # As many columns as fit, the first ones and the last.
-    room = max(2, console.width // _LEAST_WIDTH)
-    left_out = len(names) - room if len(names) > room else 0
-    first = len(names) if not left_out else (room + 1) // 2
-    last = first + left_out
-
-    def shown(cells: list[str]) -> list[Text]:
-        return [Text(cell) for cell in (cells if not left_out else [*cells[:first], "…", *cells[last:]])]
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in shown([printable(name) for name in names]):
-        table.add_column(name, overflow="fold")
     rows = cursor.fetchmany(_MOST_ROWS + 1)
-    for row in rows[:_MOST_ROWS]:
-        table.add_row(*shown([_cell(value) for value in row]))
+    names = [printable(name) for name in names]
+    cells = [[_cell(value) for value in row] for row in rows[:_MOST_ROWS]]
+    kept = _fitting(names, cells, console.width)
+    table = Table(box=box.SIMPLE_HEAD)
+    for index in kept:
+        table.add_column(Text(names[index]), overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(row[index]) for index in kept))
     console.print(table)
     if len(rows) > _MOST_ROWS:
         console.print(f"… the first {_MOST_ROWS:,} rows; all with --format csv or jsonl")
-    if left_out:
+    if left_out := len(names) - len(kept):
         console.print(f"… {left_out} of {len(names)} columns are left out; all with --format vertical")
+
+
+def _fitting(names: list[str], cells: list[list[str]], width: int) -> list[int]:
+    """The columns that fit beside each other unfolded: what was done first, then from left to right."""
+    by_rank = sorted(range(len(names)), key=lambda index: (names[index] != "_change_type", index))
+    room = width - _BORDER
+    kept: list[int] = []
+    for index in by_rank:
+        widest = max([len(names[index]), *(cell_len(row[index]) for row in cells)])
+        room -= min(widest, _WIDEST) + _GAP
+        if room < 0 and len(kept) >= _LEAST_COLUMNS:
+            break
+        kept.append(index)
+    return sorted(kept)
 
 
 def _write_vertical(cursor: Any, names: list[str]) -> None:

@@ -127,7 +127,7 @@ def undo(
         options |= {"partial": partial, "databases": databases}
         outcome: Outcome = "unchanged"
         if address is None:
-            with patience("reading the logs"):
+            with patience("reading the logs"), withheld_warnings():
                 plan = plan_undo(logs.files, **options)
             notes = plan.notes
         else:

@@ -139,7 +139,7 @@ def show(verdict: Verdict, console: Console) -> None:
             line(f"{what}: {count - _MOST_LINES:,} more; the first {MOST_PLACES:,} with --json")
     for kind, count in sorted(verdict.notes.items()):
         if kind != "skipped_events":
-            line(f"note: {count:,} {KINDS[kind]}")
+            line(f"note: {KINDS[kind]}: {count:,}")
 
 
 def as_dict(verdict: Verdict) -> dict[str, Any]:

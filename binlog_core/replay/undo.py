@@ -154,7 +154,7 @@ def plan_undo(
         first = f"{refused[0].table}, {refused[0].key}: {refused[0].why}" if refused else ""
         first = first or collector.first_missed
         raise BinlogError(
-            f"{' and '.join(what)} in the range cannot be reversed, the first: {first}."
+            f"{' and '.join(what)} in the range cannot be reversed; the first: {first}."
             " Choose another range, or reverse the rest with partial="
         )
     if rows:

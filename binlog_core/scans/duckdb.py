@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from .._base.change_columns import CHANGE_COLUMNS
 from .._tables.full_names import canonical_name, own_name, split_name
 from .._tables.given_names import near_names
-from ..errors import MissingExtraError
+from ..errors import MissingExtraError, SchemaError
 from ..log.opened import in_all_threads, log_of
 from .scans import (
     AllChangesScan,
@@ -157,6 +157,18 @@ def _register_name(con: duckdb.DuckDBPyConnection, full_name: str) -> None:
     _run(con, f'CREATE OR REPLACE VIEW "{database}".main."{table}" AS FROM "{_PREFIX}{_exactly(full_name)}"')
 
 
+def _register_bare(con: duckdb.DuckDBPyConnection, name: str, tables: Tables) -> bool:
+    """Let a name that DuckDB does not know be the changes of the only table of this name."""
+    alike = sorted(full_name for full_name in tables if own_name(full_name).lower() == name.lower())
+    alike = [full_name for full_name in alike if own_name(full_name) == name] or alike
+    if len(alike) > 1:
+        raise SchemaError(f"several tables are called {name!r}: {', '.join(alike)}")
+    for full_name in alike:
+        quoted = name.replace('"', '""')
+        _run(con, f'CREATE TEMP VIEW "{quoted}" AS FROM "{_PREFIX}{_exactly(full_name)}"')
+    return bool(alike)
+
+
 def _exactly(name: str) -> str:
     """A table's name as DuckDB tells it from others that differ in case only, and from views of ours."""
     return name.encode("utf-8", "surrogateescape").hex().upper()
@@ -213,6 +225,8 @@ def query(log: Log, sql: str, con: duckdb.DuckDBPyConnection | None = None) -> d
                 missing = _NO_TABLE.search(str(error))
                 name = missing["name"].strip('"') if missing is not None else ""
                 qualified = "." in name or f".{name.lower()}" in sql.lower()
+                if name and not qualified and _register_bare(con, name, tables):
+                    continue
                 if name and qualified and near_names(name, tables):
                     raise unknown_table(name, tables) from None
                 raise

@@ -15,7 +15,7 @@ from ..lake.rows.types import import_pyarrow
 from ..splits import DEFAULT_SPLIT_SIZE, plan_splits
 from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .inference import find_definitions
-from .keeping import bring_up_to_date
+from .keeping import bring_up_to_date, with_names
 from .schemas import arrow_schema, spark_schema
 from .workers import SparkRunner
 
@@ -266,7 +266,7 @@ def _given(
 ) -> tuple[list[str], SourceOptions]:
     given, parsed = _paths(paths), SourceOptions.of(options, table=table)
     bring_up_to_date(parsed, given)
-    return given, parsed
+    return given, with_names(parsed)
 
 
 def register(spark: SparkSession) -> None:

@@ -16,7 +16,7 @@ from ..lake.plan.parts import TaskPart, plan_parts
 from ..lake.rows.source_options import SourceOptions, paths_of
 from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .filters import pushed_predicate
-from .keeping import bring_up_to_date
+from .keeping import bring_up_to_date, with_names
 from .partition import LogPartition
 from .schemas import arrow_schema, spark_schema
 
@@ -50,6 +50,7 @@ class BinlogDataSource(DataSource):
         """
         paths = paths_of(self.options)
         bring_up_to_date(self._parsed, paths)
+        self._parsed = with_names(self._parsed)
         schema = spark_schema(infer_schema(paths, self._parsed))
         self._inferred = True  # Spark pickles the source with it, and then calls reader()
         return schema
@@ -79,6 +80,7 @@ class BinlogDataSource(DataSource):
         return BinlogStreamReader(self._changes(schema), paths_of(self.options))
 
     def _changes(self, schema: StructType) -> ChangeReader:
+        self._parsed = with_names(self._parsed)
         wanted = arrow_schema(schema)
         check_types(wanted, self._parsed)
         return ChangeReader.of(self._parsed, wanted, projected=not self._inferred)

@@ -19,7 +19,7 @@ from ..lake.rows.fit import widened
 from ..lake.rows.source_options import SourceOptions
 from ..lake.rows.types import import_pyarrow, key_metadata, lake_type
 from ..limits import Limits
-from ..report import Report
+from ..report import NAMES_REMEDY, Report
 from ..schema.definitions import Definitions
 from ..splits import Split
 
@@ -212,8 +212,8 @@ class _Search:
                 raise SchemaError(f"rows cannot be decoded: {table.undecodable}", table=table.full_name)
             if self._options.unnamed == "refuse" and not all(column.named for column in table.columns):
                 raise SchemaError(
-                    "the log does not have the columns' names (binlog_row_metadata=FULL would): give"
-                    " schema=, or unnamed=positions for c0, c1 …",
+                    f"the log does not have the columns' names: {NAMES_REMEDY};"
+                    ' unnamed="positions" calls them c0, c1 …',
                     table=table.full_name,
                 )
         return Found(self.watcher.seen if self._every else self.watcher.seen[:1], self._partial)

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from .._sources.places import local_path
@@ -18,6 +19,7 @@ from ..archive import archive
 from ..archive.files import locked
 from ..errors import ArchiveError, BinlogError
 from ..lake.rows.source_options import SourceOptions
+from ..log.server_names import server_names
 
 _PATIENCE = 20.0  # seconds to wait for the process of an earlier query, which may be about to end
 _PAUSE = 0.2
@@ -124,3 +126,24 @@ def bring_up_to_date(options: SourceOptions, paths: Sequence[str]) -> None:
     """
     if options.server is not None:
         ArchiveKeeper(options, paths).up_to_now()
+
+
+def with_names(options: SourceOptions) -> SourceOptions:
+    """With a server that does not log column names: the definitions of its tables, unless others are given.
+
+    They are those of now. If a table was altered within the logs, the error about it names ``schema=ddl``.
+
+    Raises
+    ------
+    BinlogError
+        The server cannot be asked.
+    """
+    if options.server is None or options.schema is not None or options.unnamed != "refuse":
+        return options
+    names = server_names(
+        options.server,
+        options.wants,
+        password_file=options.password_file,
+        defaults_file=options.defaults_file,
+    )
+    return options if names is None else replace(options, schema=names)

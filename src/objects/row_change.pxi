@@ -23,6 +23,13 @@ cdef class Origin:
         return self.known_gtid
 
 
+cdef Py_ssize_t MOST_SHOWN = 200     # characters of an image or value for people
+
+
+cdef str _cut(str text):
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
 cdef tuple OP_NAMES = (None, "insert", "update", "update", "delete")
 
 
@@ -114,8 +121,27 @@ cdef class RowChange:
         )
 
     def __repr__(self):
-        named = zip(self.__match_args__, (*self.fields(), self.path), strict=True)
-        return f"RowChange({', '.join([f'{name}={value!r}' for name, value in named])})"
+        images = " → ".join([_cut(repr(image)) for image in (self.before, self.after) if image is not None])
+        return f"<RowChange {self._what()}: {images or 'no images'}>"
+
+    def _repr_html_(self):
+        """The values before and after as a table, for notebooks."""
+        from html import escape
+
+        before, after = self.before or {}, self.after or {}
+        rows = []
+        for name in {**before, **after}:
+            old, new = [escape(_cut(repr(image[name]))) if name in image else "" for image in (before, after)]
+            if before and after and old != new:
+                new = f"<b>{new}</b>"
+            rows.append(f"<tr><th>{escape(name)}</th><td>{old}</td><td>{new}</td></tr>")
+        head = "<tr><th></th><th>before</th><th>after</th></tr>"
+        return f"<p>{escape(self._what())}</p><table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+
+    def _what(self):
+        """What was done where."""
+        name = (self.path or "").rpartition("/")[2] or "position"
+        return f"{self.op} {self.database}.{self.table}, {name}:{self.position}{f', {self.gtid}' if self.gtid else ''}"
 
     def __eq__(self, other):
         if not isinstance(other, RowChange):

@@ -156,17 +156,31 @@ def test_what_the_log_does_not_say_is_reported_once_with_the_option_for_it(tmp_p
     log.commit()
     path = tmp_path / "bin.000001"
     path.write_bytes(log.getvalue())
+    (tmp_path / "bin.000002").write_bytes(log.getvalue())
     for command in (("rows",), ("info",), ("sql", "select * from shop.t")):
-        [told] = [line for line in run(*command, path).err.splitlines() if line.startswith("note:")]
-        assert "--schema ddl takes them from CREATE TABLE in the logs, --schema mysql://" in told
+        [told] = [line for line in run(*command, tmp_path).err.splitlines() if line.startswith("note:")]
+        # info takes no names unless it is asked to; the others have looked for CREATE TABLE.
+        remedy = (
+            "--schema ddl takes them from CREATE TABLE"
+            if command == ("info",)
+            else "nor is their CREATE TABLE"
+        )
+        assert remedy in told
+        assert (
+            "--schema mysql://… takes them from a server" in told
+            or "--schema mysql://… from a server" in told
+        )
     with binlog_core.open(path) as opened, pytest.warns(BinlogWarning):
         list(opened.rows())
     assert (opened.report.unknown_signs, opened.report.unknown_charsets) == (1, 1)
+    ran = run("undo", path, "--table", "shop.t")
+    assert (ran.code, ran.err.count("\n")) == (1, 1), ran.err
+    assert "error: the log does not have the names of the columns: nor is their CREATE TABLE" in ran.err
     for command in (("rows", "--where", "id = 1"), ("history", "shop.t", "id=1")):
         ran = run(*command, path)
         assert ran.code == 1
         assert ran.err.count("\n") == 1, ran.err
-        assert "does not have the names of the columns, and the condition needs 'id': --schema ddl" in ran.err
+        assert "does not have the names of the columns, and the condition needs 'id': nor is" in ran.err
 
 
 @pytest.mark.parametrize("name", ["maria1011/meta_no_log", "maria118/meta_no_log", "mysql97/meta_minimal"])

@@ -21,6 +21,8 @@ pytest.importorskip("pytz")
 
 from support.cli import run
 
+from binlog_core.cli.sql import _fitting
+
 GTID = next(g for g in golden_logs() if g.name == "mysql97/gtid")
 TABLE = "shop.naïve_table_a"
 
@@ -77,3 +79,20 @@ def test_ctrl_c_ends_a_query(tmp_path: Path) -> None:
     process.wait(60)
     assert process.returncode == 130
     assert b"Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("width", "kept"),
+    [
+        (200, [0, 1, 2, 3]),
+        (60, [0, 1, 2, 3]),  # 2 around it, and 5 + 3, 20 + 3, 9 + 3, 12 + 3
+        (59, [0, 1, 3]),
+        (30, [0, 3]),
+        (10, [0, 3]),  # two always: they are folded
+    ],
+)
+def test_columns_are_left_out_by_their_rank(width: int, kept: list[int]) -> None:
+    """Not cut or folded: what a change did stays, and the first columns."""
+    names = ["id", "customer_id", "_position", "_change_type"]
+    cells = [["12345", "18446744073709550034", "9", "insert"], ["1", "2", "10000", "delete"]]
+    assert _fitting(names, cells, width) == kept

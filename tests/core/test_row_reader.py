@@ -200,10 +200,7 @@ def test_a_transaction_that_is_not_there() -> None:
 
 def test_row_change_behaves_as_a_value() -> None:
     change = RowChange("update", "shop", "orders", {"id": 1}, {"id": 2}, 4, 1700000000, "0-1-2")
-    assert repr(change) == (
-        "RowChange(op='update', database='shop', table='orders', before={'id': 1}, after={'id': 2}, "
-        "position=4, timestamp=1700000000, gtid='0-1-2', commit_time=None, path=None)"
-    )
+    assert repr(change) == "<RowChange update shop.orders, position:4, 0-1-2: {'id': 1} → {'id': 2}>"
     assert pickle.loads(pickle.dumps(change)) == copy.copy(change) == change
     assert change != RowChange("update", "shop", "orders", {"id": 1}, {"id": 3}, 4, 1700000000, "0-1-2")
     assert change != "change"
@@ -478,7 +475,21 @@ def test_changes_are_merged_by_position_and_row(count: int) -> None:
     assert found == [(position, number, i) for position, _, number, i in sorted(wanted)]
 
 
+def test_a_change_is_shown_shortly() -> None:
+    before = {"id": 1, "text": "x" * 1000, "same": None, "<b>": 1}
+    change = RowChange("update", "shop", "orders", before, before | {"text": "y"}, 4, path="/logs/bin.000001")
+    assert repr(change).startswith("<RowChange update shop.orders, bin.000001:4: {'id': 1, 'text': 'xxx")
+    assert len(repr(change)) < 500
+    page = change._repr_html_()
+    assert "<p>update shop.orders, bin.000001:4</p>" in page
+    assert "<tr><th>id</th><td>1</td><td>1</td></tr>" in page
+    assert "<td><b>&#x27;y&#x27;</b></td>" in page
+    assert "<th>&lt;b&gt;</th>" in page and len(page) < 1000
+    insert = RowChange("insert", "shop", "orders", None, {"id": 2})
+    assert "<tr><th>id</th><td></td><td>2</td></tr>" in insert._repr_html_()
+
+
 def test_a_change_without_arguments_is_empty() -> None:
     change = RowChange.__new__(RowChange)
     assert (change.op, change.database, change.table, change.gtid, change.path) == (None,) * 5
-    assert repr(change).startswith("RowChange(op=None")
+    assert repr(change) == "<RowChange None None.None, position:0: no images>"

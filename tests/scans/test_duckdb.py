@@ -106,6 +106,20 @@ def test_a_table_goes_by_its_name(log: Log, tmp_path: Path) -> None:
         ask(log, f"from {TABLE} join shop.rute66_b using (id)")
 
 
+def test_a_name_alone_is_enough_where_only_one_database_has_it(log: Log) -> None:
+    want = ask(log, "select count(*) from changes('shop.Route66_b')")
+    assert ask(log, "select count(*) from route66_b") == want
+    assert ask(log, 'select count(*) from "Route66_b" join route66_b using (id) where false') == [(0,)]
+    with binlog_core.open(hostile_names()) as opened:
+        assert ask(opened, "select id from orders") == [(1,)]
+        assert ask(opened, "select count(*) from events") == [(21,)]  # its own, not shop.events
+        with pytest.raises(SchemaError, match=r"several tables are called 't': `a\.b`\.t, a\.t"):
+            ask(opened, "select id from t")
+    con = duckdb.connect()
+    con.execute("create table route66_b as select 'mine' as whose")
+    assert sql_over_logs.query(log, "select whose from route66_b", con).fetchall() == [("mine",)]
+
+
 def test_names_of_the_user_come_first(log: Log) -> None:
     con = duckdb.connect()
     con.execute("create schema shop; create table shop.Route66_b as select 'mine' as whose")

@@ -17,13 +17,13 @@ pytest.importorskip("pyspark")
 
 import pyarrow as pa
 
-from binlog_core import ArchiveError, AuthenticationError
+from binlog_core import ArchiveError, AuthenticationError, SchemaError
 from binlog_core.archive import archive
 from binlog_core.archive.files import locked
 from binlog_core.lake.rows.source_options import SourceOptions
 from binlog_core.spark import read_changes, register
-from binlog_core.spark.changes import ChangeReader
-from binlog_core.spark.keeping import ArchiveKeeper
+from binlog_core.spark.changes import ChangeReader, infer_schema
+from binlog_core.spark.keeping import ArchiveKeeper, with_names
 from binlog_core.spark.streaming import BinlogStreamReader
 
 DATABASE, USER, PASSWORD = "kept", "keeper", "kept-in-no-plan"
@@ -163,6 +163,33 @@ def test_a_reader_begins_an_archive_and_ends_with_its_query(
         folder, table=f"{DATABASE}.t", server=_url(), password_file=secret, metadata="_file"
     ).read_all()
     assert found["id"].to_pylist()[-2:] == [1, 2]
+
+
+@needs_server
+@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+def test_names_come_from_a_server_that_does_not_log_them(
+    sql: Callable[[str], Any], secret: Path, tmp_path: Path
+) -> None:
+    [(_, before)] = sql("SHOW GLOBAL VARIABLES LIKE 'binlog_row_metadata'")
+    sql("CREATE TABLE t (id INT UNSIGNED PRIMARY KEY, text VARCHAR(20) CHARACTER SET utf8mb4)")
+    sql(f"GRANT SELECT ON {DATABASE}.* TO {USER}@'%'")
+    options = SourceOptions.parse(_options(secret))
+    try:
+        sql("SET GLOBAL binlog_row_metadata = FULL")
+        assert with_names(options) is options  # the logs have them
+        sql("SET GLOBAL binlog_row_metadata = MINIMAL")
+        sql("FLUSH BINARY LOGS")  # CREATE is in none that is read
+        folder = str(tmp_path / "archive")
+        archive(SERVER, folder, until="now", start="now")
+        sql("INSERT INTO t VALUES (4000000000, 'eins')")
+        archive(SERVER, folder, until="now")
+    finally:
+        sql(f"SET GLOBAL binlog_row_metadata = {before}")
+    with pytest.raises(SchemaError, match='columns\' names: schema="ddl" takes them from CREATE TABLE'):
+        infer_schema([folder], options)
+    assert infer_schema([folder], with_names(options)).names[:2] == ["id", "text"]
+    found = read_changes(folder, table=f"{DATABASE}.t", server=_url(), password_file=secret).read_all()
+    assert found.select(["id", "text"]).to_pylist() == [{"id": 4000000000, "text": "eins"}]
 
 
 def test_the_archive_of_a_server_is_one_directory() -> None:

@@ -21,17 +21,22 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from support.default_logs import as_minimal
 
 import binlog_core
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
+FIRST_PAGES = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("tutorial", "cookbook/accident", "cookbook/recovery")),
+]
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[a-z]*)[^\n`]*$")
 _NOT_RUN = re.compile(r"<!-- not run: (?P<reason>.+?) -->")
@@ -89,6 +94,27 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def moved(folder: Path) -> Callable[[str], str]:
+    """The folder has the first pages' logs as a server with default settings writes them.
+
+    Returns what makes of a page's text that of these logs: their events begin elsewhere.
+    """
+    data, own = ROOT / "tests" / "data", folder / "tests" / "data"
+    own.unlink()
+    shutil.copytree(data, own, copy_function=os.symlink)
+    made = {}
+    for name in ("dml_mixed", "meta_full"):
+        path = own / "mysql97" / f"{name}.binlog"
+        made[name] = as_minimal(path.read_bytes())
+        path.unlink()
+        path.write_bytes(made[name].log)
+        with binlog_core.open(path) as log:
+            tables = [batch.table for group in log.groups() for batch in group.batches]
+            assert tables and not any(column.named for table in tables for column in table.columns)
+    return made["dml_mixed"].text
+
+
 def run_python(block: Block, page: Path, namespace: dict[str, object]) -> str:
     """Run a block; what it prints. A traceback has the page's own line numbers."""
     tree = ast.increment_lineno(ast.parse(block.code, str(page)), block.line - 1)
@@ -133,10 +159,13 @@ def check(block: Block, printed: str, page: Path) -> None:
         )
 
 
-def run_page(page: Path) -> None:
-    """Run the Python blocks of a page, and compare what they print."""
+def run_page(page: Path, text: str | None = None) -> None:
+    """Run the Python blocks of a page, and compare what they print.
+
+    text: the page's text, where it is not the page itself.
+    """
     namespace: dict[str, object] = {"__name__": "__main__"}
-    for block in blocks_of(page.read_text("utf-8")):
+    for block in blocks_of(page.read_text("utf-8") if text is None else text):
         if block.language == "python" and block.not_run is None:
             check(block, run_python(block, page, namespace), page)
 
@@ -209,6 +238,18 @@ def test_shell_blocks(page: Path, folder: Path) -> None:
     pytest.importorskip("rich")
     for block in blocks:
         check(block, "".join(run_command(line) for line in command_lines(block.code)), page)
+
+
+@pytest.mark.parametrize("page", FIRST_PAGES, ids=name_of)
+@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+def test_first_pages_on_logs_of_a_default_server(page: Path, moved: Callable[[str], str]) -> None:
+    text = moved(page.read_text("utf-8"))
+    assert text != page.read_text("utf-8")
+    run_page(page, text)
+    pytest.importorskip("typer")
+    for block in blocks_of(text):
+        if block.language == "sh" and block.not_run is None:
+            check(block, "".join(run_command(line) for line in command_lines(block.code)), page)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -78,7 +78,7 @@ th, td { padding: 6px 12px 6px 0; border-bottom: 1px solid var(--line); vertical
 tr:last-child td { border-bottom: 0; }
 th:last-child, td:last-child { padding-right: 0; }
 .right { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.name { font-weight: 550; overflow-wrap: anywhere; }
+.name { font-weight: 550; overflow-wrap: anywhere; min-width: 10ch; }
 .fill { width: 99%; }
 .half { width: 46%; overflow-wrap: anywhere; }
 .what { overflow-wrap: anywhere; }

@@ -27,6 +27,7 @@ from ...conditions.language import Condition, condition_of
 from ...errors import SchemaError
 from ...gtids import parse_gtid_set
 from ...index.finding import Indexes
+from ...report import NAMES_REMEDY
 from ...splits import Split, SplitBounds, SplitResult
 from .images import Images, absent_names, metadata_column, select_images
 from .observers import DamageReport, LoggedStatement, StatementRecorder
@@ -388,8 +389,8 @@ class SplitRows:
         for column in batch.columns:
             if not column.named and self.options.unnamed == "refuse":
                 raise SchemaError(
-                    "the log does not have the columns' names (binlog_row_metadata=FULL would): give a"
-                    " schema, or unnamed='positions' for c0, c1 …",
+                    f"the log does not have the columns' names: {NAMES_REMEDY};"
+                    ' unnamed="positions" calls them c0, c1 …',
                     **where,
                 )
             if column.name.lower() in self._refused_names:  # Spark does not distinguish names by case

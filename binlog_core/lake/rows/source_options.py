@@ -138,7 +138,9 @@ class SourceOptions(LogOptions):
     """
 
     table: str | None = field(default=None, metadata=texts.given_as(str))
-    schema: str | None = field(default=None, repr=False, metadata=texts.given_as(texts.plain_address))
+    schema: str | Schema | None = field(
+        default=None, repr=False, metadata=texts.given_as(texts.plain_address)
+    )
     schema_start: str | None = field(default=None, repr=False, metadata=texts.given_as(texts.plain_address))
     absent: bool | None = field(default=None, metadata=texts.given_as(texts.absence))
     on_error: OnError = field(default="raise", metadata=texts.one_of(*get_args(OnError)))

@@ -1,0 +1,40 @@
+"""The names that a server's logs lack, for readers of copies of these logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .._tables.full_names import full_name
+from ..schema.given import Schema
+from ..server.address import Address
+from ..server.connection import Connection
+from ..server.definitions import definitions_of
+
+_METADATA = "binlog_row_metadata"
+
+
+def server_names(
+    server: str, wanted: Callable[[str], bool], *, password_file: str | None, defaults_file: str | None
+) -> Schema | None:
+    """The definitions of a server's tables as they are now; None if its logs have the names of columns.
+
+    Parameters
+    ----------
+    server : str
+        ``mysql://user@host:port``.
+    wanted : callable
+        Takes a table's full name.
+    password_file, defaults_file : str or None
+        As for `binlog_core.open`.
+
+    Raises
+    ------
+    BinlogError
+        The server cannot be asked.
+    """
+    address = Address.of(server, password_file=password_file, defaults_file=defaults_file)
+    with Connection(address) as connection:
+        if connection.variables([_METADATA]).get(_METADATA) == "FULL":
+            return None
+        found = definitions_of(connection)
+    return Schema(one for one in found if wanted(full_name(one.database, one.name)))

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ..errors import BinlogError
-from ..lake.plan.parts import TaskPart, plan_parts
+from ..lake.plan.parts import TaskPart, plan_parts, timeline_of
 from ..lake.rows.source_options import SourceOptions, paths_of
 from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .filters import pushed_predicate
@@ -61,7 +61,7 @@ class BinlogDataSource(DataSource):
         if not self._inferred:
             bring_up_to_date(self._parsed, paths)
             check_columns(changes.schema, paths, self._parsed)
-        return kind(changes, paths)
+        return kind(changes.following(timeline_of(paths, self._parsed)), paths)
 
     def streamReader(self, schema: StructType) -> BinlogStreamReader:
         """A stream reader.

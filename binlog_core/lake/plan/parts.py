@@ -131,7 +131,7 @@ def index_of(splits: list[Split], file: str) -> int:
 
 
 def plan_parts(paths: Iterable[str], options: SourceOptions, run: Runner = run_here) -> list[TaskPart]:
-    """The parts of a batch query; `run` reads through logs where the options require it.
+    """The parts of a batch query, without definitions; `run` reads through logs where the options require it.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def plan_parts(paths: Iterable[str], options: SourceOptions, run: Runner = run_h
         late = history.committed_later(since, 1 << 63)
         parts = [replace(part, prepared=history.prepared(part.split)) for part in parts]
         parts = [*(TaskPart(split, exact=True, prepared=(one,)) for split, one in late), *parts]
-    return with_definitions(parts, timeline_of(paths, options, run))
+    return parts
 
 
 def timeline_of(

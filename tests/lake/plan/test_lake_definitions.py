@@ -22,7 +22,7 @@ from support.workers import by_workers
 from binlog_core import BinlogError, SchemaError
 from binlog_core.lake.access import Access
 from binlog_core.lake.plan.definitions import from_text, to_text
-from binlog_core.lake.plan.parts import plan_parts
+from binlog_core.lake.plan.parts import plan_parts, timeline_of
 from binlog_core.lake.rows.source_options import SourceOptions
 from binlog_core.schema.ddl import DdlTracker
 from binlog_core.spark.changes import ChangeReader, infer_schema
@@ -44,6 +44,7 @@ def reader_of(paths: list[str], **options: str) -> ChangeReader:
 
 def read(paths: list[str], **options: str) -> list[dict[str, Any]]:
     reader = reader_of(paths, **options)
+    reader = reader.following(timeline_of(paths, reader.options, by_workers))
     parts = plan_parts(paths, reader.options, by_workers)
     rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
     return sorted(rows, key=lambda row: (row["_commit_version"], row["_change_ordinal"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from ..conditions.bound import bind
 from ..conditions.pushed import Predicate, PushedFilters
 from ..errors import BinlogError, ConditionError, SchemaError
 from ..index.finding import Indexes
-from ..lake.plan.parts import TaskPart
+from ..lake.plan.parts import TaskPart, tasks_of_parts
 from ..lake.plan.statements import kind_of
 from ..lake.rows.fit import CORRUPT, RESCUED, SPECIAL, STATEMENT, Fitter, FrameSchema, special_fields
 from ..lake.rows.json_rows import DebeziumRows, JsonRows, all_tables_schema
@@ -229,6 +229,15 @@ class ChangeReader:
                     definitions_of(reading.schema, part.split),
                 )
             ]
+
+    def tasks(self, parts: Sequence[TaskPart]) -> list[tuple[TaskPart, ...]]:
+        """The parts of each task: see `tasks_of_parts`."""
+        return tasks_of_parts(parts, self.options.split_size)
+
+    def read_all(self, parts: Iterable[TaskPart]) -> Iterator[pa.RecordBatch]:
+        """The record batches of parts, one after the other."""
+        for part in parts:
+            yield from self.read(part)
 
     def read(self, part: TaskPart) -> Iterator[pa.RecordBatch]:
         """Record batches of the schema.

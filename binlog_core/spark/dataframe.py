@@ -82,13 +82,13 @@ def changes_df(
     run = runner(spark)
     reader = reader.following(timeline_of(given, parsed, run))
     parts = reader.wanted(plan_parts(given, parsed, run))
-    return tasks_frame(spark, parts).mapInArrow(_reading(reader), declared)
+    return tasks_frame(spark, reader.tasks(parts)).mapInArrow(_reading(reader), declared)
 
 
 def _reading(reader: ChangeReader) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _, part in tasks_of(rows):
-            yield from reader.read(part)
+        for _, parts in tasks_of(rows):
+            yield from reader.read_all(parts)
 
     return read
 
@@ -225,7 +225,7 @@ def splits_df(
     -------
     DataFrame
         The fields of ``Split``, so that ``Split(**row)`` makes a split: path string, start and end bigint,
-        file_number and index int, anchor bigint, trusted boolean, before string.
+        file_number and index int, anchor bigint, trusted boolean, before string, size bigint.
     """
     splits = plan_splits(_paths(paths), split_size, storage_options=storage_options)
     rows = import_pyarrow().Table.from_pylist([asdict(split) for split in splits], schema=_split_schema())
@@ -244,6 +244,7 @@ def _split_schema() -> pa.Schema:
             ("anchor", pa.int64()),
             ("trusted", pa.bool_()),
             ("before", pa.string()),
+            ("size", pa.int64()),
         ]
     )
 

@@ -100,13 +100,13 @@ class BinlogReader(DataSourceReader):
         self._paths = paths
 
     def partitions(self) -> list[InputPartition]:
-        """One partition for each part."""
-        return [LogPartition(part) for part in self._parts()]
+        """The parts, of which small ones share a partition."""
+        return [LogPartition(parts) for parts in self._changes.tasks(self._parts())]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of a part; no rows for None, which Spark passes if there are no partitions."""
+        """The rows of its parts; no rows for None, which Spark passes if there are no partitions."""
         if isinstance(partition, LogPartition):
-            yield from self._changes.read(partition.part)
+            yield from self._changes.read_all(partition.parts)
 
     def _parts(self) -> list[TaskPart]:
         return self._changes.wanted(plan_parts(self._paths, self._changes.options))

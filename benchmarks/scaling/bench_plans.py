@@ -1,4 +1,4 @@
-"""What a plan of Spark's readers costs at two sizes: CPU time a log, and bytes a part in the driver and in each task.
+"""A plan of Spark's readers at two sizes: CPU time a log, bytes a part in the driver, and bytes in each task.
 
 Cost per unit may grow by a fifth from the small size to the large one. Parts travel as rows, one a task: what
 all tasks get must not grow with the plan.
@@ -62,8 +62,7 @@ def test_planning_many_logs(tmp_path: Path) -> None:
 def parts_of(count: int) -> list[TaskPart]:
     path = "s3://a-bucket-with-a-name/and/some/prefix/mysql-bin.{:06}"
     return [
-        TaskPart(Split(path.format(i // 8 + 1), i % 8 << 27, (i % 8 + 1) << 27, i // 8))
-        for i in range(count)
+        TaskPart(Split(path.format(i // 8 + 1), i % 8 << 27, (i % 8 + 1) << 27, i // 8)) for i in range(count)
     ]
 
 

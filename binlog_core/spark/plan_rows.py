@@ -6,8 +6,9 @@ all of it.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..lake.rows.types import import_pyarrow
 
@@ -32,10 +33,10 @@ def tasks_frame(spark: SparkSession, tasks: Sequence[Any]) -> DataFrame:
     """Tasks as a DataFrame, one in each partition in their order; `tasks_of` has them on a worker."""
     from pyspark import cloudpickle
 
-    pa = import_pyarrow()
+    pa, pickler = import_pyarrow(), cast(Any, cloudpickle)
     columns = [
         pa.array(range(len(tasks)), pa.int64()),
-        pa.array((cloudpickle.dumps(task) for task in tasks), pa.binary(), size=len(tasks)),
+        pa.array((pickler.dumps(task) for task in tasks), pa.binary(), size=len(tasks)),
     ]
     return one_row_each(spark, pa.table(columns, [_PLACE, _TASK]), _PLACE)
 
@@ -45,8 +46,6 @@ def tasks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
 
     They are unpickled: they come from the session's own driver, as what Spark itself pickles.
     """
-    from pyspark import cloudpickle
-
     found = [row for batch in batches for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
     for place, task in sorted(found):
-        yield place, cloudpickle.loads(task)
+        yield place, pickle.loads(task)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from ..conditions.bound import bind
 from ..conditions.pushed import Predicate, PushedFilters
 from ..errors import BinlogError, ConditionError, SchemaError
 from ..index.finding import Indexes
-from ..lake.plan.parts import TaskPart
+from ..lake.plan.parts import TaskPart, tasks_of_parts
 from ..lake.plan.statements import kind_of
 from ..lake.rows.fit import CORRUPT, RESCUED, SPECIAL, STATEMENT, Fitter, FrameSchema, special_fields
 from ..lake.rows.json_rows import DebeziumRows, JsonRows, all_tables_schema
@@ -22,7 +22,7 @@ from ..lake.rows.observers import LoggedStatement
 from ..lake.rows.read_options import ReadOptions
 from ..lake.rows.reader import Chunk, SplitRows, selection_of
 from ..lake.rows.source_options import SourceOptions
-from ..lake.rows.timeline import definitions_of
+from ..lake.rows.timeline import DefinitionTimeline, definitions_of
 from ..lake.rows.types import import_pyarrow
 from ..report import BinlogWarning
 from ..splits import Split
@@ -197,6 +197,10 @@ class ChangeReader:
         )
         return cls(options, reading, schema, projected)
 
+    def following(self, timeline: DefinitionTimeline | None) -> ChangeReader:
+        """The reader with the definitions of all parts, which would be most of each part."""
+        return self if timeline is None else replace(self, reading=replace(self.reading, schema=timeline))
+
     def pushed(self, predicates: Iterable[Predicate]) -> ChangeReader:
         """The reader that may leave out rows for which some predicates do not hold."""
         options, found = self.options, tuple(predicates)
@@ -213,17 +217,27 @@ class ChangeReader:
         reading = self.reading
         if reading.statements or not reading.index or not selection_of(reading, Split("")).narrows:
             return parts
+        if isinstance(reading.schema, DefinitionTimeline):  # with it, names depend on the place
+            return parts
         with closing(Indexes()) as indexes:
             return [
                 part
                 for part in parts
-                if part.definitions is not None
-                or indexes.may_hold(
+                if indexes.may_hold(
                     reading.access.file(part.split.path),
                     selection_of(reading, part.split),
                     definitions_of(reading.schema, part.split),
                 )
             ]
+
+    def tasks(self, parts: Sequence[TaskPart]) -> list[tuple[TaskPart, ...]]:
+        """The parts of each task: see `tasks_of_parts`."""
+        return tasks_of_parts(parts, self.options.split_size)
+
+    def read_all(self, parts: Iterable[TaskPart]) -> Iterator[pa.RecordBatch]:
+        """The record batches of parts, one after the other."""
+        for part in parts:
+            yield from self.read(part)
 
     def read(self, part: TaskPart) -> Iterator[pa.RecordBatch]:
         """Record batches of the schema.
@@ -236,7 +250,8 @@ class ChangeReader:
         reading = self.reading
         if part.definitions is not None:
             reading = replace(reading, schema=part.definitions)
-        indexed = reading.index and part.definitions is None  # with it, definitions depend on the place
+        # With a timeline, definitions depend on the place.
+        indexed = reading.index and not isinstance(reading.schema, DefinitionTimeline)
         reader = SplitRows(part.split, reading, exact=part.exact, prepared=part.prepared, indexed=indexed)
         try:
             with warnings.catch_warnings():

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ..errors import SchemaError
-from ..lake.plan.parts import TaskPart, plan_parts
+from ..lake.plan.parts import plan_parts, timeline_of
 from ..lake.rows.fit import SPECIAL, places_by_name
 from ..lake.rows.source_options import SourceKeywords, SourceOptions
 from ..lake.rows.types import import_pyarrow
@@ -16,6 +16,7 @@ from ..splits import DEFAULT_SPLIT_SIZE, plan_splits
 from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .inference import find_definitions
 from .keeping import bring_up_to_date, with_names
+from .plan_rows import one_row_each, tasks_frame, tasks_of
 from .schemas import arrow_schema, spark_schema
 from .workers import SparkRunner
 
@@ -78,17 +79,16 @@ def changes_df(
         declared = spark_schema(wanted)
         wanted = arrow_schema(declared)
     reader = ChangeReader.of(parsed, wanted, projected=frame_schema is not None or columns is not None)
-    parts = reader.wanted(plan_parts(given, parsed, SparkRunner(spark)))
-    return spark.range(0, len(parts), 1, len(parts)).mapInArrow(_reading(reader, parts), declared)
+    run = SparkRunner(spark)
+    reader = reader.following(timeline_of(given, parsed, run))
+    parts = reader.wanted(plan_parts(given, parsed, run))
+    return tasks_frame(spark, reader.tasks(parts)).mapInArrow(_reading(reader), declared)
 
 
-def _reading(
-    reader: ChangeReader, parts: list[TaskPart]
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def read(ids: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in ids:
-            for i in batch.column(0).to_pylist():
-                yield from reader.read(parts[i])
+def _reading(reader: ChangeReader) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def read(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _, parts in tasks_of(rows):
+            yield from reader.read_all(parts)
 
     return read
 
@@ -172,6 +172,7 @@ def read_changes(
         check_types(frame_schema, parsed)
     wanted = infer_schema(given, parsed) if frame_schema is None else frame_schema
     reader = ChangeReader.of(parsed, wanted, projected=frame_schema is not None)
+    reader = reader.following(timeline_of(given, parsed))
     parts = reader.wanted(plan_parts(given, parsed))
     return pa.RecordBatchReader.from_batches(wanted, (batch for part in parts for batch in reader.read(part)))
 
@@ -224,19 +225,11 @@ def splits_df(
     -------
     DataFrame
         The fields of ``Split``, so that ``Split(**row)`` makes a split: path string, start and end bigint,
-        file_number and index int, anchor bigint, trusted boolean, before string.
+        file_number and index int, anchor bigint, trusted boolean, before string, size bigint.
     """
     splits = plan_splits(_paths(paths), split_size, storage_options=storage_options)
-
-    def rows(ids: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pa = import_pyarrow()
-        for batch in ids:
-            yield pa.RecordBatch.from_pylist(
-                [asdict(splits[i]) for i in batch.column(0).to_pylist()], schema=_split_schema()
-            )
-
-    ids = spark.range(0, len(splits), 1, len(splits))
-    return ids.mapInArrow(rows, spark_schema(_split_schema()))
+    rows = import_pyarrow().Table.from_pylist([asdict(split) for split in splits], schema=_split_schema())
+    return one_row_each(spark, rows, "index")
 
 
 def _split_schema() -> pa.Schema:
@@ -251,6 +244,7 @@ def _split_schema() -> pa.Schema:
             ("anchor", pa.int64()),
             ("trusted", pa.bool_()),
             ("before", pa.string()),
+            ("size", pa.int64()),
         ]
     )
 

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ..errors import BinlogError
-from ..lake.plan.parts import TaskPart, plan_parts
+from ..lake.plan.parts import TaskPart, plan_parts, timeline_of
 from ..lake.rows.source_options import SourceOptions, paths_of
 from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .filters import pushed_predicate
@@ -62,7 +62,7 @@ class BinlogDataSource(DataSource):
         if not self._inferred:
             bring_up_to_date(self._parsed, paths)
             check_columns(changes.schema, paths, self._parsed)
-        return kind(changes, paths)
+        return kind(changes.following(timeline_of(paths, self._parsed)), paths)
 
     def streamReader(self, schema: StructType) -> BinlogStreamReader:
         """A stream reader.
@@ -102,13 +102,13 @@ class BinlogReader(DataSourceReader):
         self._paths = paths
 
     def partitions(self) -> list[InputPartition]:
-        """One partition for each part."""
-        return [LogPartition(part) for part in self._parts()]
+        """The parts, of which small ones share a partition."""
+        return [LogPartition(parts) for parts in self._changes.tasks(self._parts())]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of a part; no rows for None, which Spark passes if there are no partitions."""
+        """The rows of its parts; no rows for None, which Spark passes if there are no partitions."""
         if isinstance(partition, LogPartition):
-            yield from self._changes.read(partition.part)
+            yield from self._changes.read_all(partition.parts)
 
     def _parts(self) -> list[TaskPart]:
         return self._changes.wanted(plan_parts(self._paths, self._changes.options))

@@ -11,10 +11,10 @@ from ..lake.plan.parts import TaskPart
 
 @dataclass
 class LogPartition(InputPartition):
-    """What one task reads."""
+    """What one task reads, in this order."""
 
-    part: TaskPart
+    parts: tuple[TaskPart, ...]
 
-    def __init__(self, part: TaskPart) -> None:
+    def __init__(self, parts: tuple[TaskPart, ...]) -> None:
         super().__init__(None)
-        self.part = part
+        self.parts = parts

@@ -117,12 +117,12 @@ class BinlogStreamReader(LogRanges, DataSourceStreamReader, SupportsTriggerAvail
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """The parts between two offsets, the same ones at each call."""
-        return [LogPartition(part) for part in self._parts(start, end)]
+        return [LogPartition(parts) for parts in self._changes.tasks(self._parts(start, end))]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of a part."""
+        """The rows of its parts."""
         if isinstance(partition, LogPartition):
-            yield from self._changes.read(partition.part)
+            yield from self._changes.read_all(partition.parts)
 
     def commit(self, end: Offset) -> None:
         """Nothing: the logs are not ours to delete."""

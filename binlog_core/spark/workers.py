@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import BinlogError
 from ..lake.rows.types import import_pyarrow
 from ..lake.runner import HERE, Meet
+from .plan_rows import tasks_frame, tasks_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -148,13 +149,11 @@ def call_tasks(
         job = spark.sparkContext.parallelize(tasks, len(tasks)).map(partial(_work, function))
         return _successes(job.collect())
 
-    def work(ids: Iterable[pa.RecordBatch]) -> list[tuple[int, _Result]]:
-        return [(i, function(tasks[i])) for batch in ids for i in batch.column(0).to_pylist()]
+    def work(rows: Iterable[pa.RecordBatch]) -> list[tuple[int, _Result]]:
+        return [(place, function(task)) for place, task in tasks_of(rows)]
 
-    found = dict(
-        one for results in call_partitions(spark.range(0, len(tasks), 1, len(tasks)), work) for one in results
-    )
-    return [found[i] for i in range(len(tasks))]
+    found = dict(one for results in call_partitions(tasks_frame(spark, tasks), work) for one in results)
+    return [found[place] for place in range(len(tasks))]
 
 
 def _mapped(function: Callable[[Iterable[pa.RecordBatch]], Any]) -> Callable[..., Iterator[pa.RecordBatch]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from .._base.change_columns import FILE_NUMBER_SHIFT
@@ -56,6 +57,8 @@ class Split:
         Whether `anchor` is already known, so that a worker need not look for it.
     before : str or None
         For a log in an archive, GTIDs of transactions that are in earlier logs and are left out.
+    size : int or None
+        For a whole log, the bytes that were stored when it was planned, if `plan_splits` looked at sizes.
     """
 
     path: str
@@ -66,6 +69,7 @@ class Split:
     anchor: int | None = None
     trusted: bool = False
     before: str | None = None
+    size: int | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         end = "the end" if self.end is None else self.end
@@ -80,6 +84,11 @@ class Split:
     def whole(self) -> bool:
         """Whether the split is the whole log."""
         return self.start == 0 and self.end is None
+
+    @property
+    def length(self) -> int | None:
+        """The bytes of the part, as far as they are known; a log may grow, or be compressed."""
+        return self.size if self.end is None else self.end - self.start
 
     @property
     def version_base(self) -> int:
@@ -124,26 +133,24 @@ def plan_splits(
     if split_size is not None and split_size < 0:
         raise ValueError(f"split_size={split_size}: expected bytes, or 0 for whole logs")
     numbered = list(_numbered(target, storage_options))
-    sizes: Iterable[_Size] = [_Size()] * len(numbered)
-    if split_size:
-        with ThreadPoolExecutor(_PLANNING_THREADS) as threads:
-            sizes = list(threads.map(_splittable_size, (file for _, file in numbered)))
+    sizes = _sizes_of([file for _, file in numbered], split_size) if split_size else {}
     splits: list[Split] = []
-    for (number, file), sized in zip(numbered, sizes, strict=True):
-        size = sized.size
+    for number, file in numbered:
+        stored = sizes.get(file.path, _Size())
+        size = stored.size if stored.divisible else None
         until = file.share.until if file.share is not None else None
         before = file.share.before if file.share is not None else None
         if size is not None and until is not None:
             size = min(size, until)
         if size is None or not split_size or size <= split_size:
-            one = Split(file.path, 0, until, number, len(splits), before=before)
+            one = Split(file.path, 0, until, number, len(splits), before=before, size=stored.size)
             # Where another server took over is known, even in a log that cannot be split.
             splits.append(one if until is None else replace(one, anchor=FIRST_EVENT, trusted=True))
             continue
         count = -(-size // split_size)
         for i in range(count):
             start, end = size * i // count, size * (i + 1) // count
-            last = i == count - 1 and sized.about
+            last = i == count - 1 and stored.about
             splits.append(Split(file.path, start, None if last else end, number, len(splits), before=before))
     return splits
 
@@ -197,19 +204,44 @@ def _epoch(file: LogFile) -> int:
 
 
 class _Size(NamedTuple):
-    """The size of a log that can be split, otherwise None; whether it may have more bytes than that."""
+    """How a log is stored: its bytes, whether it is divided, and whether it may have more bytes than that."""
 
     size: int | None = None
+    divisible: bool = False
     about: bool = False
 
 
-def _splittable_size(file: LogFile) -> _Size:
-    """Errors are left to the reader of the log."""
+def _sizes_of(files: Iterable[LogFile], most: int) -> dict[str, _Size]:
+    """The sizes of logs, by their paths; a log is divided if it is longer than `most` and can be split."""
+    found: dict[str, _Size] = {}
+    others = []
+    for file in files:
+        size = None if is_url(file.path) else _local_size(file.path)
+        if size is not None and size <= most:
+            found[file.path] = _Size(size)  # most logs of a folder with many: not opened
+        else:
+            others.append(file)
+    with ThreadPoolExecutor(_PLANNING_THREADS) as threads:
+        looked = threads.map(partial(_size_of, most=most), others)
+        return found | {file.path: size for file, size in zip(others, looked, strict=True)}
+
+
+def _size_of(file: LogFile, most: int) -> _Size:
+    """The size of one log. Errors in it are left to its reader."""
     with file.open_stored() as source:
+        if source.size is None or source.size <= most:
+            return _Size(source.size)
         try:
             if source.seekable and source.peek(len(INNODB_MAGIC)) == INNODB_MAGIC:
-                return _Size(source.size, about=True)
+                return _Size(source.size, divisible=True, about=True)
             head = Head.of(source)
         except BinlogError:
-            return _Size()
-        return _Size(source.size) if head is not None and head.splittable else _Size()
+            return _Size(source.size)
+        return _Size(source.size, divisible=head is not None and head.splittable)
+
+
+def _local_size(path: str) -> int | None:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return None  # as it is stored, it may have another name

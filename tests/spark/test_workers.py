@@ -28,14 +28,21 @@ class Frame:
 
 
 class Spark:
-    """A session whose partitions come in reverse order, since tasks end in any order."""
+    """A session whose partitions come in reverse order, since tasks end in any order.
+
+    The first has two rows, also in reverse, and another has none.
+    """
 
     asked = 0
 
-    def range(self, start: int, end: int, step: int, partitions: int) -> Frame:
-        self.asked += 1
-        assert (start, step, partitions) == (0, 1, end)
-        return Frame([[pa.record_batch({"id": [i]})] for i in reversed(range(end))])
+    def createDataFrame(self, rows: Any) -> Spark:
+        self.asked, self.rows = self.asked + 1, rows
+        return self
+
+    def repartitionByRange(self, count: int, key: str) -> Frame:
+        assert (count, key) == (len(self.rows), "place")
+        each = [self.rows.slice(i, 1).to_batches()[0] for i in range(count)]
+        return Frame([*([one] for one in reversed(each[2:])), each[1::-1], []])
 
 
 class WithRdds:

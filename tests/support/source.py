@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from binlog_core.conditions.pushed import Predicate
-from binlog_core.lake.plan.parts import plan_parts
+from binlog_core.lake.plan.parts import plan_parts, timeline_of
 from binlog_core.lake.rows.source_options import SourceOptions
 from binlog_core.spark.changes import ChangeReader, infer_schema
 from binlog_core.spark.schemas import arrow_schema, spark_schema
@@ -25,7 +25,7 @@ def read(paths: Any, pushed: Iterable[Predicate] = (), **options: str) -> list[d
     schema = arrow_schema(spark_schema(infer_schema(given, parsed)))
     reader = ChangeReader.of(parsed, schema, projected=False)
     rows: list[dict[str, Any]] = []
-    reader = reader.pushed(pushed)
+    reader = reader.pushed(pushed).following(timeline_of(given, parsed))
     for part in reader.wanted(plan_parts(given, parsed)):
         for batch in reader.read(part):
             batch.validate(full=True)
@@ -42,7 +42,7 @@ def batch_of(log: Log, path: Path, **options: str) -> Any:
     given = {"table": "shop.t", "ddl": "rows", "absent": "true", "mergeSchema": "true", **options}
     parsed = SourceOptions.parse(given)
     schema = arrow_schema(spark_schema(infer_schema([str(path)], parsed)))
-    reader = ChangeReader.of(parsed, schema, projected=False)
+    reader = ChangeReader.of(parsed, schema, projected=False).following(timeline_of([str(path)], parsed))
     batches = [batch for part in plan_parts([str(path)], parsed) for batch in reader.read(part)]
     return pa.Table.from_batches(batches, schema)
 

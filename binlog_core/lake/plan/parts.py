@@ -20,6 +20,10 @@ from ..runner import HERE, Runner
 from .definitions import follow_definitions, tracker_of
 from .xa import XaHistory
 
+# As Spark's files share tasks: opening a log costs what reading these bytes does, and there is work for many.
+_OPENING = 4 << 20
+_TASKS = 32
+
 _EPOCH_SHIFT = 16  # of the file number: 2**7 epochs of 2**16 files
 
 
@@ -131,7 +135,7 @@ def index_of(splits: list[Split], file: str) -> int:
 
 
 def plan_parts(paths: Iterable[str], options: SourceOptions, run: Runner = HERE) -> list[TaskPart]:
-    """The parts of a batch query; `run` reads through logs where the options require it.
+    """The parts of a batch query, without definitions; `run` reads through logs where the options require it.
 
     Raises
     ------
@@ -148,7 +152,7 @@ def plan_parts(paths: Iterable[str], options: SourceOptions, run: Runner = HERE)
         late = history.committed_later(since, 1 << 63)
         parts = [replace(part, prepared=history.prepared(part.split)) for part in parts]
         parts = [*(TaskPart(split, exact=True, prepared=(one,)) for split, one in late), *parts]
-    return with_definitions(parts, timeline_of(paths, options, run))
+    return parts
 
 
 def timeline_of(
@@ -167,6 +171,31 @@ def with_definitions(parts: list[TaskPart], timeline: DefinitionTimeline | None)
     if timeline is None:
         return parts
     return [replace(part, definitions=timeline.part(part.split)) for part in parts]
+
+
+def tasks_of_parts(parts: Sequence[TaskPart], size: int | None) -> list[tuple[TaskPart, ...]]:
+    """The parts of each task, all in order: small ones share a task.
+
+    Parameters
+    ----------
+    parts : sequence of TaskPart
+        The parts.
+    size : int or None
+        The most bytes of a task, each part counted with the cost of opening it; None: a task for each part.
+    """
+    if size is None:
+        return [(part,) for part in parts]
+    costs = [None if (length := part.split.length) is None else length + _OPENING for part in parts]
+    most = min(size, sum(cost for cost in costs if cost is not None) // _TASKS)
+    tasks: list[list[TaskPart]] = []
+    room = 0
+    for part, cost in zip(parts, costs, strict=True):
+        if cost is None or cost > room:
+            tasks.append([])
+            room = most if cost is not None else 0
+        tasks[-1].append(part)
+        room -= cost or 0
+    return [tuple(task) for task in tasks]
 
 
 def _divided(paths: list[str], options: SourceOptions, run: Runner) -> list[TaskPart]:

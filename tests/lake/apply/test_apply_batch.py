@@ -36,7 +36,7 @@ from binlog_core.errors import (  # noqa: E402
     CopyNeeded,
 )
 from binlog_core.lake.apply.jobs import Here  # noqa: E402
-from binlog_core.lake.plan.parts import plan_parts  # noqa: E402
+from binlog_core.lake.plan.parts import plan_parts, timeline_of  # noqa: E402
 from binlog_core.lake.rows.source_options import SourceOptions  # noqa: E402
 from binlog_core.lake.tables.delta import DeltaLakeTable  # noqa: E402
 from binlog_core.lake.tables.iceberg import IcebergLakeTable  # noqa: E402
@@ -528,7 +528,7 @@ def follow(logs: list[Path], splits: str) -> Any:
     given = {"table": "w.t", "ddl": "rows", "absent": "true", "mergeSchema": "true", "splitSize": splits}
     parsed = SourceOptions.parse({**given, "schema": "ddl"})
     schema = arrow_schema(spark_schema(infer_schema(everything, parsed)))
-    reader = ChangeReader.of(parsed, schema, projected=False)
+    reader = ChangeReader.of(parsed, schema, projected=False).following(timeline_of(everything, parsed))
     parts = [part for part in plan_parts(everything, parsed) if part.split.path == everything[-1]]
     return pa.Table.from_batches([batch for part in parts for batch in reader.read(part)], schema)
 

@@ -24,7 +24,7 @@ from binlog_core import BinlogError, SchemaError
 from binlog_core.lake.access import Access
 from binlog_core.lake.plan import definitions
 from binlog_core.lake.plan.definitions import from_text, to_text
-from binlog_core.lake.plan.parts import plan_parts
+from binlog_core.lake.plan.parts import plan_parts, timeline_of
 from binlog_core.lake.rows.source_options import SourceOptions
 from binlog_core.schema.ddl import DdlTracker
 from binlog_core.schema.given import parse_create_table
@@ -47,6 +47,7 @@ def reader_of(paths: list[str], **options: str) -> ChangeReader:
 
 def read(paths: list[str], **options: str) -> list[dict[str, Any]]:
     reader = reader_of(paths, **options)
+    reader = reader.following(timeline_of(paths, reader.options, PicklingRunner()))
     parts = plan_parts(paths, reader.options, PicklingRunner())
     rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
     return sorted(rows, key=lambda row: (row["_commit_version"], row["_change_ordinal"]))

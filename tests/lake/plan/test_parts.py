@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,14 @@ pytest.importorskip("pyspark")
 from support.source import GTIDS, orders, read  # noqa: E402
 
 from binlog_core import BinlogError  # noqa: E402
-from binlog_core.lake.plan.parts import TaskPart, check_numbers, index_of, plan_parts, whole_logs  # noqa: E402
+from binlog_core.lake.plan.parts import (  # noqa: E402
+    TaskPart,
+    check_numbers,
+    index_of,
+    plan_parts,
+    tasks_of_parts,
+    whole_logs,
+)
 from binlog_core.lake.rows.prepared import Prepared  # noqa: E402
 from binlog_core.lake.rows.source_options import SourceOptions  # noqa: E402
 from binlog_core.splits import Split  # noqa: E402
@@ -39,6 +47,62 @@ def test_every_plan_gives_the_same_rows_in_a_total_order(tmp_path: Path) -> None
     parts = plan_parts([str(path)], SourceOptions(split_size=777))
     assert len(parts) > 5
     assert all(a.split.end == b.split.start for a, b in pairwise(parts))
+
+
+MB = 1 << 20
+
+
+def part_of(number: int, length: int | None, *, end: bool = False) -> TaskPart:
+    size, stop = (None, length) if end else (length, None)
+    return TaskPart(Split(f"bin.{number:06}", end=stop, file_number=number, size=size))
+
+
+def numbers_of(tasks: list[tuple[TaskPart, ...]]) -> list[list[int]]:
+    return [[part.split.file_number for part in task] for task in tasks]
+
+
+def test_small_logs_share_a_task() -> None:
+    # Opening counts as 4 MiB: 500 of these are 2,009 MiB, of which a 32nd is 62.8 MiB, or 15 logs.
+    parts = [part_of(i, 18_000) for i in range(500)]
+    tasks = tasks_of_parts(parts, 128 * MB)
+    assert [part for task in tasks for part in task] == parts
+    assert {len(task) for task in tasks[:-1]} == {15}
+    assert len(tasks) == 34
+    assert [len(task) for task in tasks_of_parts(parts, 13 * MB)][:2] == [3, 3]
+    for size in (None, 4 * MB):  # a log for each task was asked for; nothing fits in beside the opening
+        assert numbers_of(tasks_of_parts(parts, size)) == [[i] for i in range(500)]
+    many = [part_of(i, 18_000) for i in range(10_000)]
+    assert len(tasks_of_parts(many, 128 * MB)) == 10_000 // 31 + 1
+    # Few logs, or large ones, have a task each.
+    few = [part_of(i, 10 * MB) for i in range(8)]
+    assert numbers_of(tasks_of_parts(few, 128 * MB)) == [[i] for i in range(8)]
+    assert tasks_of_parts([], 128 * MB) == []
+
+
+def test_large_parts_and_those_of_unknown_length_have_their_own_task() -> None:
+    parts = [part_of(i, 128 * MB, end=i % 2 == 0) for i in range(40)]
+    parts[7:7] = [part_of(100 + i, 0) for i in range(10)]
+    parts[20:20] = [part_of(200, None)]
+    found = numbers_of(tasks_of_parts(parts, 128 * MB))
+    assert [100 + i for i in range(10)] in found
+    assert [200] in found
+    assert [number for task in found for number in task] == [part.split.file_number for part in parts]
+    assert sum(len(task) > 1 for task in found) == 1
+
+
+def test_a_plan_has_the_lengths_of_logs(tmp_path: Path) -> None:
+    paths = [orders(tmp_path, f"bin.{number:06}", number) for number in (1, 30)]
+    sizes = [path.stat().st_size for path in paths]
+    parts = plan_parts([str(tmp_path)], SourceOptions(split_size=sizes[1] - 1))
+    assert [part.split.length for part in parts] == [sizes[0], sizes[1] // 2, sizes[1] - sizes[1] // 2]
+    assert parts[0].split.whole
+    (packed := tmp_path / "packed").mkdir()
+    (packed / "bin.000001.gz").write_bytes(gzip.compress(paths[1].read_bytes()))
+    (one,) = plan_parts([str(packed)], SourceOptions(split_size=100))
+    assert one.split.whole
+    assert one.split.length == (packed / "bin.000001.gz").stat().st_size
+    (one,) = plan_parts([str(packed)], SourceOptions(split_size=None))
+    assert one.split.length is None
 
 
 def test_file_numbers_and_epochs_order_logs(tmp_path: Path) -> None:

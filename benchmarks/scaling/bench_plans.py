@@ -1,0 +1,114 @@
+"""A plan of Spark's readers at two sizes: CPU time a log, bytes a part in the driver, and bytes in each task.
+
+Cost per unit may grow by a fifth from the small size to the large one. Parts travel as rows, one a task: what
+all tasks get must not grow with the plan.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+import tracemalloc
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from measure import LINES
+from support.source import orders
+
+from binlog_core.lake.plan.parts import TaskPart, plan_parts, tasks_of_parts, timeline_of
+from binlog_core.lake.rows.source_options import SourceOptions
+from binlog_core.splits import Split, plan_splits
+
+MOST = 1.2  # times the cost per unit of the small size
+ROUNDS = 3
+LOGS = (2_000, 10_000)
+PARTS = (1_000, 20_000)
+PART_BYTES = 1_000  # in the driver
+
+
+def cost(work: Callable[[], Any]) -> float:
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
+def folder_of(where: Path, logs: int) -> Path:
+    """A folder with one log under many names."""
+    (folder := where / str(logs)).mkdir()
+    first = orders(where, f"one.{logs:06}", 20)
+    for i in range(1, logs + 1):
+        os.link(first, folder / f"bin.{i:06}")
+    return folder
+
+
+def test_planning_many_logs(tmp_path: Path) -> None:
+    folders = [folder_of(tmp_path, logs) for logs in LOGS]
+    for folder, logs in zip(folders, LOGS, strict=True):
+        assert len(plan_splits(folder, 128 << 20)) == logs
+    gc.freeze()  # what is loaded by now is not the plan's
+    plans = [partial(plan_splits, folder, 128 << 20) for folder in folders]
+    rounds = [[cost(plan) for plan in plans] for _ in range(ROUNDS)]
+    small, large = (min(each) / logs for each, logs in zip(zip(*rounds, strict=True), LOGS, strict=True))
+    LINES["plans"].append(
+        f"planning {LOGS[1]:,} logs: {large * 1e6:.0f} us CPU a log, {large / small:.2f} of {LOGS[0]:,}"
+    )
+    assert large <= MOST * small, rounds
+
+
+def parts_of(count: int) -> list[TaskPart]:
+    path = "s3://a-bucket-with-a-name/and/some/prefix/mysql-bin.{:06}"
+    return [
+        TaskPart(Split(path.format(i // 8 + 1), i % 8 << 27, (i % 8 + 1) << 27, i // 8)) for i in range(count)
+    ]
+
+
+def rows_of(count: int) -> tuple[list[TaskPart], list[bytes]]:
+    """A plan, and its tasks as `tasks_frame` sends them."""
+    from pyspark import cloudpickle
+
+    parts = parts_of(count)
+    return parts, [cloudpickle.dumps(task) for task in tasks_of_parts(parts, 128 << 20)]
+
+
+def test_bytes_of_a_plan_in_the_driver() -> None:
+    pytest.importorskip("pyspark")
+    held = []
+    rows_of(10)  # imports
+    for count in PARTS:
+        tracemalloc.start()
+        plan = rows_of(count)
+        held.append(tracemalloc.get_traced_memory()[1] / count)
+        tracemalloc.stop()
+        assert len(plan[1]) == count
+    LINES["plans"].append(
+        f"a plan of {PARTS[1]:,} parts: {held[1]:.0f} bytes a part in the driver, {held[1] / held[0]:.2f} of"
+        f" {PARTS[0]:,}"
+    )
+    assert held[1] <= MOST * held[0]
+    assert held[1] < PART_BYTES
+
+
+@pytest.mark.parametrize("schema", [None, "ddl"])
+def test_what_every_task_gets(tmp_path: Path, schema: str | None) -> None:
+    pytest.importorskip("pyspark")
+    from pyspark import cloudpickle
+
+    from binlog_core.spark.changes import ChangeReader, infer_schema
+    from binlog_core.spark.dataframe import _reading
+
+    paths, sizes = [str(orders(tmp_path, count=800))], []
+    for size in ("1m", "100"):
+        options = {"table": "shop.orders", "splitSize": size, **({"schema": schema} if schema else {})}
+        parsed = SourceOptions.parse(options)
+        reader = ChangeReader.of(parsed, infer_schema(paths, parsed), projected=False)
+        reader = reader.following(timeline_of(paths, parsed))
+        sizes.append((len(plan_parts(paths, parsed)), len(cloudpickle.dumps(_reading(reader)))))
+    (few, small), (many, large) = sizes
+    LINES["plans"].append(
+        f"a task's function, schema={schema}: {large:,} bytes of {many:,} parts, {small:,} of {few}"
+    )
+    assert large <= MOST * small

@@ -16,11 +16,11 @@ CASES = [(name, mariadb) for name in SCENARIOS for mariadb in (False, True)]
 
 @pytest.mark.parametrize("name, mariadb", CASES)
 def test_only_our_own_errors_come_out(name: str, mariadb: bool) -> None:
-    with asked(mariadb=mariadb) as (url, statements):
-        SCENARIOS[name](url, had(mariadb=mariadb))  # with the usual answers it ends well
-    ended = set()
-    for at in range(len(statements)):
-        for seed in range(4):
+    usual = asked(mariadb=mariadb)
+    SCENARIOS[name](usual.client, had(mariadb=mariadb))  # with the usual answers it ends well
+    ended = set[str | None]()
+    for at in range(len(usual.noted)):
+        for seed in range(6):
             ended.add(hostile_run(name, mariadb=mariadb, at=at, seed=100 * at + seed))
     assert "ProtocolError" in ended or "SchemaError" in ended or "DecodeError" in ended
 

@@ -42,8 +42,7 @@ def held(folder: str, root: str | None = None) -> Iterator[int]:
     found = _folder(root or ".")
     try:
         for name in names:
-            if name == "..":
-                raise OSError(errno.EINVAL, "a path with .. leads out of its folder", folder)
+            _check(name)
             try:
                 inner = _folder(name, os.O_NOFOLLOW, found)
             except NotADirectoryError:  # Linux's answer for a link, too
@@ -53,6 +52,12 @@ def held(folder: str, root: str | None = None) -> Iterator[int]:
         yield found
     finally:
         os.close(found)
+
+
+def _check(name: str) -> str:
+    if name in ("", ".", ".."):
+        raise OSError(errno.EINVAL, "a path that ends in a folder, or leads out of one", name)
+    return name
 
 
 def _folder(path: str, flags: int = 0, above: int | None = None) -> int:
@@ -77,7 +82,7 @@ def open_itself(path: str, flags: int, mode: int = 0o640, *, root: str | None = 
         See `held`.
     """
     with held(os.path.dirname(path), root) as folder:
-        return open_inside(folder, os.path.basename(path), flags, mode)
+        return open_inside(folder, _check(os.path.basename(path)), flags, mode)
 
 
 def open_inside(folder: int, name: str, flags: int, mode: int = 0o640) -> int:
@@ -92,7 +97,7 @@ def open_inside(folder: int, name: str, flags: int, mode: int = 0o640) -> int:
 def create(path: str, root: str | None = None) -> BinaryIO:
     """A new file to write, in place of what had its name before; `root`: see `held`."""
     with held(os.path.dirname(path), root) as folder:
-        name = os.path.basename(path)
+        name = _check(os.path.basename(path))
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
         descriptor = open_inside(folder, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -108,6 +113,7 @@ def make_folder(path: str, root: str) -> None:
     at = root
     for name in path[len(root) :].split("/"):
         if name:
+            _check(name)
             with held(at, root) as above, contextlib.suppress(FileExistsError):
                 os.mkdir(name, dir_fd=above)
             at = f"{at}/{name}"
@@ -117,17 +123,18 @@ def make_folder(path: str, root: str) -> None:
 
 def rename(old: str, new: str, root: str | None = None) -> None:
     """Rename a file, replacing the file of that name; `root`: see `held`."""
+    names = _check(os.path.basename(old)), _check(os.path.basename(new))
     with held(os.path.dirname(old), root) as at, held(os.path.dirname(new), root) as to:
-        os.replace(os.path.basename(old), os.path.basename(new), src_dir_fd=at, dst_dir_fd=to)
+        os.replace(*names, src_dir_fd=at, dst_dir_fd=to)
 
 
 def remove(path: str, root: str | None = None) -> None:
     """Remove a file, or a link; `root`: see `held`."""
     with held(os.path.dirname(path), root) as folder:
-        os.unlink(os.path.basename(path), dir_fd=folder)
+        os.unlink(_check(os.path.basename(path)), dir_fd=folder)
 
 
 def remove_folder(path: str, root: str | None = None) -> None:
     """Remove a folder with all that is in it, and nothing that a link leads to; `root`: see `held`."""
     with held(os.path.dirname(path), root) as folder:
-        shutil.rmtree(os.path.basename(path), dir_fd=folder)
+        shutil.rmtree(_check(os.path.basename(path)), dir_fd=folder)

@@ -17,8 +17,9 @@ _LONGEST_NAME = 512
 
 
 def is_servers_name(name: str) -> bool:
-    """Whether a server's name for a log can be shown, and given to a command: printable, no option."""
-    return 0 < len(name) <= _LONGEST_NAME and name.isprintable() and name[0] != "-"
+    """Whether a server's name for a log can be shown and given to a command: printable, no option or path."""
+    plain = name.isprintable() and not {"/", "\\"} & set(name)
+    return 0 < len(name) <= _LONGEST_NAME and plain and name[0] != "-"
 
 
 class LogName(NamedTuple):

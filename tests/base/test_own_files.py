@@ -101,6 +101,11 @@ def test_no_path_leads_up(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with pytest.raises(OSError, match="leads out"), own_files.held(f"{tmp_path}/out/../x", str(tmp_path)):
         pass
+    for act in (own_files.remove_folder, own_files.make_folder, own_files.create):
+        for path in ("out/..", "out/../x", "out/../../x"):
+            with pytest.raises(OSError, match="leads out"):
+                act(f"{tmp_path}/{path}", str(tmp_path))
+    assert (tmp_path / "out").is_dir()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -42,7 +42,11 @@ def test_a_mutated_result_is_rows_or_our_own_error(seed: int) -> None:
         ),
         (answers.version, ["8.0.36", "10.11.6-MariaDB"], [None, "", "8\x1b[2J", "8" * 256]),
         (answers.uuid, [None, "3E11FA47-71CA-11E1-9E33-C80AA9429562"], ["", "x", "\x1b[2J"]),
-        (answers.log_name, ["bin.000001", "log of ü.1"], [None, "", "-rf.000001", "a\nb.1", "a" * 513]),
+        (
+            answers.log_name,
+            ["bin.000001", "log of ü.1"],
+            [None, "", "-rf.000001", "a\nb.1", "a" * 513, "../b.1", "c\\b.1"],
+        ),
     ],
 )
 def test_converters(convert: answers.Convert, good: list[str | None], bad: list[str | None]) -> None:

@@ -70,14 +70,16 @@ class Wire:
         self._most = world.chance.choice(_SIZES)
         self._received, self._coming, self._at = bytearray(), bytearray(), 0
         self._turns: Any = None
-        self._logged_in = self._ended = False
+        self._over = self._logged_in = self._ended = False  # over: the server has no more to ask
         self._timeout: float | None = None
         self._say(0, world.server.greeting())
 
     # ------------------------------------------------------------ the server's side
 
     def _say(self, number: int, payload: bytes) -> None:
-        self.deliver(packet(number % 256, self._world.said(payload)))
+        said = self._world.said(payload)
+        self._logged_in = self._over and said[:1] not in (b"\xfe", b"\1")  # which the client answers
+        self.deliver(packet(number % 256, said))
 
     def deliver(self, data: bytes) -> None:
         """Bytes from the server."""
@@ -94,8 +96,8 @@ class Wire:
             self._turns = server.turns(secure=False)
             said = next(self._turns)
         else:
-            said = self._turns.send(payload)
-        self._logged_in = said == OK
+            said = next(self._turns, OK) if self._over else self._turns.send(payload)
+        self._over = said == OK
         self._say(number + 1, said)
 
     # ------------------------------------------------------------ the client's side

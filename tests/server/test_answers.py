@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.hostile_answers import SCENARIOS, asked, had, hostile_rows, hostile_run
+from support.hostile_answers import SCENARIOS, asked, had, hostile_packets, hostile_rows, hostile_run
 from support.hostile_server import hostile
 
 from binlog_core.errors import ProtocolError
@@ -26,9 +26,10 @@ def test_only_our_own_errors_come_out(name: str, mariadb: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_mutated_result_is_rows_or_our_own_error(seed: int) -> None:
+def test_a_mutated_result_or_stream_is_read_or_refused(seed: int) -> None:
     for i in range(25):
         hostile_rows(1000 * seed + i)
+        hostile_packets(1000 * seed + i)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import binlog_core
+from binlog_core._core import _packets
+from binlog_core._core._packets import Packets
 from binlog_core.archive.live_feed import LiveFeed
 from binlog_core.errors import BinlogError
 from binlog_core.gtids import AnyGtidSet, parse_gtid_set
@@ -473,6 +475,45 @@ def hostile_run(name: str, *, mariadb: bool, at: int, seed: float) -> str | None
         finally:
             assert not any(PASSWORD in got for got in one.server.received), "the password was sent"
     return "an end" if one.was_hostile else None
+
+
+def hostile_packets(seed: float) -> None:
+    """A mutated stream through the compiled reader of packets alone, in pieces of any size."""
+    chance = random.Random(seed)
+    events = hostile_stream(chance, chance.choice(golden_events(mariadb=chance.random() < 0.5)))
+    wire = bytearray()
+    for number, event in enumerate(events, 1):
+        mark = b"\0\xef" + bytes([chance.randrange(3)]) if seed % 2 else b"\0"
+        wire += event if isinstance(event, Raw) else packet(number % 256, mark + event)
+    packets = Packets(chance.choice((100, 1 << 20)), semi_sync=bool(seed % 2), numbered=chance.random() < 0.8)
+    packets.go_to(chance.choice((0, 4, 157, (1 << 32) - 60)))
+    buffer, at, most = (
+        bytearray(chance.choice((64, 4096, 1 << 16))),
+        0,
+        chance.choice((1, 60, 3000, 1 << 16, 1 << 16)),
+    )
+    left = len(wire) + len(events)
+    while left:
+        left -= 1
+        status = packets.strip(buffer)
+        if status == _packets.HOLE:
+            packets.accept(buffer, chance.choice((packets.gap, packets.position)))
+        elif status == _packets.SPECIAL:
+            packets.drop()
+        elif status != _packets.MORE:
+            return
+        packets.take_gtids()
+        packets.compact(buffer, buffer)
+        if packets.fill == len(buffer):
+            larger = bytearray(2 * len(buffer))
+            packets.compact(buffer, larger)
+            buffer = larger
+        size = min(len(wire) - at, len(buffer) - packets.fill, chance.randrange(1, most + 1))
+        if not size and status == _packets.MORE:
+            return
+        buffer[packets.fill : packets.fill + size] = wire[at : at + size]
+        packets.fill += size
+        at += size
 
 
 def hostile_rows(seed: float) -> None:

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-import pytest
-from support.hostile_answers import SCENARIOS, asked, had, hostile_packets, hostile_rows, hostile_run
-from support.hostile_server import hostile
+from random import Random
 
+import pytest
+from support.direct import Direct
+from support.hostile_answers import (
+    SCENARIOS,
+    asked,
+    good,
+    had,
+    hostile_packets,
+    hostile_rows,
+    hostile_run,
+    log_events,
+    rotation,
+)
+from support.hostile_server import HostileServer, hostile
+
+import binlog_core
 from binlog_core.errors import ProtocolError
 from binlog_core.server import answers
 from binlog_core.server.address import Address
@@ -81,3 +95,18 @@ def test_an_answer_has_so_many_columns_and_rows(columns: int, rows: int, most: i
 def test_an_answer_has_the_columns_that_are_asked_for() -> None:
     with hostile(answers={"SELECT": [[b"1"] * 100]}) as (_, url), Connection(Address.of(url)) as connection:
         assert connection.query("SELECT a, …", *[answers.whole] * 100) == [(1,) * 100]
+
+
+def test_a_second_connection_that_gets_another_log_is_an_error_of_ours() -> None:
+    """The statements are read on a connection of their own, from the same place."""
+    names = iter([b"bin.000002"])
+    events = log_events(mariadb=False)[1:]
+    server = HostileServer(
+        answers=good(mariadb=False), log=lambda: [rotation(4, next(names, b"bin.000001")), *events]
+    )
+    options = {"world": Direct(server, Random(1)), "ssl_mode": "DISABLED", "reconnect": 0}
+    with (
+        pytest.raises(ProtocolError, match="does not send this log to a second connection"),
+        binlog_core.open("mysql://me@db1", server=options, follow=False, schema="server") as log,
+    ):
+        list(log.rows())

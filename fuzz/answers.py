@@ -1,13 +1,15 @@
-"""Mutated answers and streams of a server through the whole client, by a seed: only our own errors come out.
+"""Mutated answers, logins and streams of a server through the whole client: only our own errors come out.
 
-    python fuzz/answers.py SECONDS [SEED]
+    python fuzz/answers.py COUNT [SEED]
 
-Half of the time goes to what a client does with a server, with one hostile answer or stream in each run
-(tests/support/hostile_answers.py), the other to mutated results in the compiled reader. Prints how many there
-were and how they ended; another error than ours ends it with its traceback and seed. Nothing waits longer
-than the timeouts of the connection, so a run of more than DEADLINE seconds is a hang, and ends it, too.
+Each run is one thing that a client does with a server, of which one answer, one packet of the login or one
+dump is hostile (tests/support/hostile_answers.py); a run that does not come that far is not counted. Server
+and client share a thread, and time is the simulated world's: nothing waits, so TOGETHER runs in more than
+DEADLINE seconds are a hang, which ends it with a traceback. With each run EACH mutated results and streams go
+through the compiled readers alone, which takes less time. COUNT is of all together. Prints how many there
+were and how they ended; another error than ours ends it with its traceback and seed.
 
-Under the sanitizers: as `make sanitize` sets them, with PYTHONPATH=build/sanitize/lib.
+Under the sanitizers: ``make fuzz-answers``.
 """
 
 from __future__ import annotations
@@ -23,41 +25,57 @@ import binlog_core
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from support.hostile_answers import SCENARIOS, asked, had, hostile_rows, hostile_run
+from support.hostile_answers import SCENARIOS, asked, had, hostile_packets, hostile_rows, hostile_run
 
-DEADLINE = 60
+DEADLINE, TOGETHER = 600, 100
+EACH, SHOWN = 5, 1000
+SLOW = ("read with the server's definitions", "undo")  # they take ten times as long
 
 
-def main(seconds: float, seed: int) -> None:
+def main(count: int, seed: int) -> None:
     print("client:", Path(binlog_core.__file__).parent, flush=True)
-    places = []
+    questions = {}
     for name in SCENARIOS:
         for mariadb in (False, True):
-            with asked(mariadb=mariadb) as (url, statements):
-                SCENARIOS[name](url, had(mariadb=mariadb))
-            places += [(name, mariadb, at) for at in range(len(statements))]
+            usual = asked(mariadb=mariadb)
+            SCENARIOS[name](usual.client, had(mariadb=mariadb))
+            questions[name, mariadb] = len(usual.noted)
+    weights = [0.1 if name in SLOW else 1 for name, _ in questions]
     ended: collections.Counter[str] = collections.Counter()
-    chance, end = random.Random(seed), time.monotonic() + seconds / 2
-    while time.monotonic() < end:
-        name, mariadb, at = chance.choice(places)
+    chance, begun, alone, shown = random.Random(seed), time.monotonic(), 0, 0
+    while ended.total() + 2 * alone < count:
+        ((name, mariadb),) = chance.choices(list(questions), weights)
+        at = chance.randrange(questions[name, mariadb])
         one = chance.randrange(1 << 48)
-        faulthandler.dump_traceback_later(DEADLINE, exit=True)
+        if ended.total() % TOGETHER == 0:
+            faulthandler.dump_traceback_later(DEADLINE, exit=True)
         try:
-            ended[hostile_run(name, mariadb=mariadb, at=at, seed=one) or "an end"] += 1
+            how = hostile_run(name, mariadb=mariadb, at=at, seed=one)
+            if how is not None:
+                ended[how] += 1
+            for other in range(one, one + EACH):
+                hostile_rows(other)
+                hostile_packets(other)
         except BaseException:
             print(f"{name}, mariadb={mariadb}, at={at}, seed={one}", flush=True)
             raise
+        alone += EACH
+        if ended.total() // SHOWN > shown:
+            shown = ended.total() // SHOWN
+            tell(ended, alone, begun)
     faulthandler.cancel_dump_traceback_later()
-    rows, end = 0, time.monotonic() + seconds / 2
-    while time.monotonic() < end:
-        for _ in range(100):
-            hostile_rows(chance.randrange(1 << 48))
-        rows += 100
+    tell(ended, alone, begun)
+
+
+def tell(ended: collections.Counter[str], alone: int, begun: float) -> None:
+    runs, seconds = ended.total(), time.monotonic() - begun
+    how = ", ".join(f"{how} {n:,}" for how, n in ended.most_common())
     print(
-        f"{ended.total():,} runs of a client: {', '.join(f'{how} {n:,}' for how, n in ended.most_common())}"
+        f"{runs + 2 * alone:,} in {seconds:.0f} s: {runs:,} runs of a client ({how}), {alone:,} results and"
+        f" {alone:,} streams in the compiled readers",
+        flush=True,
     )
-    print(f"{rows:,} results in the compiled reader")
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)

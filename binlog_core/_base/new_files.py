@@ -8,42 +8,86 @@ import errno
 import fcntl
 import os
 import re
-import stat
-import tempfile
+import secrets
+import string
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+from .own_files import held, open_inside
 
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+_LETTERS = string.ascii_lowercase + string.digits + "_"
 _NOT_KNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)  # to the kernel, to the file system
 
 
+class Unfinished:
+    """A file to write, under a hidden name in the folder of its path.
+
+    Attributes
+    ----------
+    file : binary file
+    """
+
+    def __init__(self, file: BinaryIO, folder: int, hidden: str, name: str) -> None:
+        self.file = file
+        self._folder, self._hidden, self._name = folder, hidden, name
+
+    def finish(self, *, new: bool = False) -> None:
+        """Give it its name.
+
+        Parameters
+        ----------
+        new : bool
+            Fail if the name is taken; otherwise what has it is replaced.
+
+        Raises
+        ------
+        OSError
+        """
+        at: Any = {"src_dir_fd": self._folder, "dst_dir_fd": self._folder}
+        if new:
+            # A link fails if the name has been taken in the meantime; some file systems have no links.
+            try:
+                os.link(self._hidden, self._name, **at)
+            except FileExistsError:
+                raise
+            except OSError:
+                pass
+            else:
+                os.unlink(self._hidden, dir_fd=self._folder)
+                return
+        os.replace(self._hidden, self._name, **at)
+
+
 @contextlib.contextmanager
-def unfinished(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, str]]:
-    """A file to write, and its hidden name beside a path; it is removed at the end unless it was renamed.
+def unfinished(path: str | os.PathLike[str], root: str | None = None) -> Iterator[Unfinished]:
+    """A file to write, with a hidden name beside a path; it is removed at the end unless it was finished.
 
     Files that killed processes left for the same path are removed first: regular files of this user, with
     names as they are given here. Files of processes that still write are locked; a lock ends with its
-    process.
+    process. All is done by the descriptor of the folder; `root`: see `held`.
 
     Raises
     ------
     OSError
     """
-    folder, name = os.path.split(os.path.abspath(path))
-    for left in _left(folder, name):
-        with contextlib.suppress(OSError), open(left, "rb", opener=_itself) as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_own(os.fstat(file.fileno())):
-                os.unlink(left)
-    descriptor, hidden = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
-    try:
-        with open(descriptor, "w+b") as file:
-            with contextlib.suppress(OSError):  # some file systems have no locks
+    above, name = os.path.split(os.path.abspath(path))
+    with held(above, root) as folder:
+        for left in _left(folder, name):
+            with contextlib.suppress(OSError), _opened_inside(folder, left) as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield file, hidden
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(hidden)
+                if os.fstat(file).st_uid == os.geteuid():
+                    os.unlink(left, dir_fd=folder)
+        hidden = f".{name}.{_random()}.tmp"
+        descriptor = open_inside(folder, hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with open(descriptor, "w+b") as file:
+                with contextlib.suppress(OSError):  # some file systems have no locks
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                yield Unfinished(file, folder, hidden, name)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(hidden, dir_fd=folder)
 
 
 def exchanged(one: str, other: str) -> bool:
@@ -64,27 +108,36 @@ def exchanged(one: str, other: str) -> bool:
     raise OSError(number, os.strerror(number), one, None, other)
 
 
-def put_durably(path: str, data: bytes) -> None:
+def put_durably(path: str, data: bytes, root: str | None = None) -> None:
     """Replace a small file completely, or not at all.
 
     It is on disk at the end, and so is all that was written before it to the same file system: a file that
     says what others contain must not outlive them in a power failure.
 
+    Parameters
+    ----------
+    path : str
+    data : bytes
+    root : str or None
+        See `held`.
+
     Raises
     ------
     OSError
     """
-    hidden = f"{path}.new"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(hidden)
-    with open(hidden, "xb") as file:  # it follows no link that is put there meanwhile
-        file.write(data)
-    sync_filesystem(os.path.dirname(path))
-    os.replace(hidden, path)
-    sync_directory(os.path.dirname(path))
+    above, name = os.path.split(path)
+    hidden = f"{name}.new"
+    with held(above, root) as folder:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(hidden, dir_fd=folder)
+        with open(open_inside(folder, hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+            file.write(data)
+        sync_filesystem(folder)
+        os.replace(hidden, name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
 
 
-def sync_filesystem(folder: str) -> None:
+def sync_filesystem(folder: int) -> None:
     """Return once all that was written to the file system of a folder would survive a power failure.
 
     Raises
@@ -94,11 +147,9 @@ def sync_filesystem(folder: str) -> None:
     call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)  # of Linux
     if call is None:
         os.sync()
-        return
-    with _opened(folder) as descriptor:
-        if call(descriptor) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), folder)
+    elif call(folder) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def sync_directory(folder: str) -> None:
@@ -108,32 +159,27 @@ def sync_directory(folder: str) -> None:
     ------
     OSError
     """
-    with _opened(folder) as descriptor:
+    with held(folder) as descriptor:
         os.fsync(descriptor)
 
 
 @contextlib.contextmanager
-def _opened(folder: str) -> Iterator[int]:
-    descriptor = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _opened_inside(folder: int, name: str) -> Iterator[int]:
+    descriptor = open_inside(folder, name, os.O_RDONLY)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _left(folder: str, name: str) -> list[str]:
+def _left(folder: int, name: str) -> list[str]:
     own = re.compile(rf"\.{re.escape(name)}\.[a-z0-9_]{{8}}\.tmp")
     try:
         with os.scandir(folder) as entries:
-            return [one.path for one in entries if own.fullmatch(one.name)]
+            return [one.name for one in entries if own.fullmatch(one.name)]
     except OSError:  # it may be written to, but not read
         return []
 
 
-def _itself(path: str, flags: int) -> int:
-    """Open a file, not what a link leads to, and without waiting for the other end of a FIFO."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
-
-
-def _is_own(found: os.stat_result) -> bool:
-    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+def _random() -> str:
+    return "".join(secrets.choice(_LETTERS) for _ in range(8))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable
 from itertools import pairwise
@@ -16,8 +17,9 @@ _LONGEST_NAME = 512
 
 
 def is_servers_name(name: str) -> bool:
-    """Whether a server's name for a log can be shown, and given to a command: printable, no option."""
-    return 0 < len(name) <= _LONGEST_NAME and name.isprintable() and name[0] != "-"
+    """Whether a server's name for a log can be shown and given to a command: printable, no option or path."""
+    plain = name.isprintable() and not {"/", "\\"} & set(name)
+    return 0 < len(name) <= _LONGEST_NAME and plain and name[0] != "-"
 
 
 class LogName(NamedTuple):
@@ -64,6 +66,12 @@ def name_within(path: str) -> str:
     """The name that is unique in its archive: with the folder of a later segment."""
     *_, folder, name = ["", *re.split(r"[/\\]", path)]
     return f"{folder}/{name}" if SEGMENT.fullmatch(folder) else name
+
+
+def archive_of(folder: str) -> str:
+    """Of a folder of logs, the archive's own, which may be reached by links: that above a segment's."""
+    above, name = os.path.split(folder)
+    return above if SEGMENT.fullmatch(name) else folder
 
 
 def unpacked(path: str) -> str:

@@ -10,11 +10,11 @@ import contextlib
 import errno
 import fcntl
 import os
-import stat
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from .._sources.log_names import SEGMENT
+from .._base import own_files
+from .._sources.log_names import archive_of
 from .._sources.timeline import NAME
 from ..errors import ArchiveError
 from .names import logs_among
@@ -69,13 +69,11 @@ class Files:
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file, replacing the file of that name."""
-        with held(os.path.dirname(old)) as at, held(os.path.dirname(new)) as to:
-            os.replace(os.path.basename(old), os.path.basename(new), src_dir_fd=at, dst_dir_fd=to)
+        own_files.rename(old, new, archive_of(os.path.dirname(new)))
 
     def remove(self, path: str) -> None:
         """Remove a file."""
-        with held(os.path.dirname(path)) as folder:
-            os.unlink(os.path.basename(path), dir_fd=folder)
+        own_files.remove(path, archive_of(os.path.dirname(path)))
 
     def changed_at(self, path: str) -> float:
         """When a file was last written, by this machine's clock; seconds since 1970 UTC."""
@@ -104,34 +102,14 @@ class Files:
             return False
 
 
-@contextlib.contextmanager
-def held(folder: str) -> Iterator[int]:
+def held(folder: str) -> contextlib.AbstractContextManager[int]:
     """A descriptor of a directory; the archive's own may be reached by a link, a segment's may not."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    above, name = os.path.split(folder)
-    if SEGMENT.fullmatch(name):
-        with held(above) as descriptor:
-            try:
-                found = os.open(name, flags | os.O_NOFOLLOW, dir_fd=descriptor)
-            except NotADirectoryError:  # Linux's answer for a link, too
-                raise OSError(errno.ENOTDIR, f"{name} is a link or a file, not a folder") from None
-    else:
-        found = os.open(folder or ".", flags)
-    try:
-        yield found
-    finally:
-        os.close(found)
+    return own_files.held(folder, archive_of(folder))
 
 
 def open_itself(path: str, flags: int) -> int:
     """A descriptor of a regular file, not of what a link or a FIFO in its place leads to."""
-    with held(os.path.dirname(path)) as folder:
-        flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO would wait for its other end
-        descriptor = os.open(os.path.basename(path), flags, _MODE, dir_fd=folder)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file")
-    return descriptor
+    return own_files.open_itself(path, flags, _MODE, root=archive_of(os.path.dirname(path)))
 
 
 def put(files: Files, path: str, data: bytes, *, durable: bool = True) -> None:

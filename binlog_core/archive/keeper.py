@@ -50,7 +50,7 @@ class Keeper:
     compress : bool
         Whether to compress by zstd; the log's bytes are compared before the plain log is removed.
     keep : float or None
-        Seconds that a log is kept after the next one began; None: forever.
+        Seconds that a log is kept after the next one began, and after it was written; None: forever.
     index : bool
         Keep an index beside the logs.
     """
@@ -71,6 +71,7 @@ class Keeper:
         self._compress = compress
         self._keep = keep
         self._index = index
+        self._told = False  # that nothing can be removed
         self._indexed: set[str] = set()  # directories whose earlier logs are all in the index
         self._queue: queue.SimpleQueue[tuple[str, bool] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -223,13 +224,27 @@ class Keeper:
             begun = begun_at(following)
             if not begun or begun > limit:
                 return
+            # The server's clock may be wrong, or lie: the file is to be old enough, too.
             if self._uploader is not None:
-                self._uploader.store.remove(self._uploader.store.name_of(log.path))
+                store, name = self._uploader.store, self._uploader.store.name_of(log.path)
+                if not self._is_old(store.written_at(name), limit):
+                    return
+                store.remove(name)
                 continue
             with as_archive_error(log.path, "remove the log"):
-                if self._files.changed_at(log.path) > limit:  # the server's clock may be wrong, or lie
+                if not self._is_old(self._files.changed_at(log.path), limit):
                     return
                 self._files.remove(log.path)
+
+    def _is_old(self, written_at: float | None, limit: float) -> bool:
+        if written_at is None and not self._told:
+            self._told = True
+            warnings.warn(
+                "old logs are not removed: the store does not say when they were written",
+                BinlogWarning,
+                stacklevel=2,
+            )
+        return written_at is not None and written_at <= limit
 
     def _kept(self) -> list[LogFile]:
         """All logs of the archive, in the order of its history."""

@@ -100,6 +100,20 @@ class Store:
         with self._opened(name) as source:
             return source.size or 0
 
+    def written_at(self, name: str) -> float | None:
+        """When an object was written, by the store's clock; seconds since 1970 UTC. None: it does not say."""
+
+        def told() -> float | None:
+            path, found = f"{self._root}/{name}", None
+            if self._fsspec is None:
+                found = self._arrow.get_file_info(path).mtime
+            else:
+                with contextlib.suppress(NotImplementedError):  # not every store of fsspec knows
+                    found = self._fsspec.modified(path)
+            return None if found is None else float(found.timestamp())
+
+        return self._tried(told, "say the age of", name)
+
     def _opened(self, name: str) -> Source:
         return LogFile(self._url_of(name), storage_options=self._storage_options).open_stored()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -45,37 +46,35 @@ def output(path: Path | None, *, overwrite: bool, private: bool = False) -> Iter
     if path.exists() and not path.is_file():  # a device or pipe: nothing to rename
         if path.is_dir():
             raise BinlogError("the output is a directory", path=str(path))
-        with path.open("wb") as file:
+        with _device(path) as file:
             yield file
         return
     if path.exists() and not overwrite:
         raise BinlogError("the output exists: --overwrite replaces it", path=str(path))
     with ExitStack() as stack:
         try:
-            file, name = stack.enter_context(unfinished(path))
+            made = stack.enter_context(unfinished(path))
         except OSError as error:
             raise BinlogError(f"the output cannot be written: {error.strerror}", path=str(path)) from None
+        file = made.file
         yield file
         file.flush()
         os.fsync(file.fileno())
         if not private:
             os.fchmod(file.fileno(), 0o666 & ~_umask())  # it was created for its owner only
-        if overwrite:
-            os.replace(name, path)
-        else:
-            _move_new(name, path)
+        try:
+            made.finish(new=not overwrite)
+        except FileExistsError:
+            raise BinlogError("the output exists: --overwrite replaces it", path=str(path)) from None
 
 
-def _move_new(name: str, path: Path) -> None:
-    # A link fails if the name has been taken in the meantime; some file systems have no links.
-    try:
-        os.link(name, path)
-    except FileExistsError:
-        raise BinlogError("the output exists: --overwrite replaces it", path=str(path)) from None
-    except OSError:
-        os.replace(name, path)
-    else:
-        os.unlink(name)
+def _device(path: Path) -> BinaryIO:
+    """A device or pipe to write to; a file in its place, put there meanwhile, is left as it is."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)  # neither makes nor cuts a file
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise BinlogError("the output was a device or a pipe, and is a file now", path=str(path))
+    return open(descriptor, "wb")
 
 
 def _umask() -> int:

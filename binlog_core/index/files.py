@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from .._base.new_files import unfinished
+from .._base.new_files import sync_directory, unfinished
 from .._format.magic import MAGIC
+from .._sources.log_names import archive_of
 from .._sources.places import local_path, place_of
 from ..errors import BinlogError, MissingExtraError
 from .filters import PARTS
@@ -381,17 +382,14 @@ def write(path: str, parts: Iterable[Part], *, mode: int) -> None:
     """
     folder = os.path.dirname(path) or "."
     try:
-        with unfinished(path) as (file, hidden):
-            _write(file, list(parts))
-            file.flush()
-            os.fsync(file.fileno())
-            os.fchmod(file.fileno(), mode)
-            os.replace(hidden, path)
-        at = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(at)
-        finally:
-            os.close(at)
+        root = archive_of(os.path.dirname(os.path.abspath(path)))
+        with unfinished(path, root) as made:
+            _write(made.file, list(parts))
+            made.file.flush()
+            os.fsync(made.file.fileno())
+            os.fchmod(made.file.fileno(), mode)
+            made.finish()
+        sync_directory(folder)
     except OSError as error:
         raise BinlogError(f"cannot write the index: {error.strerror or error}", path=path) from error
 

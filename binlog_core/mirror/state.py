@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .._base.own_files import open_itself
 from .._decode.selection import is_wanted_name
 from .._sources.deltas import delta_options, import_deltalake
 from .._sources.object_stores import load_json
@@ -429,8 +430,7 @@ class Lake:
         with _writing(self.uri):
             self.filesystem.create_dir(f"{self.path}/{MIRROR}", recursive=True)
             # Neither cut nor through a link: it may be a file of others that has this name, too.
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            lock = os.open(f"{self.path}/{MIRROR}/{_LOCK}", flags, 0o640)
+            lock = open_itself(f"{self.path}/{MIRROR}/{_LOCK}", os.O_RDWR | os.O_CREAT, root=self.path)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -246,9 +246,20 @@ def _number(value: Any, kind: type[_Number]) -> _Number | None:
 def _value(name: str, value: Any) -> Any:
     """An option's value as `Address` has it. Errors do not show it: it may be the rest of a password."""
     if name == "password":
-        return None if value is None else str(value)
+        text = None if value is None else str(value)
+        try:
+            (text or "").encode(
+                "utf-8", "surrogateescape"
+            )  # which MYSQL_PWD has for bytes that are not UTF-8
+        except UnicodeEncodeError:
+            # Python's own message has the place, and the character there.
+            raise ValueError("password: expected Unicode characters") from None
+        return text
     if name in ("user", "ssl_ca", "ssl_cert", "ssl_key", "socket", "server_public_key"):
-        return os.fspath(value)
+        text = os.fspath(value)
+        if "\0" in text:
+            raise ValueError(f"{name}: expected a text without NUL")
+        return text
     if name == "ssl_mode":
         mode = str(value).upper()
         if mode not in SSL_MODES:

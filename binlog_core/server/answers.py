@@ -59,7 +59,7 @@ def uuid(value: str | None) -> str | None:
 def log_name(value: str | None) -> str:
     """The name of a log."""
     if value is None or not is_servers_name(value):
-        raise ValueError("expected the name of a log: printable, and not with - at its beginning")
+        raise ValueError("expected the name of a log: printable, without / and not with - at its beginning")
     return value
 
 

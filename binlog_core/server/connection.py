@@ -213,7 +213,7 @@ class Connection:
                 host=host[0],
                 port=host[1],
                 user=address.user,
-                password=(address.password or "").encode(),
+                password=(address.password or "").encode("utf-8", "surrogateescape"),
                 charset="utf8mb4",
                 autocommit=True,
                 init_command=_WHOLE,

@@ -17,7 +17,7 @@ from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection
 from .._format.event_header import FIRST_EVENT
 from .._walk.typed_events import definition_statements
-from ..errors import SchemaError, ServerError
+from ..errors import ProtocolError, SchemaError, ServerError
 from ..events import QueryEvent
 from ..limits import Limits
 from ..report import Report
@@ -137,6 +137,8 @@ class History:
         self._of = None
         self._begin_anew()
         self._scan(host, stream.begun_at or (source.path, source.begin))
+        if source.path not in self._files:
+            raise ProtocolError("the server does not send this log to a second connection", path=source.path)
         self._begin = self._files.index(source.path), source.begin
         for _ in range(_MOST_TRIES):
             before = len(self._statements)
@@ -216,14 +218,25 @@ def tables_of(url: str) -> list[TableSchema]:
         address = Address.of(f"{scheme}://{login}{at}{hosts}{mark}{query_text}")
     except ValueError as error:
         raise SchemaError(f"schema= is not a server's address: {error}") from None
-    path = f"{address.name}/{wanted}"
+    return tables_at(address, wanted)
+
+
+def tables_at(address: Address, database: str) -> list[TableSchema]:
+    """The definitions that a server shows, of one database or of all ("").
+
+    Raises
+    ------
+    SchemaError
+        The server cannot be reached or refuses, or it shows no table.
+    """
+    path = f"{address.name}/{database}"
     try:
         with Connection(address) as connection:
 
             def query(sql: str) -> Answer:
                 return connection.query(sql, text, text, most=LIST_BYTES, right="SELECT")
 
-            tables = read_definitions(query, wanted)
+            tables = read_definitions(query, database)
     except ServerError as error:
         raise SchemaError(f"the schema cannot be read from the server: {error.message}", path=path) from error
     if not tables:

@@ -5,8 +5,12 @@ Source: MySQL Reference Manual, "Using Option Files"; MariaDB, "Configuring Mari
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ..errors import BinlogError
 
@@ -25,7 +29,8 @@ _OFF = ("0", "off", "false", "no")
 _STRICTER = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " "}
 # fmt: on
-_DEEPEST = 10
+_WRITABLE_FILE = stat.S_IFREG | stat.S_IWOTH
+_DEEPEST, _MOST = 10, 256  # files that include each other, and in all
 
 
 def read_options(path: str | os.PathLike[str]) -> dict[str, str]:
@@ -39,10 +44,11 @@ def read_options(path: str | os.PathLike[str]) -> dict[str, str]:
     Raises
     ------
     BinlogError
-        The file cannot be read, includes itself, or has an option of TLS that is not supported.
+        The file cannot be read, includes itself, everybody may write to it, or it has an option of TLS that
+        is not supported.
     """
     found: dict[str, str] = {}
-    _read(os.path.expanduser(os.fspath(path)), found, 0)
+    _read(os.path.expanduser(os.fspath(path)), found, [], [])
     modes = [found[name].upper() for name in ("ssl_mode", "ssl", "ssl-verify-server-cert") if found.get(name)]
     found.pop("ssl", None)
     found.pop("ssl-verify-server-cert", None)
@@ -51,30 +57,55 @@ def read_options(path: str | os.PathLike[str]) -> dict[str, str]:
     return found
 
 
-def _read(path: str, found: dict[str, str], depth: int) -> None:
-    if depth > _DEEPEST:
+def _read(path: str, found: dict[str, str], above: list[str], read: list[str]) -> None:
+    if len(above) > _DEEPEST or path in above:
         raise BinlogError("the option file includes itself", path=path)
-    try:
-        with open(path, encoding="utf-8") as file:
-            lines = file.read(1 << 20).splitlines()
-    except (OSError, UnicodeError) as exc:
-        why = exc.strerror if isinstance(exc, OSError) else "not UTF-8"
-        raise BinlogError(f"the option file cannot be read: {why}", path=path) from None
+    if len(read) == _MOST:
+        raise BinlogError(f"the option file includes more than {_MOST} others", path=path)
+    read.append(path)
+    above = [*above, path]
+    with _opening(path), open(path, encoding="utf-8", opener=_included if above[1:] else None) as file:
+        if os.fstat(file.fileno()).st_mode & _WRITABLE_FILE == _WRITABLE_FILE:
+            raise BinlogError(
+                "everybody may write to the option file, so the servers' own clients ignore it: chmod o-w",
+                path=path,
+            )
+        lines = file.read(1 << 20).splitlines()
     group = ""
     for line in map(str.strip, lines):
         if line.startswith("!includedir"):
             folder = line.removeprefix("!includedir").strip()
-            for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            with _opening(folder):
+                names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+            for name in names:
                 if name.endswith(".cnf"):
-                    _read(os.path.join(folder, name), found, depth + 1)
+                    _read(os.path.join(folder, name), found, above, read)
         elif line.startswith("!include"):
-            _read(line.removeprefix("!include").strip(), found, depth + 1)
+            _read(line.removeprefix("!include").strip(), found, above, read)
         elif line.startswith("["):
             group = line.strip("[]").strip().lower()
         elif group in _GROUPS and line and line[0] not in "#;":
             name, equals, value = line.partition("=")
             name = name.strip().replace("_", "-").lower().removeprefix("loose-")
             _take(name, _unquoted(value.strip()) if equals else None, found, path)
+
+
+@contextmanager
+def _opening(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as exc:
+        why = "not UTF-8" if isinstance(exc, UnicodeError) else getattr(exc, "strerror", "not a path")
+        raise BinlogError(f"the option file cannot be read: {why}", path=path) from None
+
+
+def _included(path: str, flags: int) -> int:
+    """Open a file that another names: a FIFO would wait for its other end."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file")
+    return descriptor
 
 
 def _take(name: str, value: str | None, found: dict[str, str], path: str) -> None:

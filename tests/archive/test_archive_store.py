@@ -24,6 +24,7 @@ from binlog_core import ArchiveError
 from binlog_core._sources.timeline import FAILOVER, NAME, ArchiveTimeline
 from binlog_core.archive.files import Files
 from binlog_core.archive.store import Store, Uploader
+from binlog_core.report import BinlogWarning
 from binlog_core.splits import plan_splits
 
 
@@ -79,7 +80,9 @@ def test_the_growing_log_is_there_while_it_grows(target: Any, tmp_path: Path) ->
     assert len(logs_in(target)[server.current]) == seen[0]
 
 
-def test_failover_compression_and_retention_in_a_store(target: Any, tmp_path: Path) -> None:
+def test_failover_compression_and_retention_in_a_store(
+    target: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = FakeServer()
     server.logs.clear()
     server.clock = int(time.time()) - 100_000
@@ -99,9 +102,46 @@ def test_failover_compression_and_retention_in_a_store(target: Any, tmp_path: Pa
     assert ids(target) == list(range(1, 8))
     replica.rotate()
     archive(replica, target, tmp_path, compress=True, keep=85_000.0)
+    assert sorted(logs_in(target))[0] == "mysql-bin.000001.zst"  # whatever the server's clock says
+    monkeypatch.setattr(Store, "written_at", lambda *_: time.time() - 100_000)
+    replica.rotate()
+    archive(replica, target, tmp_path, compress=True, keep=85_000.0)
     assert sorted(logs_in(target))[0] == "mysql-bin.000002.zst"
     assert ids(target) == list(range(2, 8))
     assert replica.uuid == OTHER
+
+
+def test_a_store_says_when_an_object_was_written(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(*target, patience=1.0, stop=threading.Event())
+    store.write("bin.000001", io.BytesIO(b"x"), 1)
+    written = store.written_at("bin.000001")
+    assert written is not None and abs(written - time.time()) < 3600
+
+    def does_not_know(path: str) -> None:
+        raise NotImplementedError
+
+    if store._fsspec is not None:
+        monkeypatch.setattr(store._fsspec, "modified", does_not_know)
+        assert store.written_at("bin.000001") is None
+
+
+def test_nothing_is_removed_from_a_store_that_does_not_say_when_it_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = f"memory://{tmp_path.name}/db1", None
+    server = FakeServer()
+    server.logs.clear()
+    server.clock = int(time.time()) - 100_000
+    server.begin_log(1)
+    for _ in range(3):
+        server.transaction()
+        server.clock += 1000
+        server.rotate()
+    monkeypatch.setattr(Store, "written_at", lambda *_: None)
+    with pytest.warns(BinlogWarning, match="does not say when") as told:
+        archive(server, target, tmp_path, keep=10.0)
+    assert len(told) == 1
+    assert sorted(logs_in(target)) == list(server.logs)
 
 
 def test_a_segment_without_a_log_hides_no_others(target: Any, tmp_path: Path) -> None:

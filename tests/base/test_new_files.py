@@ -19,7 +19,7 @@ from binlog_core._base.new_files import exchanged, put_durably, sync_filesystem,
 WRITER = """
 import sys
 from binlog_core._base.new_files import unfinished
-with unfinished(sys.argv[1]) as (file, _):
+with unfinished(sys.argv[1]):
     print(flush=True)
     sys.stdin.read()
 """
@@ -36,10 +36,10 @@ def test_what_killed_writers_left_goes_and_what_others_write_stays(tmp_path: Pat
     writers[0].send_signal(signal.SIGKILL)
     writers[0].communicate()
     assert len(list(tmp_path.glob(".out.*"))) == 2
-    with unfinished(path) as (file, hidden):
-        file.write(b"whole")
-        file.flush()
-        os.replace(hidden, path)
+    with unfinished(path) as made:
+        made.file.write(b"whole")
+        made.file.flush()
+        made.finish()
         assert len(list(tmp_path.glob(".out.*"))) == 1
     writers[1].communicate()
     assert writers[1].returncode == 0
@@ -48,8 +48,8 @@ def test_what_killed_writers_left_goes_and_what_others_write_stays(tmp_path: Pat
 
 
 def test_a_write_that_fails_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), unfinished(tmp_path / "out") as (file, _):
-        file.write(b"half")
+    with pytest.raises(ZeroDivisionError), unfinished(tmp_path / "out") as made:
+        made.file.write(b"half")
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
 
@@ -74,8 +74,8 @@ def test_a_small_file_is_on_disk_with_all_that_was_written_before_it(
     done: list[str] = []
 
     def seen(name: str, real: Any) -> Any:
-        def call(*arguments: Any) -> None:
-            real(*arguments)
+        def call(*arguments: Any, **options: Any) -> None:
+            real(*arguments, **options)
             there = {one.name: one.read_text() for one in tmp_path.iterdir()}
             done.append(f"{name}: {' '.join(map('='.join, sorted(there.items())))}")
 
@@ -88,6 +88,28 @@ def test_a_small_file_is_on_disk_with_all_that_was_written_before_it(
     monkeypatch.setattr(os, "fsync", seen("folder", os.fsync))
     put_durably(str(path), b"new")
     assert done == ["all: state=old state.new=new", "renamed: state=new", "folder: state=new"]
+
+
+def test_a_folder_that_became_a_link_gets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is put there while a file is written: the file lies in the folder as it was."""
+    for name in ("out", "foreign"):
+        (tmp_path / name).mkdir()
+
+    def swap(*_: Any) -> None:
+        (tmp_path / "out").rename(tmp_path / "moved")
+        (tmp_path / "out").symlink_to(tmp_path / "foreign")
+
+    with unfinished(tmp_path / "out" / "file") as made:
+        made.file.write(b"rows")
+        swap()
+        made.finish()
+    assert (tmp_path / "moved" / "file").exists() and os.listdir(tmp_path / "foreign") == []
+    (tmp_path / "out").unlink()
+    (tmp_path / "moved").rename(tmp_path / "out")
+    monkeypatch.setattr(_new_files, "sync_filesystem", swap)
+    put_durably(str(tmp_path / "out" / "state"), b"new")
+    assert sorted(os.listdir(tmp_path / "moved")) == ["file", "state"]
+    assert os.listdir(tmp_path / "foreign") == []
 
 
 def test_a_small_file_is_not_written_through_a_link(tmp_path: Path) -> None:

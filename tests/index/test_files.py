@@ -43,7 +43,7 @@ def test_an_old_or_a_new_index_is_there_whenever_writing_ends(
     class Killed(BaseException):
         pass
 
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise Killed
 
     for call in ("fsync", "replace", "fchmod"):

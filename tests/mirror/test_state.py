@@ -119,20 +119,22 @@ def test_a_state_is_on_disk_after_what_the_tables_have_by_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A power failure after a save: neither an empty state, nor one that is ahead of its tables."""
-    synced: list[tuple[str, list[str]]] = []
+    synced: list[tuple[list[str], list[str]]] = []
     lake = Lake(str(tmp_path))
     state = new_state("mysql://root@db1", ("a.*",), "archive")
     lake.save(state)
     real = _new_files.sync_filesystem
 
-    def sync(folder: str) -> None:
+    def sync(folder: int) -> None:
         real(folder)
-        synced.append((folder, sorted(path.name for path in tmp_path.rglob("*") if path.is_file())))
+        synced.append(
+            (sorted(os.listdir(folder)), sorted(path.name for path in tmp_path.rglob("*") if path.is_file()))
+        )
 
     monkeypatch.setattr(_new_files, "sync_filesystem", sync)
     (tmp_path / "part.parquet").touch()
     lake.save(state)
-    assert synced == [(str(tmp_path / "_mirror"), ["part.parquet", "state.json", "state.json.new"])]
+    assert synced == [(["state.json", "state.json.new"], ["part.parquet", "state.json", "state.json.new"])]
     assert os.listdir(tmp_path / "_mirror") == ["state.json"]
 
 

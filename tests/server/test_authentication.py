@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+from hashlib import sha1
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,9 +14,17 @@ import pytest
 pytest.importorskip("pymysql")
 pytest.importorskip("cryptography")
 
-from support.hostile_server import certified, hostile, public_key
+from support.direct import Direct
+from support.hostile_server import OK, SALT, HostileServer, certified, hostile, public_key
+from support.talk import GREETING
 
-from binlog_core.errors import AuthenticationError, MissingExtraError, ProtocolError, ServerError
+from binlog_core.errors import (
+    AuthenticationError,
+    MissingExtraError,
+    ProtocolError,
+    ServerError,
+    UnreachableError,
+)
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
 
@@ -179,3 +190,63 @@ def test_the_machines_certificates_are_read_only_to_verify(
     with hostile(tls=tls[0]) as (server, url):
         connect(url, ssl_mode=mode)
     assert len(server.received[0]) == 32  # the request for TLS
+
+
+_SWITCH = b"\xfemysql_native_password\0" + SALT + b"\0"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [OK],
+        [b""],
+        [b"\0"],
+        [b"\x0a"],
+        [GREETING[:20]],
+        [GREETING.replace(b"mysql_native_password", b"\xff\x1b[2J")],
+        [GREETING, _SWITCH, _SWITCH],
+        [GREETING, _SWITCH, b"\xfemysql_clear_password\0"],
+        [GREETING, b"\xfecaching_sha2_password\0", b"\1\4"],
+        [GREETING, b"\xfecaching_sha2_password\0" + SALT, b"\1"],
+        [GREETING, b"\xfesha256_password\0" + SALT],
+        [GREETING, b"\xfe"],
+        [GREETING, b"\xfe\0" + SALT],
+        [GREETING, b"\1" + b"x" * 70_000],
+        [GREETING, b"\xfb/etc/passwd"],
+        [GREETING, GREETING],
+    ],
+    ids=[
+        *("OK", "nothing", "0", "10", "half a greeting", "an unknown method"),
+        *("two switches", "two switches, the last to clear text", "no salt", "no reason", "a key is needed"),
+        *("the old switch", "no method", "much more data", "a file", "a greeting again"),
+    ],
+)
+def test_a_login_that_no_server_asks_for_gets_no_password(said: list[bytes]) -> None:
+    server, packets = HostileServer(), iter(said)
+    world = Direct(server, Random(1), lambda _: next(packets, OK))
+    with pytest.raises((ProtocolError, AuthenticationError, UnreachableError)) as refused:
+        connect("mysql://me:geheim@db1", ssl_mode="DISABLED", world=world)
+    assert str(refused.value).isprintable()
+    assert next(packets, None) is None  # it came to the last of them
+    assert not server.got_password()
+
+
+def test_salt_longer_than_any_gives_a_scramble() -> None:
+    server = HostileServer()
+    packets = iter([GREETING, b"\xfemysql_native_password\0" + b"x" * 60_000 + b"\0"])
+    world = Direct(server, Random(1), lambda _: next(packets, OK))
+    connect("mysql://me:geheim@db1", ssl_mode="DISABLED", world=world)
+    assert len(server.received[1]) == 20 and not server.got_password()
+
+
+def test_a_password_of_any_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vendors' clients send what MYSQL_PWD has; the scramble is SHA1(p) ^ SHA1(salt + SHA1(SHA1(p)))."""
+    monkeypatch.setitem(os.environb, b"MYSQL_PWD", b"geh\xffeim")
+    server = HostileServer(switch="mysql_native_password")
+    connect("mysql://me@db1", ssl_mode="DISABLED", world=Direct(server, Random(1)))
+    one = sha1(b"geh\xffeim").digest()
+    mask = sha1(SALT + sha1(one).digest()).digest()
+    assert server.received[1] == bytes(a ^ b for a, b in zip(one, mask, strict=True))
+    with pytest.raises(ValueError, match="password: expected Unicode") as refused:
+        Address.of("mysql://me@db1", {"password": "geh\ud800eim"})
+    assert "d800" not in str(refused.value)

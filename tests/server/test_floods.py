@@ -180,9 +180,9 @@ def test_a_bounded_read_ends_where_nothing_new_comes(name: str) -> None:
 class Trickling(HostileServer):
     """Sends its log a byte at a time, after the head."""
 
-    def _answer(self, stream: socket.socket, command: bytes) -> None:
+    def answer(self, stream: socket.socket, command: bytes) -> None:
         if command[0] != COM_BINLOG_DUMP:
-            super()._answer(stream, command)
+            super().answer(stream, command)
             return
         for number, one in enumerate(self.log, 1):
             data = packet(number, b"\0" + one)
@@ -211,9 +211,9 @@ class GoingBack(LogServer):
 
     beats = False
 
-    def _answer(self, stream: socket.socket, command: bytes) -> None:
+    def answer(self, stream: socket.socket, command: bytes) -> None:
         if command[0] != COM_BINLOG_DUMP:
-            super()._answer(stream, command)
+            super().answer(stream, command)
             return
         (position,) = struct.unpack_from("<I", command, 1)
         sent = list(self._sent(FILE, position if self.beats else 4, None))

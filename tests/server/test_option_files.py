@@ -1,5 +1,6 @@
 """Option files, as the vendors' clients read them."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,41 @@ def test_an_option_file_that_includes_itself_is_an_error(tmp_path: Path):
         Address.of("mysql://db1", defaults_file=tmp_path / "none.cnf")
     with pytest.raises(BinlogError, match="cannot be read"):
         Address.of("mysql://db1", password_file=tmp_path / "none")
+
+
+def test_an_option_file_reads_a_bounded_number_of_others(tmp_path: Path) -> None:
+    """Ten files, each of which includes the next one twenty times, would be 20**9 reads."""
+    for number in range(9):
+        (tmp_path / f"{number}.cnf").write_text(f"!include {tmp_path}/{number + 1}.cnf\n" * 20)
+    (tmp_path / "9.cnf").write_text("[client]\nuser=me\n")
+    with pytest.raises(BinlogError, match="more than 256"):
+        read_options(tmp_path / "0.cnf")
+
+
+def test_an_option_file_that_everybody_may_write_to_is_refused(tmp_path: Path) -> None:
+    """As mysql and mariadb ignore it (mysys/my_default.cc): its writer would choose server and password."""
+    (tmp_path / "inner.cnf").write_text("[client]\nhost=evil\n")
+    (tmp_path / "my.cnf").write_text(f"!include {tmp_path}/inner.cnf\n")
+    assert read_options(tmp_path / "my.cnf") == {"host": "evil"}
+    for name in ("inner.cnf", "my.cnf"):
+        (tmp_path / name).chmod(0o646)
+        with pytest.raises(BinlogError, match="everybody may write") as refused:
+            read_options(tmp_path / "my.cnf")
+        assert refused.value.path == str(tmp_path / name)
+        (tmp_path / name).chmod(0o644)
+
+
+@pytest.mark.parametrize("kind", ["a NUL", "a FIFO", "a folder", "another file"])
+def test_what_an_option_file_includes_is_read_or_an_error_of_ours(tmp_path: Path, kind: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "secret").write_text("root:$6$geheim\n[geheim\ngeheim=1\n!geheim\n")
+    name = {"a NUL": "my\0.cnf", "a FIFO": "fifo", "a folder": "", "another file": "secret"}[kind]
+    (tmp_path / "my.cnf").write_text(f"[client]\nuser=me\n!include {tmp_path}/{name}\n")
+    if kind == "another file":
+        assert read_options(tmp_path / "my.cnf") == {"user": "me"}  # and nothing of it is shown
+        return
+    with pytest.raises(BinlogError, match="the option file cannot be read"):
+        read_options(tmp_path / "my.cnf")
 
 
 def test_the_last_value_of_a_clients_groups_counts(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A disk that fails once: one of all calls that change a file or a name below a directory.
 
-These are calls of the module `os`, of Python's files, and of pyarrow's local file system; and commits of
-deltalake.
+These are calls of the module `os` and of Python's files, through which lakes on local disks are written, too;
+and commits of deltalake.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import builtins
 import errno
 import io
 import os
-import shutil
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -50,7 +49,6 @@ class Faults:
         self._names()
         self._descriptors()
         self._files()
-        self._arrow()
         self._exchanges()
         self._delta()
 
@@ -88,7 +86,7 @@ class Faults:
 
     def _named(self, name: str, real: Any) -> Any:
         def call(path: Any, *arguments: Any, **named: Any) -> Any:
-            self.step(name, _place(path, named.get("dir_fd")))
+            self.step(name, _place(path, named.get("dir_fd", named.get("src_dir_fd"))))
             return real(path, *arguments, **named)
 
         if real in os.supports_dir_fd:  # shutil looks
@@ -131,29 +129,6 @@ class Faults:
 
         builtins.open = opened
         io.open = opened
-
-    def _arrow(self) -> None:
-        from pyarrow import fs
-
-        faults, subtree = self, fs.SubTreeFileSystem
-
-        class Local(_Arrow, fs.LocalFileSystem):
-            def place(self, path: str) -> str:
-                return path
-
-        class Subtree(_Arrow, subtree):
-            def __init__(self, base: str, inner: Any) -> None:
-                super().__init__(base, inner)
-                self.base = base
-
-            def place(self, path: str) -> str:
-                return os.path.join(self.base, path)
-
-        fs.LocalFileSystem = Local
-        fs.SubTreeFileSystem = lambda base, inner: (
-            Subtree(base, inner) if isinstance(inner, Local) else subtree(base, inner)
-        )
-        _Arrow.faults = faults
 
     def _exchanges(self) -> None:
         from binlog_core.lake.tables import parquet
@@ -229,37 +204,6 @@ class _File:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
-
-
-class _Arrow:
-    """A local file system of pyarrow, whose calls go through Python's."""
-
-    faults: Faults
-
-    def place(self, path: str) -> str:
-        raise NotImplementedError
-
-    def open_output_stream(self, path: str, *_: Any, **__: Any) -> Any:
-        import pyarrow
-
-        return pyarrow.PythonFile(open(self.place(path), "wb"), mode="w")
-
-    def create_dir(self, path: str, *, recursive: bool = True) -> None:
-        os.makedirs(self.place(path), exist_ok=True)
-
-    def move(self, old: str, new: str) -> None:
-        os.rename(self.place(old), self.place(new))
-
-    def delete_file(self, path: str) -> None:
-        os.unlink(self.place(path))
-
-    def delete_dir(self, path: str) -> None:
-        shutil.rmtree(self.place(path))
-
-    def delete_dir_contents(self, path: str, **_: Any) -> None:
-        for name in os.listdir(self.place(path)):
-            inner = os.path.join(self.place(path), name)
-            shutil.rmtree(inner) if os.path.isdir(inner) else os.unlink(inner)
 
 
 def _place(path: Any, directory: int | None = None) -> str:

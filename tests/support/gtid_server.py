@@ -71,11 +71,11 @@ class GtidServer(HostileServer):
             }
         )
 
-    def _answer(self, stream: socket.socket, command: bytes) -> None:
+    def answer(self, stream: Any, command: bytes) -> None:
         if command[0] == COM_QUERY and (set_ := re.search(rb"@slave_connect_state='([^']*)'", command)):
             self.states.append(set_[1].decode())
         if command[0] != COM_BINLOG_DUMP:
-            super()._answer(stream, command)
+            super().answer(stream, command)
             return
         self.starts.append(command[1:])
         (flags,) = struct.unpack_from("<H", command, 5)

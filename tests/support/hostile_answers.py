@@ -1,8 +1,8 @@
 """A client's questions to a server, and answers and streams to them that no server gives, by a seed.
 
 `SCENARIOS` are what a client does with a server; together they send every statement that binlog_core sends.
-With the `good` answers each of them ends well. `hostile_run` answers one of the statements, or the dump, with
-something else: whatever that is, only errors of binlog_core come out.
+With the `good` answers each of them ends well. `hostile_run` answers one of the statements, the dump, or a
+step of the login, with something else: whatever that is, only errors of binlog_core come out.
 """
 
 from __future__ import annotations
@@ -12,11 +12,16 @@ import random
 import struct
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import binlog_core
+from binlog_core._core import _packets
+from binlog_core._core._packets import Packets
 from binlog_core.archive.live_feed import LiveFeed
 from binlog_core.errors import BinlogError
 from binlog_core.gtids import AnyGtidSet, parse_gtid_set
@@ -26,18 +31,20 @@ from binlog_core.mirror.unlogged import reach_of
 from binlog_core.replay import ServerUndo, plan_undo
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
-from binlog_core.server.definitions import tables_of
+from binlog_core.server.definitions import tables_at
 from binlog_core.server.doctor import examine
 from binlog_core.server.result_set import result_rows
 from binlog_core.server.start import logs_of, start_of, status_of, still_has
 
-from .hostile_server import END, OK, Answer, HostileServer, Raw, framed
-from .talk import packet, serving
+from .direct import Direct
+from .hostile_server import OK, PASSWORD, Answer, HostileServer, Raw, framed
+from .talk import packet
 from .writer import Log, Table
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 FILE = "bin.000002"
-OPTIONS = "?connect_timeout=2&reconnect=0&heartbeat=2&ssl_mode=DISABLED"  # TLS would take most of the time
+_LOGS = Path(__file__).resolve().parent.parent / "data"
+_LONGEST = 6000  # bytes of a golden log that is sent as a stream
 EXTREMES = (
     *(
         None,
@@ -89,6 +96,15 @@ _VARIABLES = {
     "lower_case_table_names": "0",
     "basedir": "/rdsdbbin/x",
 }
+_LOGINS = ("caching_sha2_password", "sha256_password", "mysql_clear_password", "dialog", "client_ed25519")
+_FIRST_LOGIN = 4  # packets, the switch to another method included
+_METHODS = (
+    b"",
+    b"mysql_native_password",
+    *(one.encode() for one in _LOGINS),
+    b"mysql_old_password",
+    b"\xff\x1b",
+)
 _CODES = (1045, 1064, 1236, 1062, 2013, 0, 65535)
 _TABLE = (
     b"CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `note` varchar(20) DEFAULT NULL,\n  PRIMARY KEY (`id`)\n)"
@@ -145,16 +161,37 @@ def good(*, mariadb: bool) -> dict[str, Answer]:
 # ---------------------------------------------------------------- what a client does
 
 
-def _read(url: str, gtids: AnyGtidSet, **options: Any) -> None:
-    with binlog_core.open(url + OPTIONS, follow=False, **options) as log:
+@dataclass(frozen=True)
+class Client:
+    """How a client reaches the server."""
+
+    url: str = "mysql://me:geheim@db1"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def address(self) -> Address:
+        """The server's address."""
+        usual = {"connect_timeout": 2, "reconnect": 0, "heartbeat": 2, "ssl_mode": "DISABLED"}
+        return Address.of(self.url, usual | self.options)
+
+    def connect(self) -> Connection:
+        """A connection to it."""
+        return Connection(self.address)
+
+
+def _read(client: Client, gtids: AnyGtidSet, **options: Any) -> None:
+    address = client.address
+    server = {one: getattr(address, one) for one in ("connect_timeout", "reconnect", "heartbeat", "ssl_mode")}
+    server |= client.options
+    with binlog_core.open(client.url, server=server, follow=False, **options) as log:
         for group in log.groups():
             str(group.position)
             for batch in group.batches:
                 batch.to_arrow()
 
 
-def _ask(url: str, gtids: AnyGtidSet) -> None:
-    with Connection(Address.of(url + OPTIONS)) as connection:
+def _ask(client: Client, gtids: AnyGtidSet) -> None:
+    with client.connect() as connection:
         facts = connection.facts()
         repr((facts, facts.number))
         status_of(connection), logs_of(connection), still_has(connection, facts)
@@ -162,8 +199,8 @@ def _ask(url: str, gtids: AnyGtidSet) -> None:
             start_of(connection, facts, start)
 
 
-def _mirror(url: str, gtids: AnyGtidSet) -> None:
-    with Connection(Address.of(url + OPTIONS)) as connection:
+def _mirror(client: Client, gtids: AnyGtidSet) -> None:
+    with client.connect() as connection:
         facts = connection.facts()
         mark = marks.take_mark(connection, facts)
         marks.position_mark(connection, "x")
@@ -179,13 +216,13 @@ def _mirror(url: str, gtids: AnyGtidSet) -> None:
         losses.check_settings(connection)
 
 
-def _copy(url: str, gtids: AnyGtidSet) -> None:
-    with Connection(Address.of(url + OPTIONS)) as connection:
+def _copy(client: Client, gtids: AnyGtidSet) -> None:
+    with client.connect() as connection:
         for rows in connection.stream("SELECT `id`, `note` FROM `shop`.`t`"):
             list(rows.tuples())
 
 
-def _undo(url: str, gtids: AnyGtidSet) -> None:
+def _undo(client: Client, gtids: AnyGtidSet) -> None:
     log = Log("8.0.36")
     log.previous_gtids()
     log.gtid(UUID, 1)
@@ -193,12 +230,12 @@ def _undo(url: str, gtids: AnyGtidSet) -> None:
     log.insert(_ORDERS, [{"id": 1, "note": "a"}])
     log.commit()
     for act in (ServerUndo.check, ServerUndo.execute):
-        with Connection(Address.of(url + OPTIONS)) as connection:
+        with client.connect() as connection:
             act(ServerUndo(plan_undo(log.getvalue()), connection))
 
 
-def _feed(url: str, gtids: AnyGtidSet) -> None:
-    address = Address.of(url + OPTIONS)
+def _feed(client: Client, gtids: AnyGtidSet) -> None:
+    address = client.address
     feed = LiveFeed(address, address.hosts[0], 77, threading.Event())
     try:
         for start in (None, "now", gtids):
@@ -211,13 +248,13 @@ def _feed(url: str, gtids: AnyGtidSet) -> None:
 
 _ORDERS = Table("shop", "t", [("id", "INT"), ("note", "VARCHAR(20)")], primary_key=["id"])
 
-SCENARIOS: dict[str, Callable[[str, AnyGtidSet], Any]] = {
+SCENARIOS: dict[str, Callable[[Client, AnyGtidSet], Any]] = {
     "ask": _ask,
     "read": _read,
-    "read with the server's definitions": lambda url, gtids: _read(url, gtids, schema="server"),
-    "read from GTIDs": lambda url, gtids: _read(url, gtids, start=gtids),
-    "doctor": lambda url, gtids: examine(Address.of(url + OPTIONS)),
-    "definitions": lambda url, gtids: tables_of(url + "/shop" + OPTIONS),
+    "read with the server's definitions": lambda client, gtids: _read(client, gtids, schema="server"),
+    "read from GTIDs": lambda client, gtids: _read(client, gtids, start=gtids),
+    "doctor": lambda client, gtids: examine(client.address),
+    "definitions": lambda client, gtids: tables_at(client.address, "shop"),
     "mirror": _mirror,
     "copy": _copy,
     "undo": _undo,
@@ -243,12 +280,25 @@ def log_events(*, mariadb: bool) -> list[bytes]:
             log.begin("shop")
         log.insert(_ORDERS, [{"id": number, "note": "a"}, {"id": -number, "note": None}])
         log.commit(number)
-    data, at, out = log.getvalue(), 4, [rotation(4, FILE.encode())]
-    while at < len(data):
-        length = int.from_bytes(data[at + 9 : at + 13], "little")
-        out.append(data[at : at + length])
+    return _sent(log.getvalue())
+
+
+def _sent(log: bytes) -> list[bytes]:
+    at, out = 4, [rotation(4, FILE.encode())]
+    while at < len(log):
+        length = int.from_bytes(log[at + 9 : at + 13], "little")
+        out.append(log[at : at + length])
         at += length
     return out
+
+
+@cache
+def golden_events(*, mariadb: bool) -> list[list[bytes]]:
+    """The same of real servers' logs, those that are short."""
+    folders = ("maria1011", "maria118") if mariadb else ("mysql56", "mysql97")
+    paths = [path for folder in folders for path in sorted((_LOGS / folder).glob("*.binlog"))]
+    logs = [path.read_bytes() for path in paths if path.stat().st_size <= _LONGEST]
+    return [_sent(log) for log in logs if log.startswith(b"\xfebin")]
 
 
 def rotation(position: int, name: bytes) -> bytes:
@@ -296,16 +346,17 @@ def hostile_answer(chance: random.Random, usual: Answer) -> Answer:
 def hostile_stream(chance: random.Random, events: list[bytes]) -> list[bytes | Raw]:
     """A dump of other events: changed, cut, doubled, in another order, or with other packets between them."""
     out: list[bytes | Raw] = list(events)
+    sealed = events[1][-5] == 1 and chance.random() < 0.7  # with right checksums: otherwise little is reached
     for _ in range(chance.randrange(1, 4)):
         at = chance.randrange(len(out))
         match chance.randrange(7):
             case 0 | 1 | 2:
                 changed = bytearray(out[at])
                 for _ in range(chance.randrange(1, 4)):
-                    place = chance.randrange(len(changed)) if chance.random() < 0.5 else chance.randrange(19)
-                    changed[place % len(changed)] = chance.choice(
-                        (0, 1, 127, 128, 255, chance.randrange(256))
-                    )
+                    place = chance.randrange(len(changed)) if chance.random() < 0.7 else chance.randrange(19)
+                    changed[place % len(changed)] = _byte(chance)
+                if sealed and len(changed) > 23:
+                    changed[-4:] = zlib.crc32(changed[:-4]).to_bytes(4, "little")
                 out[at] = bytes(changed)
             case 3:
                 out[at] = out[at][: chance.randrange(1, len(out[at]) + 1)]
@@ -313,7 +364,15 @@ def hostile_stream(chance: random.Random, events: list[bytes]) -> list[bytes | R
                 out.insert(at, chance.choice(out))
             case 5:
                 name = chance.choice(
-                    (b"", b"-x", b"a\x1b[2J.000001", b"bin.000003", b"\xff.000001", b"n" * 600)
+                    (
+                        b"",
+                        b"-x",
+                        b"a\x1b[2J.000001",
+                        b"bin.000003",
+                        b"\xff.000001",
+                        b"n" * 600,
+                        b"../b.000003",
+                    )
                 )
                 out.insert(at, rotation(chance.choice((4, 0, 157, 1 << 63, (1 << 64) - 1)), name))
             case _:
@@ -321,48 +380,140 @@ def hostile_stream(chance: random.Random, events: list[bytes]) -> list[bytes | R
     return out
 
 
-@contextmanager
-def asked(*, mariadb: bool, at: int | None = None, seed: float = 0) -> Iterator[tuple[str, list[str]]]:
-    """A server and what it was asked, "" for a dump; the question of number `at` gets a hostile answer."""
+def hostile_payload(chance: random.Random, usual: bytes) -> bytes:
+    """Another packet of a login: changed, cut, longer, or one that does not belong there."""
+    match chance.randrange(6):
+        case 0 | 1 | 2:
+            changed = bytearray(usual)
+            for _ in range(chance.randrange(1, 5)):
+                changed[chance.randrange(len(changed))] = _byte(chance)
+            return bytes(changed)
+        case 3:
+            return usual[: chance.randrange(len(usual) + 1)]
+        case 4:
+            return usual + chance.randbytes(chance.choice((1, 8, 300, 70_000)))
+        case _:
+            method = chance.choice(_METHODS)
+            wrong = (b"", OK, b"\1", b"\1\3", b"\1\4", b"\xfe", b"\xfb/etc/passwd", b"\xfe\0\0\2\0")
+            asks = b"\xfe" + method + b"\0" + chance.randbytes(chance.choice((0, 1, 20, 21, 400)))
+            return chance.choice((*wrong, asks, asks, b"\xff\x15\x04#28000no", b"\1" + chance.randbytes(400)))
+
+
+@dataclass
+class Asked:
+    """A server in the client's own thread, and how a client reaches it.
+
+    Parameters
+    ----------
+    client : Client
+    server : HostileServer
+    noted : list of str
+        What it was asked, in order: "login" for each of its packets until the client is logged in,
+        statements, "" for a dump.
+    at : int or None
+        The number of the question that gets a hostile answer.
+    """
+
+    client: Client
+    server: HostileServer
+    noted: list[str]
+    at: int | None
+
+    @property
+    def was_hostile(self) -> bool:
+        """Whether it has come to that question."""
+        return self.at is not None and self.at < len(self.noted)
+
+
+def asked(*, mariadb: bool, at: int | None = None, seed: float = 0) -> Asked:
+    """Such a server; the question of number `at` gets a hostile answer."""
     noted: list[str] = []
     chance = random.Random(seed)
     usual, events = good(mariadb=mariadb), log_events(mariadb=mariadb)
+    method, switch, options = "mysql_native_password", None, {}
+    if at is not None:
+        if chance.random() < 0.7:
+            events = chance.choice(golden_events(mariadb=mariadb))
+        if at < _FIRST_LOGIN:
+            method, switch = chance.choice((method, *_LOGINS)), chance.choice((None, None, *_LOGINS))
+        options = {"reconnect": chance.choice((0, 30))}
+
+    def hostile() -> bool:
+        return at == len(noted) - 1
 
     def answer(sql: str) -> Answer:
-        found: Any = next(
-            (given for start, given in usual.items() if sql.startswith(start)), b"\0\0\0\2\0\0\0"
-        )
+        found: Any = next((given for start, given in usual.items() if sql.startswith(start)), OK)
         found = found(sql) if callable(found) else found
         noted.append(sql)
-        return hostile_answer(chance, found) if at == len(noted) - 1 else found
+        return hostile_answer(chance, found) if hostile() else found
 
     def dump() -> list[bytes | Raw]:
         noted.append("")
-        return hostile_stream(chance, events) if at == len(noted) - 1 else list(events)
+        return hostile_stream(chance, events) if hostile() else list(events)
 
-    def talk(client: Any) -> None:
-        try:
-            HostileServer(answers={"": answer}, log=dump)(client)
-        except (EOFError, UnicodeError):
-            pass
+    def said(payload: bytes) -> bytes:
+        noted.append("login")
+        return hostile_payload(chance, payload) if hostile() else payload
 
-    with serving(talk) as url:
-        yield url, noted
+    server = HostileServer(plugin=method, switch=switch, answers={"": answer}, log=dump)
+    return Asked(Client(options={"world": Direct(server, chance, said), **options}), server, noted, at)
 
 
 def hostile_run(name: str, *, mariadb: bool, at: int, seed: float) -> str | None:
-    """Run a scenario with one hostile answer; the kind of error that came out, None if none.
+    """Run a scenario with one hostile answer; the kind of error that came out, "an end" if none.
 
-    Any other error than those of binlog_core comes out of this, too.
+    None: it did not come to that answer. Any other error than those of binlog_core comes out of this, too.
     """
-    with asked(mariadb=mariadb, at=at, seed=seed) as (url, _), warnings.catch_warnings():
+    one = asked(mariadb=mariadb, at=at, seed=seed)
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            SCENARIOS[name](url, had(mariadb=mariadb))
+            SCENARIOS[name](one.client, had(mariadb=mariadb))
         except BinlogError as error:
             assert str(error).isprintable(), repr(str(error))
-            return type(error).__name__
-    return None
+            return type(error).__name__ if one.was_hostile else None
+        finally:
+            assert not any(PASSWORD in got for got in one.server.received), "the password was sent"
+    return "an end" if one.was_hostile else None
+
+
+def hostile_packets(seed: float) -> None:
+    """A mutated stream through the compiled reader of packets alone, in pieces of any size."""
+    chance = random.Random(seed)
+    events = hostile_stream(chance, chance.choice(golden_events(mariadb=chance.random() < 0.5)))
+    wire = bytearray()
+    for number, event in enumerate(events, 1):
+        mark = b"\0\xef" + bytes([chance.randrange(3)]) if seed % 2 else b"\0"
+        wire += event if isinstance(event, Raw) else packet(number % 256, mark + event)
+    packets = Packets(chance.choice((100, 1 << 20)), semi_sync=bool(seed % 2), numbered=chance.random() < 0.8)
+    packets.go_to(chance.choice((0, 4, 157, (1 << 32) - 60)))
+    buffer, at, most = (
+        bytearray(chance.choice((64, 4096, 1 << 16))),
+        0,
+        chance.choice((1, 60, 3000, 1 << 16, 1 << 16)),
+    )
+    left = len(wire) + len(events)
+    while left:
+        left -= 1
+        status = packets.strip(buffer)
+        if status == _packets.HOLE:
+            packets.accept(buffer, chance.choice((packets.gap, packets.position)))
+        elif status == _packets.SPECIAL:
+            packets.drop()
+        elif status != _packets.MORE:
+            return
+        packets.take_gtids()
+        packets.compact(buffer, buffer)
+        if packets.fill == len(buffer):
+            larger = bytearray(2 * len(buffer))
+            packets.compact(buffer, larger)
+            buffer = larger
+        size = min(len(wire) - at, len(buffer) - packets.fill, chance.randrange(1, most + 1))
+        if not size and status == _packets.MORE:
+            return
+        buffer[packets.fill : packets.fill + size] = wire[at : at + size]
+        packets.fill += size
+        at += size
 
 
 def hostile_rows(seed: float) -> None:
@@ -394,6 +545,3 @@ def hostile_rows(seed: float) -> None:
                         pass
     except (BinlogError, pymysql.Error):
         pass
-
-
-__all__ = ["END", "SCENARIOS", "asked", "hostile_rows", "hostile_run"]

@@ -66,13 +66,12 @@ class Cost:
 def client(idle: str, url: str, act: str) -> None:
     """Do something with a server that answers well, then with a hostile one; print as JSON what that took."""
     import binlog_core
-    from support import hostile_answers
     from support.hostile import EVERY, anonymous
-    from support.hostile_answers import SCENARIOS, had
+    from support.hostile_answers import SCENARIOS, Client, had
 
     warnings.simplefilter("ignore")
-    hostile_answers.OPTIONS = hostile_answers.OPTIONS.replace("connect_timeout=2", "connect_timeout=60")
-    SCENARIOS[act](idle, had(mariadb=False))
+    patient = {"connect_timeout": 60}
+    SCENARIOS[act](Client(idle, patient), had(mariadb=False))
     before = peak = anonymous()
     done, ended, begun = threading.Event(), "end", time.monotonic()
 
@@ -84,7 +83,7 @@ def client(idle: str, url: str, act: str) -> None:
     looking = threading.Thread(target=look)
     looking.start()
     try:
-        SCENARIOS[act](url, had(mariadb=False))
+        SCENARIOS[act](Client(url, patient), had(mariadb=False))
     except binlog_core.BinlogError as error:
         ended = type(error).__name__
     finally:
@@ -95,7 +94,7 @@ def client(idle: str, url: str, act: str) -> None:
 
 def cost(one: Served, package: Path) -> Cost:
     """What one of them takes in a separate process."""
-    from .hostile_answers import asked, good, log_events
+    from .hostile_answers import good, log_events
     from .hostile_server import HostileServer, Raw, framed
     from .talk import serving
 
@@ -103,14 +102,19 @@ def cost(one: Served, package: Path) -> Cost:
         start: Raw(framed(answer)) if isinstance(answer, list) else answer
         for start, answer in one.answers().items()
     }
-    usual = {start: answer for start, answer in good(mariadb=False).items() if start not in hostile}
-    server = HostileServer(answers=hostile | usual, log=lambda: chain(log_events(mariadb=False), one.log()))
+    usual = good(mariadb=False)
+    other = {start: answer for start, answer in usual.items() if start not in hostile}
+    server = HostileServer(answers=hostile | other, log=lambda: chain(log_events(mariadb=False), one.log()))
+    idler = HostileServer(answers=usual, log=lambda: log_events(mariadb=False))
 
-    def talk(connection: Any) -> None:
-        with suppress(EOFError):
-            server(connection)
+    def talking(to: HostileServer) -> Callable[[Any], None]:
+        def talk(connection: Any) -> None:
+            with suppress(EOFError):
+                to(connection)
 
-    with asked(mariadb=False) as (idle, _), serving(talk) as url:
+        return talk
+
+    with serving(talking(idler)) as idle, serving(talking(server)) as url:
         run = subprocess.run(
             [sys.executable, __file__, idle, url, one.act],
             env={"PYTHONPATH": f"{package}:{Path(__file__).parent.parent}", "PATH": "/usr/bin"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -60,10 +60,7 @@ class HostileServer:
     def __call__(self, client: socket.socket) -> None:
         """Serve one connection; ``serving(server)`` calls it for each."""
         stream = client
-        greeting = GREETING.replace(b"mysql_native_password", self.plugin.encode())
-        if self.tls is not None:
-            greeting = greeting.replace(b"\xff\xf7", b"\xff\xff", 1)
-        stream.sendall(packet(0, greeting))
+        stream.sendall(packet(0, self.greeting()))
         number, login = self._take(stream)
         if self.tls is not None and len(login) == 32:
             stream = self.tls.wrap_socket(client, server_side=True)
@@ -71,9 +68,14 @@ class HostileServer:
         try:
             self._login(stream, number + 1)
             while True:
-                self._answer(stream, self._take(stream)[1])
+                self.answer(stream, self._take(stream)[1])
         finally:
             stream.close()
+
+    def greeting(self) -> bytes:
+        """What it says first."""
+        said = GREETING.replace(b"mysql_native_password", self.plugin.encode())
+        return said if self.tls is None else said.replace(b"\xff\xf7", b"\xff\xff", 1)
 
     def _take(self, stream: socket.socket) -> tuple[int, bytes]:
         with stream.makefile("rb", buffering=0) as file:
@@ -83,25 +85,29 @@ class HostileServer:
         return head[3], payload
 
     def _login(self, stream: socket.socket, number: int) -> None:
-        def ask(payload: bytes) -> bytes:
-            nonlocal number
+        turns = self.turns(secure=isinstance(stream, ssl.SSLSocket))
+        payload = next(turns)
+        while payload != OK:
             stream.sendall(packet(number, payload))
             got, reply = self._take(stream)
-            number = got + 1
-            return reply
+            number, payload = got + 1, turns.send(reply)
+        stream.sendall(packet(number, OK))
 
-        method, reply = self.plugin, b"\1" if not isinstance(stream, ssl.SSLSocket) else b""
+    def turns(self, *, secure: bool) -> Generator[bytes, bytes, None]:
+        """What it says in the login, each time given what the client replies; the last is OK."""
+        method, reply = self.plugin, b"" if secure else b"\1"
         if self.switch is not None:
             method = self.switch
             first = b"\2Password: " if method == "dialog" else SALT + b"\0"
-            reply = ask(b"\xfe" + method.encode() + b"\0" + first)
+            reply = yield b"\xfe" + method.encode() + b"\0" + first
         if method == "caching_sha2_password":
-            reply = ask(b"\1\4")
+            reply = yield b"\1\4"
         if method in ("caching_sha2_password", "sha256_password") and reply in (b"\1", b"\2"):
-            ask(b"\1" + public_key())
-        stream.sendall(packet(number, OK))
+            yield b"\1" + public_key()
+        yield OK
 
-    def _answer(self, stream: socket.socket, command: bytes) -> None:
+    def answer(self, stream: Any, command: bytes) -> None:
+        """Answer a command; EOFError ends the connection."""
         if command[:1] == bytes([COM_QUERY]):
             sql = command[1:].decode("utf-8", "surrogateescape")
             answer = next((given for start, given in self.answers.items() if sql.startswith(start)), OK)

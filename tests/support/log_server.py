@@ -97,9 +97,9 @@ class LogServer(HostileServer):
 
     # ------------------------------------------------------------ the logs
 
-    def _answer(self, stream: socket.socket, command: bytes) -> None:
+    def answer(self, stream: Any, command: bytes) -> None:
         if command[0] not in (COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID):
-            super()._answer(stream, command)
+            super().answer(stream, command)
             return
         if command[0] == COM_BINLOG_DUMP:
             position, flags, _ = struct.unpack_from("<IHI", command, 1)

@@ -54,6 +54,10 @@ class Folder:
         if self._in_delta:
             return delta_filesystem(self.root, self.options)
         filesystem, path = open_filesystem(self.root, self.options)
+        if filesystem.type_name == "local":
+            from ..tables.local_files import LocalFolder
+
+            return LocalFolder(path)
         return fs.SubTreeFileSystem(path, filesystem)
 
     @property

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import string
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from ..._tables.tables import Table
     from .results import FileStatistics, WrittenSplit
 
+STAGING = ".staging"
+STAGED = re.compile(rf"(?P<parent>.*)/\.(?P<name>[^/]+)\.[0-9a-f]{{32}}\{STAGING}(/|$)", re.DOTALL)
 _NOTE = ".error.json"
 _MOST_NOT_COMMITTED = 10_000  # transactions of a log that a manifest names
 _MAX_NAME_LEN = 200  # most file systems take 255 bytes
@@ -73,7 +76,7 @@ def open_filesystem(path: str, options: dict[str, Any] | None = None) -> tuple[A
     import pyarrow.fs
 
     if not is_url(path):
-        return pyarrow.fs.LocalFileSystem(), os.path.abspath(path)
+        return _local(os.path.abspath(path))
     found = arrow_filesystem(path, options)
     if found is not None:
         return found
@@ -83,7 +86,16 @@ def open_filesystem(path: str, options: dict[str, Any] | None = None) -> tuple[A
         filesystem, inner = pyarrow.fs.FileSystem.from_uri(path)
     except (OSError, pyarrow.ArrowException) as error:
         raise BinlogError(f"cannot be written to: {error}", path=path) from error
-    return filesystem, inner.rstrip("/")
+    inner = inner.rstrip("/")
+    return _local(inner) if filesystem.type_name == "local" else (filesystem, inner)
+
+
+def _local(path: str) -> tuple[Any, str]:
+    from .local_files import LocalFiles
+
+    # A staging directory is ours: it may not be a link, as the place that the user names may.
+    staged = STAGED.match(path)
+    return LocalFiles(path if staged is None else staged["parent"] or "/"), path
 
 
 def _names(path: str) -> set[str]:
@@ -103,7 +115,7 @@ def write_whole(filesystem: Any, path: str, data: bytes) -> None:
         It cannot be written.
     """
     if filesystem.type_name == "local":
-        put_durably(path, data)
+        put_durably(path, data, filesystem.root)
         return
     written = f"{path}.new" if renames(filesystem) else path
     with filesystem.open_output_stream(written) as sink:

@@ -15,13 +15,13 @@ import contextlib
 import datetime as dt
 import fcntl
 import os
-import re
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from ..._base.new_files import exchanged, sync_directory
+from ..._base.own_files import held
 from ..._sources.object_stores import telling
 from ..._sources.places import is_url
 from ..._tables.full_names import full_name
@@ -29,12 +29,15 @@ from ...errors import BinlogError
 from ..exports.manifests import MANIFEST
 from ..rows.types import type_name
 from .destination import (
+    STAGED,
+    STAGING,
     Destination,
     by_table,
     describe_definitions,
     describe_logs,
     describe_statements,
     directory_name,
+    open_filesystem,
     renames,
     result_of,
 )
@@ -47,8 +50,7 @@ if TYPE_CHECKING:
 
 _MANIFEST_FORMAT = 2
 _MOVING_THREADS = 32
-_STAGING, _REPLACED = ".staging", "replaced"
-_OWN_STAGING = r"\.{}\.[0-9a-f]{{32}}\.staging"
+_REPLACED = "replaced"
 _ABANDONED = dt.timedelta(days=1)  # since the last write to a staging directory in a store
 
 _OF_TABLES = {"rows", "partial_rows", "key", "versions", "files"}
@@ -113,7 +115,9 @@ class ParquetDirectory(Destination):
         self._overwrite = overwrite
         self._lock: int | None = None
         parent, _, name = self.path.rpartition("/")
-        self._staging = f"{parent}/.{name}.{uuid.uuid4().hex}{_STAGING}"
+        self._staging = f"{parent}/.{name}.{uuid.uuid4().hex}{STAGING}"
+        if self.filesystem.type_name == "local":  # the staging directory may not be a link
+            self.filesystem, _ = open_filesystem(self._staging)
         self._replaces = self._check(overwrite)
         scheme = output.rstrip("/").removesuffix(self.path) if is_url(output) else ""
         self.staging = f"{scheme}{self._staging}/written"  # as workers open it
@@ -214,7 +218,8 @@ class ParquetDirectory(Destination):
         """See `Destination`; the directory keeps these permissions when it is renamed into place."""
         if self.filesystem.type_name == "local":
             for directory in (self._staging, f"{self._staging}/complete"):
-                os.chmod(directory, 0o700)
+                with held(directory, self.filesystem.root) as descriptor:
+                    os.fchmod(descriptor, 0o700)
 
     def commit(self, splits: list[WrittenSplit]) -> list[TableResult]:
         """Make the files in the results, and no others, the output.
@@ -311,10 +316,10 @@ class ParquetDirectory(Destination):
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         """Hold off others on this machine: two that begin would refuse each other."""
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as alone:
             if self.filesystem.type_name == "local":
                 folder = os.open(os.path.dirname(self._staging), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-                held.callback(os.close, folder)
+                alone.callback(os.close, folder)
                 with contextlib.suppress(OSError):  # some file systems have no locks
                     fcntl.flock(folder, fcntl.LOCK_EX)
             yield
@@ -334,9 +339,9 @@ class ParquetDirectory(Destination):
             found = self.filesystem.get_file_info(FileSelector(parent, allow_not_found=True))
         except OSError:  # a store may list only the output
             return
-        staging = re.compile(_OWN_STAGING.format(re.escape(name)))
         for info in found:
-            own = staging.fullmatch(info.base_name) is not None
+            staged = STAGED.fullmatch(f"/{info.base_name}")
+            own = staged is not None and staged["name"] == name
             if own and info.path != self._staging and (lock := self._locked(info.path)) is not None:
                 try:
                     yield info.path

@@ -99,7 +99,7 @@ def test_a_note_of_a_run_is_whole_or_not_there(tmp_path: Path, monkeypatch: pyte
     output = DeltaTables(str(tmp_path), "run")
     output.begin()
 
-    def full(folder: str) -> None:
+    def full(folder: int) -> None:
         raise OSError("No space left on device")
 
     with monkeypatch.context() as patch, pytest.raises(BinlogError, match="No space left"):

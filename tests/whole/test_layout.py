@@ -20,6 +20,7 @@ THROUGH: dict[str, str] = {
     "cli/history.py": "inspect/test_history.py",
     "cli/transactions.py": "inspect/test_transactions.py",
     "cli/undo.py": "replay/test_undo.py",
+    "lake/rows/option_texts.py": "lake/rows/test_source_options.py",  # parsers of the options' texts
     "lake/rows/debezium.py": "cli/test_cli_debezium.py",  # envelopes of whole logs
     "_decode/current_event.py": "inspect/test_transactions.py",  # glue between the loop and events
     "_decode/ddl_before.py": "schema/test_definitions.py",
@@ -45,6 +46,7 @@ THROUGH: dict[str, str] = {
     "_sources/innodb_trees.py": "sources/test_innodb_binlog.py",
     "_sources/opened.py": "log/test_log.py",  # what a Log has open
     "lake/apply/attempts.py": "lake/apply/test_file_target.py",  # files of failed commits
+    "schema/asked.py": "schema/test_schema_server.py",  # a name
     "spark/applying.py": "lake/apply/test_apply_changes.py",
     "spark/jobs.py": "lake/apply/test_jobs.py",
     "spark/mirror.py": "mirror/test_mirroring.py",  # needs a server

@@ -80,7 +80,7 @@ PRESENTATIONS: dict[str, Callable[[Column], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", PRESENTATIONS.keys() - {"copy of a server's table"})
+@pytest.mark.parametrize("name", [one for one in PRESENTATIONS if one != "copy of a server's table"])
 def test_each_kind_is_shown(name: str) -> None:
     for kind in Kind:
         try:

@@ -82,19 +82,21 @@ def test_a_round_opens_its_table_once(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_tables_with_few_changes_do_not_wait_for_each_other(tmp_path: Path) -> None:
     state = MirrorState("id", "mysql://db1", ("shop.*",), str(tmp_path))
-    tables = [TableState("shop", name, "following", place=1) for name in ("few", "many", "none")]
-    decoded = Decoded("", {"shop.few": [file("few", OLD, 2, 3)], "shop.many": [file("many", OLD, 2, 3)]}, ())
+    tables = [TableState("shop", name, "following", place=1) for name in ("few", "other", "many", "none")]
+    changed = ("few", "other", "many")
+    decoded = Decoded("", {f"shop.{name}": [file(name, OLD, 2, 3)] for name in changed}, ())
     decoded.files["shop.many"] *= 1 << 20
     meeting, threads, told = threading.Barrier(2), {}, []
 
     class Recorded(Mirroring):
         def _apply(self, table: TableState, *_: Any) -> None:
             threads[table.name] = threading.current_thread()
-            if table.name != "many":
+            if table.name in ("few", "other"):
                 meeting.wait(60)  # one alone never passes it
 
     work = Recorded(None, None, state, None, lambda: None, threading.Event(), told.append)  # type: ignore[arg-type]
     offset = {"definitions": to_text(DdlTracker())}
     work._apply_each(tables, decoded, {"start": offset, "end": offset}, 4)
-    assert threads["many"] is threading.current_thread() not in (threads["few"], threads["none"])
+    assert threads["many"] is threads["none"] is threading.current_thread()
+    assert threading.current_thread() not in (threads["few"], threads["other"])
     assert told == [state] * 3

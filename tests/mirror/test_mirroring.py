@@ -224,7 +224,7 @@ def test_tables_are_copied_followed_compared_and_copied_anew(
     assert not (tmp_path / "history" / f"{DATABASE}.keyless").exists()
     if "maria" in sql("SELECT VERSION()")[0][0].lower():  # given with each place, and in the commits
         now = parse_gtid_set(sql("SELECT @@GLOBAL.gtid_binlog_pos")[0][0])
-        followed = [one for one in status(tmp_path) if one.stage == "following"]
+        followed = [one for one in status(tmp_path) if one.stage == "stopped"]
         assert [parse_gtid_set(one.gtids or "") for one in followed] == [now] * 5
         last = form.last_commit(tmp_path / f"{DATABASE}.a")
         assert parse_gtid_set(last["binlog_core.gtids"]) <= now
@@ -414,7 +414,7 @@ def test_a_lake_in_a_store_has_its_credentials_from_the_options(
         (compared,) = verify(url, **arguments)
         assert (compared.agrees, compared.rows, compared.reason) == (True, 1, None)
         (told,) = status(url, storage_options=options)
-        assert (told.rows, told.stage) == (1, "following")
+        assert (told.rows, told.stage) == (1, "stopped")
 
 
 def test_unsafe_settings_are_refused_and_no_password_is_kept(

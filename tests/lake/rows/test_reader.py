@@ -120,7 +120,7 @@ def test_selected_tables_and_columns(tmp_path: Path) -> None:
 
 def test_columns_without_names_are_refused() -> None:
     golden = golden_logs("mysql97/meta_minimal")[0]
-    with pytest.raises(SchemaError, match="unnamed='positions'") as caught:
+    with pytest.raises(SchemaError, match='unnamed="positions"') as caught:
         list(read_split(Split(str(golden.path))))
     assert caught.value.path == str(golden.path)
     assert caught.value.offset in golden.row_positions

@@ -48,7 +48,7 @@ class Unfinished:
         if new:
             # A link fails if the name has been taken in the meantime; some file systems have no links.
             try:
-                os.link(self._hidden, self._name, **at)
+                os.link(self._hidden, self._name, **at, follow_symlinks=False)
             except FileExistsError:
                 raise
             except OSError:

@@ -48,7 +48,7 @@ class Unfinished:
         if new:
             # A link fails if the name has been taken in the meantime; some file systems have no links.
             try:
-                os.link(self._hidden, self._name, **at)
+                os.link(self._hidden, self._name, **at, follow_symlinks=False)
             except FileExistsError:
                 raise
             except OSError:
@@ -71,7 +71,8 @@ def unfinished(path: str | os.PathLike[str], root: str | None = None) -> Iterato
     ------
     OSError
     """
-    above, name = os.path.split(os.path.abspath(path))
+    # As the system reads it, "link/../x" is beside what the link leads to: `abspath` would lose that.
+    above, name = os.path.split(path)
     with held(above, root) as folder:
         for left in _left(folder, name):
             with contextlib.suppress(OSError), _opened_inside(folder, left) as file:

@@ -34,14 +34,10 @@ def held(folder: str, root: str | None = None) -> Iterator[int]:
     OSError
         It is not there, or a folder below `root` is a link.
     """
-    names: list[str] = []
-    if root is not None and folder.startswith(root.rstrip("/") + "/"):
-        names = [name for name in folder[len(root.rstrip("/")) :].split("/") if name]
-    else:
-        root = folder
-    found = _folder(root or ".")
+    names = _below(folder, root)
+    found = _folder((folder if names is None or root is None else root) or ".")
     try:
-        for name in names:
+        for name in names or ():
             _check(name)
             try:
                 inner = _folder(name, os.O_NOFOLLOW, found)
@@ -52,6 +48,17 @@ def held(folder: str, root: str | None = None) -> Iterator[int]:
         yield found
     finally:
         os.close(found)
+
+
+def _below(path: str, root: str | None) -> list[str] | None:
+    """The names that lead from a folder to a path; None: it is not below the folder."""
+    if root is None:
+        return None
+    if root == "":  # the working directory
+        begin = 0 if not path.startswith("/") else None
+    else:
+        begin = len(root.rstrip("/")) if path.startswith(root.rstrip("/") + "/") else None
+    return None if begin is None else [name for name in path[begin:].split("/") if name]
 
 
 def _check(name: str) -> str:
@@ -106,17 +113,17 @@ def create(path: str, root: str | None = None) -> BinaryIO:
 
 def make_folder(path: str, root: str) -> None:
     """Make a folder, and missing ones above it, unless it is there; `root`: see `held`."""
-    if not path.startswith(root.rstrip("/") + "/"):
+    names = _below(path, root)
+    if names is None:
         os.makedirs(path, exist_ok=True)
         return
-    os.makedirs(root, exist_ok=True)
+    os.makedirs(root or ".", exist_ok=True)
     at = root
-    for name in path[len(root) :].split("/"):
-        if name:
-            _check(name)
-            with held(at, root) as above, contextlib.suppress(FileExistsError):
-                os.mkdir(name, dir_fd=above)
-            at = f"{at}/{name}"
+    for name in names:
+        _check(name)
+        with held(at, root) as above, contextlib.suppress(FileExistsError):
+            os.mkdir(name, dir_fd=above)
+        at = os.path.join(at, name)
     with held(at, root):
         pass
 

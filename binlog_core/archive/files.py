@@ -146,7 +146,10 @@ def put(files: Files, path: str, data: bytes, *, durable: bool = True) -> None:
 
 def put_on_disk(files: Files, path: str) -> None:
     """Sync a file that an earlier process wrote, and its name."""
-    descriptor = files.open(path)
+    try:
+        descriptor = files.open(path)
+    except PermissionError:  # finished logs may have been made read-only
+        descriptor = open_itself(path, os.O_RDONLY)
     try:
         files.sync(descriptor)
     finally:

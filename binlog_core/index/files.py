@@ -382,7 +382,7 @@ def write(path: str, parts: Iterable[Part], *, mode: int) -> None:
     """
     folder = os.path.dirname(path) or "."
     try:
-        root = archive_of(os.path.dirname(os.path.abspath(path)))
+        root = archive_of(os.path.dirname(path))
         with unfinished(path, root) as made:
             _write(made.file, list(parts))
             made.file.flush()

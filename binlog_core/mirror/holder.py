@@ -10,8 +10,8 @@ import time
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from .._base import own_files
 from .._sources.object_stores import load_json
-from ..archive.files import Files, put
 from ..lake.exports.manifests import MIRROR
 
 _HOLDER = "holder.json"
@@ -123,7 +123,10 @@ class Held:
         self._next = time.monotonic() + (_EVERY if self._local else _EVERY_IN_STORE)
         data = json.dumps(asdict(self.holder)).encode()
         if self._local:  # it is worth nothing after a power failure
-            put(Files(), self._path, data, durable=False)
+            hidden, root = f"{self._path}.new", self._filesystem.root
+            with own_files.create(hidden, root) as file:
+                file.write(data)
+            own_files.rename(hidden, self._path, root)
             return
         with self._filesystem.open_output_stream(self._path) as sink:
             sink.write(data)

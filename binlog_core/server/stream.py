@@ -575,6 +575,7 @@ class ServerStream:
         self._successor = None
         with _ClosingOnError(connection):
             try:
+                self._check_has(facts, self.gtids, connection.name)  # now also what the dump did not know
                 self._check_has(facts, self._begun, connection.name)
             except _Behind:
                 connection.close()

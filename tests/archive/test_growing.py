@@ -32,6 +32,29 @@ def test_it_continues_after_torn_events(server: FakeServer, tmp_path: Path) -> N
         assert path.read_bytes() == data
 
 
+def test_a_finished_log_may_be_read_only(tmp_path: Path) -> None:
+    server = FakeServer()
+    for _ in range(2):
+        server.transaction()
+        server.rotate()
+    archive(server, tmp_path)
+    (tmp_path / server.current).unlink()  # the archiver ended before it
+    last = max(path for path in tmp_path.iterdir() if path.suffix[1:].isdigit())
+    asked = []
+
+    class Protected(Files):
+        def open(self, path: str, *, new: bool = False) -> int:
+            if path == str(last):
+                asked.append(path)
+                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+            return super().open(path, new=new)
+
+    server.transaction()
+    archive(server, tmp_path, files=Protected())
+    assert asked
+    assert_same(server, tmp_path)
+
+
 def test_what_is_there_is_compared_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("binlog_core.archive.growing._PIECE", 16)
     server = FakeServer("5.6.24", checksum=False)

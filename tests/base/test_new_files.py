@@ -112,6 +112,30 @@ def test_a_folder_that_became_a_link_gets_nothing(tmp_path: Path, monkeypatch: p
     assert os.listdir(tmp_path / "foreign") == []
 
 
+def test_a_path_is_read_as_the_system_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "far" / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "inner")
+    (tmp_path / "out").write_text("kept")
+    with unfinished(tmp_path / "link" / ".." / "out") as made:
+        made.file.write(b"new")
+        made.file.flush()
+        made.finish()
+    assert (tmp_path / "far" / "out").read_bytes() == b"new"
+    assert (tmp_path / "out").read_text() == "kept" and len(list(tmp_path.rglob("*out*"))) == 2
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_a_link_in_the_place_of_what_was_written_is_not_followed(tmp_path: Path, new: bool) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.write_text("kept")
+    with unfinished(tmp_path / "out") as made:
+        (hidden,) = tmp_path.glob(".out.*.tmp")
+        hidden.unlink()
+        hidden.symlink_to(foreign)
+        made.finish(new=new)
+    assert foreign.stat().st_nlink == 1 and (tmp_path / "out").is_symlink()
+
+
 def test_a_small_file_is_not_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "foreign").write_text("kept")
     (tmp_path / "state.new").symlink_to(tmp_path / "foreign")

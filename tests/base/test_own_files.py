@@ -61,6 +61,22 @@ def test_the_root_may_be_a_link(tmp_path: Path, foreign: Path, act: str) -> None
     assert (foreign / "new").is_dir() == (act == "make a folder")
 
 
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("root", ["", "."])
+def test_the_root_may_be_the_working_directory(
+    tmp_path: Path, foreign: Path, monkeypatch: pytest.MonkeyPatch, act: str, root: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inside").symlink_to(foreign)
+    kept = _contents(foreign)
+    with pytest.raises(NotADirectoryError, match="is a link or a file"):
+        ACTS[act](os.path.join(root, "inside", "file"), root)
+    assert _contents(foreign) == kept and sorted(os.listdir(foreign)) == ["file", "inner"]
+    (tmp_path / "inside").unlink()
+    foreign.rename(tmp_path / "inside")
+    ACTS[act](os.path.join(root, "inside", "file"), root)
+
+
 def test_what_is_created_takes_the_place_of_a_link(tmp_path: Path, foreign: Path) -> None:
     (tmp_path / "out").symlink_to(foreign / "file")
     with own_files.create(str(tmp_path / "out"), str(tmp_path)) as file:

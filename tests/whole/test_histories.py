@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
+from contextlib import closing, nullcontext
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import binlog_core
+from binlog_core.errors import DivergedError
 
 pytest.importorskip("pymysql")
 sys.path.insert(0, str(Path(__file__).parents[2] / "soak"))
@@ -16,9 +22,11 @@ pytest.importorskip("pyspark")
 from world.archives import keeper
 from world.folders import exporter, stream
 from world.history import VERSIONS, Step, Wrong
+from world.line import Fault
 from world.model import Change, Transaction
-from world.readers import Reader, reader
-from world.server import Kind
+from world.readers import Reader, numbers, reader
+from world.server import Kind, Server
+from world.world import SimulatedWorld
 
 KINDS: dict[str, Callable[[int], Any]] = {
     "reader": reader,
@@ -67,6 +75,38 @@ def test_a_transaction_that_ends_without_xid_does_not_come_again_after_a_failove
     ).run()
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("catches_up", [True, False])
+@pytest.mark.parametrize("way", ["rollback", "statement", "commit"])
+def test_a_server_that_takes_over_is_waited_for_however_the_last_transaction_ended(
+    version: str, catches_up: bool, way: str
+) -> None:
+    world = SimulatedWorld(1, repeat(Fault()))
+    kind = Kind(version)
+    server, other = (Server(world, name, kind, server_id=i + 1) for i, name in enumerate("ab"))
+    world.hosts = {"a": server, "b": other}
+    last = Transaction(2, (Change(2, 0, "insert"),), (1,), "rollback" if way == "rollback" else "commit")
+    if way == "statement":
+        last = Transaction(2, (), statement="CREATE TABLE made_2 (a INT)")
+    first, late = (Transaction(i, (Change(i, 0, "insert"),), (1,)) for i in (1, 3))
+    for committed in (first, last):
+        server.commit(committed)
+    other.commit(first)
+    world.after(10.0, lambda: server.stop(clean=False))
+    if catches_up:
+        world.after(30.0, lambda: [other.commit(committed) for committed in (last, late)])
+    options = {"world": world, "heartbeat": 5.0, "reconnect": 60.0, "ssl_mode": "DISABLED"}
+    got: list[int] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with closing(binlog_core.open("mysql://root@a,b", follow=True, server=options)) as log:
+            world.after(200.0, log.stop)
+            refused = nullcontext() if catches_up else pytest.raises(DivergedError, match="server lacks")
+            with refused:
+                got += (number for group in log.groups() for number, *_ in numbers(group))
+    assert got == [1] + [2] * (way != "statement") + [3] * catches_up
+
+
 @pytest.mark.parametrize(
     ("kind", "first"), [(kind, first) for kind, size in SAMPLE.items() for first in range(0, size, 20)]
 )
@@ -77,8 +117,6 @@ def test_a_sample(kind: str, first: int) -> None:
 
 def test_the_judge_sees_what_is_lost() -> None:
     """A reader that leaves out every second group is wrong."""
-    import binlog_core
-
     history = next(one for one in map(reader, range(100)) if len(one.steps) > 10 and one.start == "none")
     history.run()
     groups = binlog_core.Log.groups

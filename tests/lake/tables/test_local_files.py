@@ -95,6 +95,18 @@ def test_a_staging_directory_that_becomes_a_link_while_an_export_runs(tmp_path: 
     assert _kept(foreign)
 
 
+def test_a_mirrors_folder_that_becomes_a_link_while_it_is_held(tmp_path: Path, foreign: Path) -> None:
+    root = tmp_path / "lake"
+    root.mkdir()
+    lake = Lake(str(root))
+    with lake.locked():
+        (root / "_mirror").rename(root / "moved")
+        (root / "_mirror").symlink_to(foreign)
+        with pytest.raises(OSError, match="is a link"):
+            lake.held.begin()
+    assert _kept(foreign)
+
+
 @pytest.mark.parametrize("act", ["save", "make", "remove", "lock"])
 def test_a_mirrors_state_is_not_written_through_a_link(tmp_path: Path, foreign: Path, act: str) -> None:
     root = tmp_path / "lake"

@@ -173,7 +173,7 @@ def test_the_package_unpickles_and_evaluates_nothing() -> None:
         "yaml"
     }
     for path in PACKAGE.rglob("*.py"):
-        # What goes between a driver and its own workers, as SECURITY.md says; nothing else there is unpickled.
+        # What goes between a driver and its workers, as SECURITY.md says; nothing else there is unpickled.
         between = path in (PACKAGE / "spark" / "workers.py", PACKAGE / "spark" / "plan_rows.py")
         banned = unpickling - {"pickle"} if between else unpickling
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -26,6 +26,7 @@ from ..lake.tables.table import FileTable
 from .holder import Held, Holder
 
 _STATE, _LOCK = "state.json", "lock"
+_LOCK_TRIES, _LOCK_PAUSE = 10, 0.02
 ARCHIVE = "archive"
 CHANGES = "changes"  # of the current round
 _HISTORY = "history"  # the directory of a table has a dot in its name
@@ -389,7 +390,7 @@ class Lake:
             import fcntl
 
             try:
-                lock = os.open(f"{self.path}/{MIRROR}/{_LOCK}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                lock = open_itself(f"{self.path}/{MIRROR}/{_LOCK}", os.O_RDONLY, root=self.path)
             except OSError:
                 return holder, False
             try:
@@ -400,6 +401,17 @@ class Lake:
             finally:
                 os.close(lock)
         return holder, self.held.is_at_work(holder, locked=locked)
+
+    def note(self, asked: float | None, place: int | None) -> None:
+        """Note that this process works on the mirror; `asked`, `place`: see `Holder`.
+
+        Raises
+        ------
+        MirrorError
+            The lake cannot be written.
+        """
+        with _writing(self.uri):
+            self.held.note(asked, place)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -433,7 +445,14 @@ class Lake:
             lock = open_itself(f"{self.path}/{MIRROR}/{_LOCK}", os.O_RDWR | os.O_CREAT, root=self.path)
         try:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for left in reversed(range(_LOCK_TRIES)):
+                    try:
+                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        break
+                    except BlockingIOError:  # maybe by who only asks whether it is locked: see `worker`
+                        if not left:
+                            raise
+                        time.sleep(_LOCK_PAUSE)
             except OSError:
                 holder = self.held.read()
                 who = f": {holder}" if holder is not None and not holder.ended else ""

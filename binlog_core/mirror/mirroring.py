@@ -245,6 +245,8 @@ class Mirroring:
     def archive(self) -> None:
         """Bring the archive up to the server's position, and use that server from now on."""
         self._receiver.up_to_now()
+        if self._stop.is_set():
+            return  # maybe before there was an archive
         server = self.plan(()).server()
         self.server = identity(server["uuid"], server["server_id"])
         hosts = sorted(self.address.hosts, key=lambda one: f"{one[0]}:{one[1]}" != server["address"])

@@ -11,10 +11,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .._base.own_files import open_itself
+from .._base import new_files
+from .._base.own_files import held, open_itself
 from .._decode.selection import is_wanted_name
 from .._sources.deltas import delta_options, import_deltalake
 from .._sources.object_stores import load_json
+from .._sources.places import local_path
 from .._tables.full_names import full_name
 from ..errors import MirrorError
 from ..lake.apply.jobs import Folder
@@ -343,7 +345,7 @@ class Lake:
             raise MirrorError(f"the mirror's state cannot be read: {error}", path=path) from error
 
     def save(self, state: MirrorState) -> None:
-        """Save a state atomically, and locally on disk, after all that the tables have by it."""
+        """Save a state atomically, and locally on disk, after all that archive and tables have by it."""
         folder = f"{self.path}/{MIRROR}"
         found = state.to_json()
         if state.archive == self.own(ARCHIVE):  # it stays valid if the lake is moved
@@ -351,7 +353,20 @@ class Lake:
         text = json.dumps(found).encode()  # with indent= it takes ten times as long
         with _writing(self.uri):
             self.filesystem.create_dir(folder, recursive=True)
+            self._sync(local_path(state.archive))
             write_whole(self.filesystem, f"{folder}/{_STATE}", text)
+
+    def _sync(self, archive: str | None) -> None:
+        """Have a local archive on disk that is not on the lake's file system.
+
+        What the tables have is read from it at once, before the archiver syncs it. Another server, from which
+        it goes on after a power failure, would send again what was lost.
+        """
+        if archive is None or not os.path.isdir(archive):
+            return
+        with held(archive) as folder:
+            if not self.is_local or os.fstat(folder).st_dev != os.stat(self.path).st_dev:
+                new_files.sync_filesystem(folder)
 
     def make(self, name: str) -> None:
         """Make one of the mirror's own folders, empty.

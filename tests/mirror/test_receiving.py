@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("pymysql")
+pytest.importorskip("pyarrow")
 
 from binlog_core import ArchiveError
 from binlog_core.archive.status import Status
+from binlog_core.lake.runner import HERE
+from binlog_core.mirror.mirroring import Mirroring
 from binlog_core.mirror.receiving import Receiver
+from binlog_core.mirror.state import Lake, new_state
 from binlog_core.server.address import Address
 
 
@@ -142,3 +147,13 @@ def test_the_place_of_one_server_is_not_that_of_the_next(server: Server) -> None
     _, end = server.receiver.asked()
     assert end == ("bin.000007", 1000)
     assert server.receiver.has(end)
+
+
+def test_a_mirror_that_is_stopped_before_it_has_an_archive_ends(server: Server, tmp_path: Path) -> None:
+    lake, url = Lake(str(tmp_path)), "mysql://root@db1"
+    state = new_state(url, ("shop.*",), lake.own("archive"))
+    work = Mirroring(HERE, lake, state, Address.of(url), server.receiver, server.stop)
+    server.stop.set()
+    work.archive()
+    assert server.runs == 1
+    assert work.server == ""

@@ -6,11 +6,21 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextvars import ContextVar, copy_context
 from typing import Protocol, TypeVar
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 Meet = Callable[[], object]
+_given_up: ContextVar[Callable[[], bool]] = ContextVar("given_up", default=lambda: False)
+
+
+def is_given_up() -> bool:
+    """Whether nobody waits any more for the task of `Runner.each` that asks: it may end with what it has.
+
+    A task in another process is never told: it is killed.
+    """
+    return _given_up.get()()
 
 
 class Runner(Protocol):
@@ -41,7 +51,8 @@ class Runner(Protocol):
     ) -> Iterator[_Result]:
         """Call a function with each task; results as they come, which shows how far the work is.
 
-        Tasks that have not begun when `stop` is set, or when the caller takes no more results, are left out.
+        Tasks that have not begun when `stop` is set, or when the caller takes no more results, are left out;
+        to those that have, `is_given_up` says it.
         """
         ...
 
@@ -82,7 +93,7 @@ class LocalRunner:
         if min(len(tasks), self._threads) < 2:
             return [function(task) for task in tasks]
         with ThreadPoolExecutor(min(len(tasks), self._threads)) as pool:
-            futures = [pool.submit(function, task) for task in tasks]
+            futures = [pool.submit(copy_context().run, function, task) for task in tasks]
             try:
                 return [one.result() for one in futures]
             finally:
@@ -97,19 +108,26 @@ class LocalRunner:
         """See `Runner`."""
         if not tasks:
             return
-        left_out = object()
+        left_out, left = object(), threading.Event()
 
-        def unless_stopped(task: _Task) -> _Result | object:
-            return left_out if stop is not None and stop.is_set() else function(task)
+        def is_over() -> bool:
+            return left.is_set() or (stop is not None and stop.is_set())
+
+        def unless_over(task: _Task) -> _Result | object:
+            if is_over():
+                return left_out
+            _given_up.set(is_over)
+            return function(task)
 
         with ThreadPoolExecutor(min(len(tasks), self._threads)) as pool:
-            futures = [pool.submit(unless_stopped, task) for task in tasks]
+            futures = [pool.submit(copy_context().run, unless_over, task) for task in tasks]
             try:
                 for one in as_completed(futures):
                     result = one.result()
                     if result is not left_out:
                         yield result  # type: ignore[misc]
             finally:
+                left.set()
                 _leave(futures)
 
     def together(self, function: Callable[[int, Meet], _Result], count: int) -> list[_Result]:
@@ -124,7 +142,11 @@ class LocalRunner:
                 raise
 
         with ThreadPoolExecutor(count) as pool:
-            futures = [pool.submit(call, number) for number in range(count)]
+            try:
+                futures = [pool.submit(copy_context().run, call, number) for number in range(count)]
+            except BaseException:  # no more threads, for example: those that began wait for the others
+                meeting.abort()
+                raise
         errors = [error for one in futures if (error := one.exception()) is not None]
         for error in sorted(errors, key=lambda one: isinstance(one, threading.BrokenBarrierError)):
             raise error  # not that of one who only waited for it

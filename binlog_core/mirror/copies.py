@@ -25,7 +25,7 @@ from ..lake.apply.files import statistics_of
 from ..lake.exports.manifests import MIRROR
 from ..lake.rows.fit import SPECIAL
 from ..lake.rows.types import import_pyarrow
-from ..lake.runner import Runner
+from ..lake.runner import Runner, is_given_up
 from ..lake.tables.destination import open_filesystem
 from ..lake.tables.parquet_writer import parquet_writer
 from ..lake.tables.table import App, DataFile, FileTable
@@ -80,6 +80,10 @@ class Copy:
     mark: dict[str, Any]
     chunks: tuple[str, ...]
     unlogged: Sequence[str] = ()
+
+
+class _GivenUp(Exception):
+    """Nobody waits for the chunk any more."""
 
 
 class Planned(NamedTuple):
@@ -313,6 +317,8 @@ class Copier:
         connection, server = None, ""
         try:
             for chunk in chunks:
+                if is_given_up():
+                    return
                 for left in reversed(range(_TRIES)):
                     try:
                         if connection is None or server != chunk.server:
@@ -321,6 +327,8 @@ class Copier:
                             set_for_reading(connection)
                         yield self._copy(connection, chunk)
                         break
+                    except _GivenUp:
+                        return
                     except UnreachableError as error:
                         connection = None
                         if left:
@@ -403,11 +411,19 @@ def batches_of(
 
 
 def _ahead(batches: Iterator[pa.RecordBatch], give_up: Callable[[], None]) -> Iterator[pa.RecordBatch]:
-    """Read each batch while the one before is written; `give_up` ends the wait for a batch."""
+    """Read each batch while the one before is written; `give_up` ends the wait for a batch.
+
+    Raises
+    ------
+    _GivenUp
+        Nobody waits for them any more.
+    """
     with ThreadPoolExecutor(1) as pool:
         try:
             coming = pool.submit(next, batches, None)
             while (batch := coming.result()) is not None:
+                if is_given_up():
+                    raise _GivenUp
                 coming = pool.submit(next, batches, None)
                 yield batch
         except BaseException:  # also of the code that takes the batches
@@ -442,7 +458,7 @@ def run_copies(
 ) -> dict[str, list[Copied] | BinlogError]:
     """Read the missing chunks of some copies; the files of each table, or its error.
 
-    When `stop` is set, chunks that have not begun are left out, and the files are not all.
+    When `stop` is set, chunks that are not complete are left out, and the files are not all.
     """
     chunks: list[CopyChunk] = []
     found: dict[str, list[Copied]] = {}

@@ -6,7 +6,9 @@ import datetime as dt
 import json
 import os
 import socket
+import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -16,7 +18,9 @@ from ..lake.exports.manifests import MIRROR
 
 _HOLDER = "holder.json"
 _EVERY, _EVERY_IN_STORE = 1.0, 10.0  # seconds between two notes
+_BEAT = 5.0  # seconds between two looks at whether a long step leaves a note out
 _SILENT = 60.0  # seconds without a note, after which a process elsewhere no longer works
+_LAST = 253402300800.0  # of the times that can be shown
 
 
 @dataclass
@@ -55,6 +59,28 @@ class Holder:
         now = time.time()
         return cls(socket.gethostname(), os.getpid(), now, now)
 
+    @classmethod
+    def of_json(cls, found: Any) -> Holder:
+        """The process from what `Held` wrote.
+
+        Raises
+        ------
+        ValueError, TypeError, KeyError
+            It is something else.
+        """
+        one = cls(**{field.name: found[field.name] for field in fields(cls)})
+        times = [one.since, one.seen, *(() if one.asked is None else (one.asked,))]
+        numbers = [one.pid, *(() if one.place is None else (one.place,))]
+        if not (
+            isinstance(one.host, str)
+            and one.host.isprintable()
+            and isinstance(one.ended, bool)
+            and all(type(number) is int for number in numbers)
+            and all(type(moment) in (int, float) and 0 <= moment < _LAST for moment in times)
+        ):
+            raise ValueError("not a process that works on a mirror")
+        return one
+
     def __str__(self) -> str:
         since = dt.datetime.fromtimestamp(self.since, dt.UTC)
         return f"process {self.pid} on {self.host}, since {since:%Y-%m-%d %H:%M:%S} UTC"
@@ -74,36 +100,51 @@ class Held:
         self._local = filesystem.type_name == "local"
         self.holder: Holder | None = None  # this process
         self._next = 0.0
+        self._writing = threading.Lock()
+        self._ended = threading.Event()
 
     def begin(self) -> None:
-        """Note that this process works on it."""
+        """Note that this process works on it, now and again until `end`: a copy may take hours."""
         self.holder = Holder.here()
         self._write()
+        self._ended = threading.Event()
+        threading.Thread(target=self._beat, args=(self._ended,), name="mirror-holder", daemon=True).start()
 
     def note(self, asked: float | None, place: int | None) -> None:
         """Note that it does; `asked`, `place`: see `Holder`."""
         holder = self.holder
         if holder is None:
             return
-        if asked is not None:
-            holder.asked, holder.place = asked, place
-        if time.monotonic() >= self._next:
-            self._write()
+        with self._writing:
+            if asked is not None:
+                holder.asked, holder.place = asked, place
+            if time.monotonic() >= self._next:
+                self._write()
 
     def end(self) -> None:
         """Note that it has ended."""
-        if self.holder is not None:
-            self.holder.ended = True
-            self._write()
-        self.holder = None
+        self._ended.set()
+        with self._writing:
+            holder = self.holder
+            try:
+                if holder is not None:
+                    holder.ended = True
+                    self._write()
+            finally:
+                self.holder = None
+
+    def _beat(self, ended: threading.Event) -> None:
+        while not ended.wait(_BEAT):
+            with self._writing, suppress(Exception):  # of a store: the mirror's own steps raise it
+                if not ended.is_set() and time.monotonic() >= self._next:
+                    self._write()
 
     def read(self) -> Holder | None:
         """Who works on it, or did last; None: nobody ever did, or that cannot be read."""
         if self.holder is not None:
             return self.holder
         try:
-            found = load_json(self._filesystem, self._path)
-            return Holder(**{one.name: found[one.name] for one in fields(Holder)})
+            return Holder.of_json(load_json(self._filesystem, self._path))
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
 

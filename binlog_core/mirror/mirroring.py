@@ -221,11 +221,11 @@ class Mirroring:
     def _note(self, asked: float | None) -> None:
         """Note in the lake that this works, and from when the tables that follow have everything."""
         places = [one.place for one in self.state.tables.values() if one.stage == "following"]
-        self._lake.held.note(asked, max((one for one in places if one is not None), default=None))
+        self._lake.note(asked, max((one for one in places if one is not None), default=None))
 
     def _save(self, *, soon: bool = False) -> None:
         """Save the state of all tables; `soon`: unless that would be most of the work, as the tables tell."""
-        self._lake.held.note(None, None)
+        self._lake.note(None, None)
         began = time.monotonic()
         if not soon or began >= self._save_again:
             self._lake.save(self.state)
@@ -245,6 +245,8 @@ class Mirroring:
     def archive(self) -> None:
         """Bring the archive up to the server's position, and use that server from now on."""
         self._receiver.up_to_now()
+        if self._stop.is_set():
+            return  # maybe before there was an archive
         server = self.plan(()).server()
         self.server = identity(server["uuid"], server["server_id"])
         hosts = sorted(self.address.hosts, key=lambda one: f"{one[0]}:{one[1]}" != server["address"])

@@ -112,9 +112,9 @@ class Receiver:
         return time.time(), self._end()
 
     def has(self, end: tuple[str, int]) -> bool:
-        """Whether the log up to a place of the server is on disk."""
-        _, file, position = self._status
-        if file is None:
+        """Whether the log up to a place of the server that was asked last is on disk."""
+        server, file, position = self._status
+        if file is None or not server or server != self._asked:  # another's places are its own
             return False
         (base, number, _), (last_base, last, _) = name_key(file), name_key(end[0])
         return base == last_base and (number, position) >= (last, end[1])

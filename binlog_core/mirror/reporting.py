@@ -75,7 +75,6 @@ class TableStatus:
 
 
 _ASKED = 60.0  # seconds for which it counts what the server answered
-_ASKED = 60.0  # seconds for which it counts what the server answered
 _METRICS = {
     "seconds_behind": (
         "The table has everything that the server had committed this many seconds ago.",

@@ -11,10 +11,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .._base.own_files import open_itself
+from .._base import new_files
+from .._base.own_files import held, open_itself
 from .._decode.selection import is_wanted_name
 from .._sources.deltas import delta_options, import_deltalake
 from .._sources.object_stores import load_json
+from .._sources.places import local_path
 from .._tables.full_names import full_name
 from ..errors import MirrorError
 from ..lake.apply.jobs import Folder
@@ -26,6 +28,7 @@ from ..lake.tables.table import FileTable
 from .holder import Held, Holder
 
 _STATE, _LOCK = "state.json", "lock"
+_LOCK_TRIES, _LOCK_PAUSE = 10, 0.02
 ARCHIVE = "archive"
 CHANGES = "changes"  # of the current round
 _HISTORY = "history"  # the directory of a table has a dot in its name
@@ -342,7 +345,7 @@ class Lake:
             raise MirrorError(f"the mirror's state cannot be read: {error}", path=path) from error
 
     def save(self, state: MirrorState) -> None:
-        """Save a state atomically, and locally on disk, after all that the tables have by it."""
+        """Save a state atomically, and locally on disk, after all that archive and tables have by it."""
         folder = f"{self.path}/{MIRROR}"
         found = state.to_json()
         if state.archive == self.own(ARCHIVE):  # it stays valid if the lake is moved
@@ -350,7 +353,20 @@ class Lake:
         text = json.dumps(found).encode()  # with indent= it takes ten times as long
         with _writing(self.uri):
             self.filesystem.create_dir(folder, recursive=True)
+            self._sync(local_path(state.archive))
             write_whole(self.filesystem, f"{folder}/{_STATE}", text)
+
+    def _sync(self, archive: str | None) -> None:
+        """Have a local archive on disk that is not on the lake's file system.
+
+        What the tables have is read from it at once, before the archiver syncs it. Another server, from which
+        it goes on after a power failure, would send again what was lost.
+        """
+        if archive is None or not os.path.isdir(archive):
+            return
+        with held(archive) as folder:
+            if not self.is_local or os.fstat(folder).st_dev != os.stat(self.path).st_dev:
+                new_files.sync_filesystem(folder)
 
     def make(self, name: str) -> None:
         """Make one of the mirror's own folders, empty.
@@ -389,7 +405,7 @@ class Lake:
             import fcntl
 
             try:
-                lock = os.open(f"{self.path}/{MIRROR}/{_LOCK}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                lock = open_itself(f"{self.path}/{MIRROR}/{_LOCK}", os.O_RDONLY, root=self.path)
             except OSError:
                 return holder, False
             try:
@@ -400,6 +416,17 @@ class Lake:
             finally:
                 os.close(lock)
         return holder, self.held.is_at_work(holder, locked=locked)
+
+    def note(self, asked: float | None, place: int | None) -> None:
+        """Note that this process works on the mirror; `asked`, `place`: see `Holder`.
+
+        Raises
+        ------
+        MirrorError
+            The lake cannot be written.
+        """
+        with _writing(self.uri):
+            self.held.note(asked, place)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -433,7 +460,14 @@ class Lake:
             lock = open_itself(f"{self.path}/{MIRROR}/{_LOCK}", os.O_RDWR | os.O_CREAT, root=self.path)
         try:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for left in reversed(range(_LOCK_TRIES)):
+                    try:
+                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        break
+                    except BlockingIOError:  # maybe by who only asks whether it is locked: see `worker`
+                        if not left:
+                            raise
+                        time.sleep(_LOCK_PAUSE)
             except OSError:
                 holder = self.held.read()
                 who = f": {holder}" if holder is not None and not holder.ended else ""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from binlog_core import BinlogWarning
-from binlog_core.lake.runner import HERE, LocalRunner
+from binlog_core.lake.runner import HERE, LocalRunner, is_given_up
 from binlog_core.report import Report, unwarned
 
 
@@ -116,3 +116,58 @@ def test_threads_that_do_not_warn_leave_the_warnings_of_others_alone() -> None:
     assert [one.counts for one in reports[:2]] == [{"incidents": 1}] * 2
     with pytest.warns(BinlogWarning, match="incidents"):
         reports[2].add("incidents")
+
+
+def test_a_task_that_has_begun_is_told_that_nobody_waits_for_it_any_more() -> None:
+    begun, stop = threading.Barrier(3, timeout=60), threading.Event()
+    ended: list[int] = []
+
+    def work(task: int) -> int:
+        if task < 2:
+            begun.wait()
+        until = time.monotonic() + 60
+        while not is_given_up() and time.monotonic() < until:
+            time.sleep(0.01)
+        if is_given_up():
+            ended.append(task)
+        return task
+
+    def stopping() -> None:
+        begun.wait()
+        stop.set()
+
+    threading.Thread(target=stopping).start()
+    assert sorted(LocalRunner(2).each(work, range(9), stop)) == sorted(ended) == [0, 1]
+    assert not is_given_up()
+
+    both = threading.Barrier(2, timeout=60)
+    found = LocalRunner(2).each(lambda task: (both.wait(), task and work(task + 2))[1], range(2))
+    assert next(found) == 0
+    found.close()  # type: ignore[attr-defined]
+    assert sorted(ended) == [0, 1, 3]
+
+
+def test_tasks_are_as_silent_as_their_caller() -> None:
+    reports = [Report(warn=True), Report(warn=True)]
+    with warnings.catch_warnings(), unwarned():
+        warnings.simplefilter("error")
+        LocalRunner(2).map(lambda report: report.add("incidents"), reports)
+        list(LocalRunner(2).each(lambda report: report.add("incidents"), reports))
+    assert [one.counts for one in reports] == [{"incidents": 2}] * 2
+
+
+def test_threads_that_cannot_begin_leave_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, begun = threading.Thread.start, list[threading.Thread]()
+
+    def starting(thread: threading.Thread) -> None:
+        if begun:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        start(thread)
+
+    def work(number: int, meet: Callable[[], object]) -> None:
+        meet()
+
+    monkeypatch.setattr(threading.Thread, "start", starting)
+    with pytest.raises(RuntimeError, match="new thread"):
+        LocalRunner(2).together(work, 2)

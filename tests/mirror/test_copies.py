@@ -6,6 +6,8 @@ import io
 import sqlite3
 import threading
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +16,12 @@ pa = pytest.importorskip("pyarrow")
 
 from support.talk import result_set  # noqa: E402
 
-from binlog_core.mirror.copies import batches_of, plan_copy  # noqa: E402
+from binlog_core.lake.runner import LocalRunner  # noqa: E402
+from binlog_core.mirror import copies  # noqa: E402
+from binlog_core.mirror.copies import Copier, CopyChunk, batches_of, plan_copy  # noqa: E402
 from binlog_core.mirror.state import TableState  # noqa: E402
 from binlog_core.mirror.values import SelectList  # noqa: E402
+from binlog_core.server.address import Address  # noqa: E402
 from binlog_core.server.result_set import Rows, result_rows  # noqa: E402
 
 ROW_LEN = 10  # of three digits, with the packet's header
@@ -111,3 +116,36 @@ def test_rows_come_no_faster_than_they_may(monkeypatch: pytest.MonkeyPatch) -> N
     found = list(batches_of(server, "SELECT * FROM shop.t", selection, rate=2.0 * ROW_LEN))
     assert max(len(one) for one in found) == 2  # what comes in a second
     assert 104.5 <= clock.now <= 105  # nine rows, two a second, and the packet that ends them
+
+
+def test_a_copy_that_is_stopped_reads_neither_its_chunk_nor_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task has as many chunks as there are for a thread: they may take hours."""
+    schema, stop, asked, closed = pa.schema([("id", pa.int64())]), threading.Event(), list[str](), list[str]()
+
+    def batches(connection: Any, sql: str, *_: Any, **__: Any) -> Iterator[Any]:
+        asked.append(sql)
+        for number in range(5):
+            if len(asked) == 2 and number == 3:
+                stop.set()
+            yield pa.record_batch({"id": [number]}, schema)
+
+    monkeypatch.setattr(copies, "connected", lambda *_: SimpleNamespace(close=lambda: closed.append("")))
+    monkeypatch.setattr(copies, "set_for_reading", lambda connection: None)
+    monkeypatch.setattr(copies, "batches_of", batches)
+    selection: Any = SimpleNamespace(
+        table=SimpleNamespace(database="shop", name="t"), expressions=("id",), schema=schema
+    )
+    folder = tmp_path / "shop.t"
+    chunks = [
+        CopyChunk("shop.t", str(folder), number, "c", "server", selection, f"id = {number}")
+        for number in range(9)
+    ]
+    copier = Copier(Address.of("mysql://root@db1"), None, str(tmp_path))
+    (done,) = LocalRunner(1).each(copier, [chunks], stop)
+    assert [(one.number, one.rows, one.error) for one in done] == [(0, 5, None)]
+    assert len(asked) == 2
+    assert closed
+    assert [one.name for one in folder.iterdir()] == [done[0].name]
+    assert len(list(tmp_path.glob("_mirror/copies/c/*"))) == 1

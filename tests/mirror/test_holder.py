@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("deltalake")
 
+from binlog_core import MirrorError
+from binlog_core.mirror import holder as holders
 from binlog_core.mirror.holder import Holder
 from binlog_core.mirror.reporting import statuses
 from binlog_core.mirror.state import Lake, MirrorState, TableState
@@ -95,3 +98,90 @@ def test_a_table_is_as_of_the_last_answer_if_it_stands_where_that_was(tmp_path: 
         assert 10 <= (statuses(lake, state)[0].lag_seconds or 0) < 900
         lake.held.note(None, None)
         assert (statuses(lake, state)[0].lag_seconds or 0) < 900
+
+
+def test_a_long_step_is_no_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a store, which has no lock, a copy of hours would look as if nobody worked on it."""
+    monkeypatch.setattr(holders, "_BEAT", 0.01)
+    monkeypatch.setattr(holders, "_EVERY", 0.0)
+    lake, elsewhere = Lake(str(tmp_path)), Lake(str(tmp_path))
+    with lake.locked():
+        first = elsewhere.held.read()
+        assert first is not None
+        until = time.monotonic() + 60
+        while (now := elsewhere.held.read()) is None or now.seen == first.seen:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+    ended = elsewhere.held.read()
+    assert ended is not None and ended.ended
+    time.sleep(0.1)
+    assert elsewhere.held.read() == ended
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"since": 1e300},
+        {"since": float("nan")},
+        {"since": "now"},
+        {"seen": None},
+        {"asked": "then"},
+        {"place": "7"},
+        {"host": ["db1"]},
+        {"host": "\x1b[2Jdb1"},
+        {"pid": "1"},
+        {"ended": 0},
+    ],
+)
+def test_a_note_of_others_is_nobodys(wrong: dict[str, Any], tmp_path: Path) -> None:
+    lake, now = Lake(str(tmp_path)), time.time()
+    with lake.locked():
+        pass
+    found = {"host": "db1", "pid": 1, "since": now, "seen": now, "ended": False, "asked": now, "place": 7}
+    assert Holder.of_json(found) == Holder(**found)
+    (tmp_path / "_mirror" / "holder.json").write_text(json.dumps({**found, **wrong}))
+    assert lake.held.read() is None
+    assert [one.table for one in statuses(lake, followed())] == ["shop.a", "shop.b"]
+    refused = pytest.raises(MirrorError, match="another process is working on this mirror")
+    with Lake(str(tmp_path))._lock(), refused, lake.locked():  # as another process does
+        pass
+
+
+def test_who_only_asks_does_not_keep_a_mirror_from_its_lake(tmp_path: Path) -> None:
+    """`status` takes the lock for a moment, shared, to see whether it is free."""
+    fcntl = pytest.importorskip("fcntl")
+    lake = Lake(str(tmp_path))
+    with lake.locked():
+        pass
+    with (tmp_path / "_mirror" / "lock").open("rb") as asked:
+        fcntl.flock(asked, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        released = threading.Timer(0.05, fcntl.flock, (asked, fcntl.LOCK_UN))
+        released.start()
+        with lake.locked():
+            assert lake.worker()[1]
+        released.join()
+
+
+def test_a_lock_that_is_a_pipe_holds_nobody_up(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    with lake.locked():
+        pass
+    (tmp_path / "_mirror" / "lock").unlink()
+    os.mkfifo(tmp_path / "_mirror" / "lock")
+    holder, at_work = lake.worker()
+    assert holder is not None and not at_work
+
+
+def test_a_note_that_cannot_be_written_is_the_mirrors_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    lake = Lake(str(tmp_path))
+    with lake.locked():
+        monkeypatch.setattr(holders, "put", full)
+        monkeypatch.setattr(holders, "_EVERY", 0.0)
+        lake.held._next = 0.0
+        with pytest.raises(MirrorError, match="No space left"):
+            lake.note(time.time(), 7)

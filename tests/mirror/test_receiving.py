@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("pymysql")
+pytest.importorskip("pyarrow")
 
 from binlog_core import ArchiveError
 from binlog_core.archive.status import Status
+from binlog_core.lake.runner import HERE
+from binlog_core.mirror.mirroring import Mirroring
 from binlog_core.mirror.receiving import Receiver
+from binlog_core.mirror.state import Lake, new_state
 from binlog_core.server.address import Address
 
 
@@ -26,7 +31,12 @@ class Server:
         self.told = threading.Event()
         self.stop = threading.Event()
         self.receiver = Receiver(Address.of("mysql://root@db1"), self.make, self.stop, streams=True)
-        self.receiver._end = lambda: (self.name, self.size)  # type: ignore[method-assign]
+        self.host = "db1:3306"
+        self.receiver._end = self.end  # type: ignore[method-assign]
+
+    def end(self) -> tuple[str, int]:
+        self.receiver._asked = self.receiver._status[0]
+        return self.name, self.size
 
     def make(self, *, until_now: bool, stop: threading.Event, on_status: Callable[[Status], None]) -> Any:
         server = self
@@ -39,7 +49,7 @@ class Server:
                         server.told.clear()
                         if server.error is not None:
                             raise server.error
-                        on_status(Status("", "db1:3306", file=server.name, position=server.size))
+                        on_status(Status("", server.host, file=server.name, position=server.size))
 
         return Archiver()
 
@@ -67,13 +77,13 @@ def test_what_arrives_ends_the_wait(server: Server) -> None:
     assert not server.receiver.wait(0)
     server.log(100)
     assert server.receiver.wait(60)
-    assert server.receiver.has(("bin.000007", 100))
+    _, end = server.receiver.asked()
+    assert end == ("bin.000007", 100)
+    assert server.receiver.has(end)
     assert server.receiver.has(("bin.000006", 500))
     assert not server.receiver.has(("bin.000007", 101))
     assert not server.receiver.has(("bin.000008", 4))
     assert not server.receiver.has(("other.000007", 4))
-    _, end = server.receiver.asked()
-    assert end == ("bin.000007", 100)
     server.log(0)  # nothing new
     assert not server.receiver.wait(0.1)
     assert server.runs == 0
@@ -120,3 +130,30 @@ def test_a_user_who_may_not_ask_where_the_log_ends_has_it_read_to_there(server: 
     server.receiver._end = lambda: None  # type: ignore[method-assign]
     server.receiver.up_to_now()
     assert server.runs == 1
+
+
+def test_the_place_of_one_server_is_not_that_of_the_next(server: Server) -> None:
+    """Two servers' logs have the same names: the old one's end says nothing about the new one's log."""
+    server.receiver.begin()
+    server.log(100)
+    assert server.receiver.wait(60)
+    _, end = server.receiver.asked()
+    assert end is not None
+    server.host = "db2:3306"
+    server.log(900)
+    assert server.receiver.wait(60)
+    assert not server.receiver.has(end)
+    server.receiver.up_to_now()
+    _, end = server.receiver.asked()
+    assert end == ("bin.000007", 1000)
+    assert server.receiver.has(end)
+
+
+def test_a_mirror_that_is_stopped_before_it_has_an_archive_ends(server: Server, tmp_path: Path) -> None:
+    lake, url = Lake(str(tmp_path)), "mysql://root@db1"
+    state = new_state(url, ("shop.*",), lake.own("archive"))
+    work = Mirroring(HERE, lake, state, Address.of(url), server.receiver, server.stop)
+    server.stop.set()
+    work.archive()
+    assert server.runs == 1
+    assert work.server == ""

@@ -138,6 +138,24 @@ def test_a_state_is_on_disk_after_what_the_tables_have_by_it(
     assert os.listdir(tmp_path / "_mirror") == ["state.json"]
 
 
+def test_an_archive_elsewhere_is_on_disk_before_a_state_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file system is not synced with that of the lake."""
+    lake, synced = Lake(str(tmp_path / "lake")), list[int]()
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    state = new_state("mysql://root@db1", ("a.*",), str(archive))
+    monkeypatch.setattr(_new_files, "sync_filesystem", lambda folder: synced.append(os.fstat(folder).st_ino))
+    lake.save(state)
+    within = (tmp_path / "lake" / "_mirror").stat().st_ino
+    assert synced == [within]  # both are on one
+    lake.save(replace(state, archive="/dev"))
+    if os.stat("/dev").st_dev == tmp_path.stat().st_dev:
+        pytest.skip("all is on one file system")
+    assert synced[1:] == [os.stat("/dev").st_ino, within]
+
+
 def test_a_lake_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with (

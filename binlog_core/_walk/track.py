@@ -286,7 +286,11 @@ class Track:
         """
         offset = self.go_to(position)
         if self._view is None:
-            self.window = self.source.peek(size)
+            try:
+                self.window = self.source.peek(size)
+            except BinlogError:  # whoever reads there says so, and can go on behind it
+                if not self.skip_errors:
+                    raise
         return offset
 
     def go_to(self, position: int) -> int:

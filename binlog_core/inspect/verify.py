@@ -25,12 +25,12 @@ from .._decode.selection import Selection
 from .._format.event_header import FIRST_EVENT, length_of
 from .._format.event_types import GTID_EVENTS, ROWS_EVENTS, ROWS_EVENTS_V0, EventType
 from .._format.format_description import FormatDescription
-from .._sources.sources import BufferSource
+from .._sources.sources import BufferSource, Source
 from .._walk.event_walk import Damage, EventRun, walk
 from .._walk.track import Track
 from .._walk.typed_events import bodies_in, packed_events
 from ..batch.change_batch import OUTCOMES
-from ..errors import BinlogError, ChecksumError, DecompressionError, MissingExtraError
+from ..errors import BinlogError, ChecksumError, DecodeError, DecompressionError, MissingExtraError
 from ..events import parse_event
 from ..limits import DEFAULT_LIMITS, Limits
 from ..log.opened import files_of
@@ -39,7 +39,6 @@ from ..report import Report
 
 if TYPE_CHECKING:
     from .._sources.log_files import LogFile
-    from .._sources.sources import Source
     from ..log.options import AnyTarget, StoredOptions
 
 _COPY_LEN = 1 << 20
@@ -169,27 +168,14 @@ def _verify(file: LogFile, progress: Progress | None, limits: Limits) -> tuple[V
         name = source.path if file.chained else file.name  # a server's address says not which log
         lost: list[Damage] = []
         with _whole(source, limits.spool_bytes, lost) as data:
-            verdict = _Verifier(name, data, progress, decrypted=source.decrypted).run()
+            if source.finds_transactions:
+                verdict = _PagedVerifier(name, data, progress, lost).run()
+            else:
+                verdict = _Verifier(name, data, progress, decrypted=source.decrypted).run()
         verdict.paged = source.finds_transactions
-        if lost:
-            verdict.damages = _with_lost(verdict.damages, lost)
-        elif verdict.tail is None and verdict.paged and source.withheld:
+        if not lost and verdict.tail is None and verdict.paged and source.withheld:
             verdict.tail = Damage(verdict.size, verdict.size, "the file ends inside a record")
         return verdict, file.behind(source)
-
-
-def _with_lost(damages: Places, lost: list[Damage]) -> Places:
-    """Damage, with the bytes that the source could not read instead of what they were taken for."""
-    begins = [one.begin for one in lost]
-
-    def was_taken(one: Damage) -> bool:
-        before = bisect_right(begins, one.end - 1)
-        return not before or lost[before - 1].end <= one.begin
-
-    out = Places()
-    for one in sorted([*lost, *filter(was_taken, damages)], key=lambda one: one.begin):
-        out.add(one)
-    return out
 
 
 class _NotWanted(Exception):
@@ -427,6 +413,74 @@ class _Verifier:
         for offset in sorted(reasons):
             found.add(Damage(*self._place(offset), reasons[offset]))
         self.unparsed = Report(warn=False)
+
+
+class _PagedVerifier(_Verifier):
+    """Verifies the log of a file with pages: behind damage it goes on where the file's reader does."""
+
+    def __init__(self, path: str, data: memoryview, progress: Progress | None, lost: list[Damage]) -> None:
+        super().__init__(path, data, progress)
+        self.lost = lost
+
+    def _source(self) -> Source:
+        return _PagedCopy(self.data, self.path, self.lost)
+
+
+class _PagedCopy(Source):
+    """A copy of what the reader of a file with pages gives, with the places where it does not give it."""
+
+    seekable = True
+    finds_transactions = True
+
+    def __init__(self, data: memoryview, path: str, lost: list[Damage]) -> None:
+        super().__init__(path)
+        self._data = data
+        self._lost = lost
+        self._next = 0
+
+    @property
+    def size(self) -> int:
+        """Its bytes, with those that are lost."""
+        return len(self._data)
+
+    def peek(self, size: int) -> bytes:
+        """See `Source.peek`; what comes before damage is not lost by looking ahead."""
+        try:
+            return super().peek(size)
+        except DecodeError:
+            if not self._ahead:
+                raise
+            return self._ahead
+
+    def _fetch(self, size: int) -> bytes:
+        end = self._next + size
+        if (damage := self._damage()) is not None:
+            if damage.begin <= self._next:
+                raise DecodeError(damage.reason, path=self.path, offset=self._next)
+            end = min(end, damage.begin)
+        data = bytes(self._data[self._next : end])
+        self._next += len(data)
+        return data
+
+    def _damage(self) -> Damage | None:
+        """The first damage that does not end before the next byte."""
+        place = bisect_right(self._lost, self._next, key=lambda one: one.end)
+        return self._lost[place] if place < len(self._lost) else None
+
+    def _move(self, position: int) -> None:
+        self._next = position
+
+    def pass_damage(self) -> bool:
+        """See `Source.pass_damage`."""
+        damage = self._damage()
+        if damage is None or damage.begin > self._next:
+            return False
+        self._ahead = b""
+        self._next = self.position = damage.end
+        return True
+
+    def close(self) -> None:
+        """Do nothing: the copy is the verifier's."""
 
 
 def _read(source: Source, lost: list[Damage]) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .._tables.full_names import full_name
 from ..schema.given import Schema
 from ..server.address import Address
 from ..server.connection import Connection
@@ -36,5 +35,4 @@ def server_names(
     with Connection(address) as connection:
         if connection.variables([_METADATA]).get(_METADATA) == "FULL":
             return None
-        found = definitions_of(connection)
-    return Schema(one for one in found if wanted(full_name(one.database, one.name)))
+        return Schema(definitions_of(connection, wanted))

@@ -198,7 +198,9 @@ def _from_file(path: str) -> Iterable[TableSchema]:
 
 
 def read_definitions(
-    query: Callable[[str], Iterable[tuple[Any, ...]]], wanted: str = ""
+    query: Callable[[str], Iterable[tuple[Any, ...]]],
+    wanted: str = "",
+    chosen: Callable[[str], bool] = lambda name: True,
 ) -> list[TableSchema]:
     """The definitions of a server's tables.
 
@@ -208,6 +210,8 @@ def read_definitions(
         Takes a statement and returns its rows, which begin with two texts; the caller handles its errors.
     wanted : str
         The database; "" stands for all except the system's own.
+    chosen : callable
+        Whether a table is asked for, by its ``database.table``.
     """
     # SHOW CREATE TABLE, since information_schema lacks MariaDB's mark of its old fractional types.
     query("SET SESSION sql_mode = ''")
@@ -217,7 +221,8 @@ def read_definitions(
     )
     tables = []
     for database, table, *_ in names:
-        if database == wanted if wanted else database.lower() not in _SYSTEM_DATABASES:
+        in_place = database == wanted if wanted else database.lower() not in _SYSTEM_DATABASES
+        if in_place and chosen(full_name(database, table)):
             quoted = ".".join("`" + name.replace("`", "``") + "`" for name in (database, table))
             try:
                 shown = [text for _, text, *_ in query(f"SHOW CREATE TABLE {quoted}")]

@@ -9,6 +9,7 @@ the last of these statements on, and before it as far as the statements themselv
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -196,9 +197,15 @@ class History:
             self._tables = read_definitions(query)
 
 
-def definitions_of(connection: Connection) -> list[TableSchema]:
-    """The definitions of the tables that a server shows now."""
-    return read_definitions(lambda sql: connection.query(sql, right="SELECT"))
+def definitions_of(
+    connection: Connection, chosen: Callable[[str], bool] = lambda name: True
+) -> list[TableSchema]:
+    """The definitions of the tables that a server shows now; `chosen` takes a table's ``database.table``."""
+
+    def query(sql: str) -> Answer:
+        return connection.query(sql, most=LIST_BYTES, right="SELECT")
+
+    return read_definitions(query, chosen=chosen)
 
 
 def tables_of(url: str) -> list[TableSchema]:

@@ -80,8 +80,9 @@ def changes_df(
         wanted = arrow_schema(declared)
     reader = ChangeReader.of(parsed, wanted, projected=frame_schema is not None or columns is not None)
     run = SparkRunner(spark)
-    reader = reader.following(timeline_of(given, parsed, run))
-    parts = reader.wanted(plan_parts(given, parsed, run))
+    planned = plan_parts(given, parsed, run)
+    reader = reader.following(timeline_of(given, parsed, run))  # afterwards: of all logs in the plan
+    parts = reader.wanted(planned)
     return tasks_frame(spark, reader.tasks(parts)).mapInArrow(_reading(reader), declared)
 
 
@@ -172,8 +173,9 @@ def read_changes(
         check_types(frame_schema, parsed)
     wanted = infer_schema(given, parsed) if frame_schema is None else frame_schema
     reader = ChangeReader.of(parsed, wanted, projected=frame_schema is not None)
-    reader = reader.following(timeline_of(given, parsed))
-    parts = reader.wanted(plan_parts(given, parsed))
+    planned = plan_parts(given, parsed)
+    reader = reader.following(timeline_of(given, parsed))  # afterwards: of all logs in the plan
+    parts = reader.wanted(planned)
     return pa.RecordBatchReader.from_batches(wanted, (batch for part in parts for batch in reader.read(part)))
 
 

@@ -62,7 +62,11 @@ class BinlogDataSource(DataSource):
         if not self._inferred:
             bring_up_to_date(self._parsed, paths)
             check_columns(changes.schema, paths, self._parsed)
-        return kind(changes.following(timeline_of(paths, self._parsed)), paths)
+        if not self._parsed.follows:
+            return kind(changes, paths)
+        planned = plan_parts(paths, self._parsed)
+        # Afterwards: of all logs in the plan. In partitions() it would be late: Spark has pickled the reader.
+        return kind(changes.following(timeline_of(paths, self._parsed)), paths, planned)
 
     def streamReader(self, schema: StructType) -> BinlogStreamReader:
         """A stream reader.
@@ -95,11 +99,19 @@ class BinlogReader(DataSourceReader):
         Reads the parts.
     paths : list of str
         The logs.
+    planned : list of TaskPart, optional
+        The parts, if they were planned before; workers do not get them.
     """
 
-    def __init__(self, changes: ChangeReader, paths: list[str]) -> None:
+    def __init__(
+        self, changes: ChangeReader, paths: list[str], planned: list[TaskPart] | None = None
+    ) -> None:
         self._changes = changes
         self._paths = paths
+        self._planned = planned
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_planned": None}
 
     def partitions(self) -> list[InputPartition]:
         """The parts, of which small ones share a partition."""
@@ -111,14 +123,19 @@ class BinlogReader(DataSourceReader):
             yield from self._changes.read_all(partition.parts)
 
     def _parts(self) -> list[TaskPart]:
-        return self._changes.wanted(plan_parts(self._paths, self._changes.options))
+        planned = self._planned
+        if planned is None:
+            planned = plan_parts(self._paths, self._changes.options)
+        return self._changes.wanted(planned)
 
 
 class PruningReader(BinlogReader):
     """Leaves out parts by filters on `_commit_version`, and rows by others. Spark still applies each."""
 
-    def __init__(self, changes: ChangeReader, paths: list[str]) -> None:
-        super().__init__(changes, paths)
+    def __init__(
+        self, changes: ChangeReader, paths: list[str], planned: list[TaskPart] | None = None
+    ) -> None:
+        super().__init__(changes, paths, planned)
         self._least, self._below = 0, 1 << 63
 
     # Spark refuses a reader that has this method while spark.sql.python.filterPushdown.enabled is false.

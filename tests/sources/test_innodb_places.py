@@ -152,6 +152,24 @@ def test_damage_in_parts(seed: int, skip: bool, tmp_path: Path) -> None:
         assert str(caught.value) == error
 
 
+def test_damage_behind_the_descriptor(tmp_path: Path) -> None:
+    """Whoever begins later looks at the log's head: it is damaged there, and can be passed."""
+    data = bytearray(one_file(150))
+    data[512 + 40] ^= 1
+    path = tmp_path / "binlog-000000.ibb"
+    path.write_bytes(data)
+    options: dict[str, Any] = {"on_error": "skip"}
+    whole = [place_of(change) for change in all_rows(path, **options)]
+    assert 140 < len(whole) < 150
+    assert [place_of(c) for c in read_all(plan_splits(str(path), 2000), **options)[0]] == whole
+    with binlog_core.open(path, limits=binlog_core.Limits(group_rows=20), **options) as log:
+        group = list(log.groups())[2]
+    rest = [place_of(change) for change in all_rows(path, start=group.position, **options)]
+    assert 0 < len(rest) < len(whole) and whole[-len(rest) :] == rest
+    with pytest.raises(binlog_core.ChecksumError, match="page 1"):
+        all_rows(path, start=group.position)
+
+
 def rows_and_error(path: Path, **options: Any) -> tuple[list[tuple[str, int]], str | None]:
     found = []
     try:

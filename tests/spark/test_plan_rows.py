@@ -13,9 +13,11 @@ pytest.importorskip("pyspark")
 
 from pyspark import cloudpickle  # noqa: E402
 from support.source import orders  # noqa: E402
+from support.writer import Log, Table  # noqa: E402
 
 from binlog_core.lake.plan.parts import plan_parts, timeline_of  # noqa: E402
 from binlog_core.lake.rows.source_options import SourceOptions  # noqa: E402
+from binlog_core.spark import dataframe, datasource  # noqa: E402
 from binlog_core.spark.changes import ChangeReader, infer_schema  # noqa: E402
 from binlog_core.spark.dataframe import _reading, changes_df, splits_df  # noqa: E402
 from binlog_core.spark.plan_rows import one_row_each, tasks_frame, tasks_of  # noqa: E402
@@ -45,6 +47,43 @@ def test_what_all_tasks_get_does_not_grow_with_the_plan(tmp_path: Path, options:
     (few, small), (many, large) = sizes
     assert many > 500 * few
     assert large < small + 100
+
+
+@pytest.mark.parametrize("way", ["read_changes", "reader", "pruning"])
+def test_a_log_that_comes_while_statements_are_followed(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not read: its statements were not followed, so that its rows would have the names of before."""
+    one = Table("d", "t", [("id", "INT"), ("body", "INT")], metadata=None)
+
+    def write(number: int, statement: str) -> None:
+        log = Log("8.0.36")
+        log.query(statement, "d")
+        log.begin()
+        log.insert(one, [{"id": number, "body": number}])
+        log.commit()
+        (tmp_path / f"bin.00000{number}").write_bytes(log.getvalue())
+
+    write(1, "CREATE TABLE t (id INT, body INT)")
+
+    def followed(*arguments: Any) -> Any:
+        found = timeline_of(*arguments)
+        write(2, "ALTER TABLE t RENAME COLUMN body TO note")
+        return found
+
+    options = {"table": "d.t", "schema": "ddl"}
+    if way == "read_changes":
+        monkeypatch.setattr(dataframe, "timeline_of", followed)
+        rows = dataframe.read_changes(tmp_path, **options).read_all().to_pylist()  # type: ignore[arg-type]
+    else:
+        monkeypatch.setattr(datasource, "timeline_of", followed)
+        pushing = {"pushFilters": "true"} if way == "pruning" else {}
+        source = datasource.BinlogDataSource({"path": str(tmp_path), **options, **pushing})
+        reader = source.reader(source.schema())
+        assert len(cloudpickle.dumps(reader)) < 4000 and cloudpickle.loads(cloudpickle.dumps(reader))
+        found = [batch for part in reader.partitions() for batch in reader.read(part)]
+        rows = [row for batch in found for row in batch.to_pylist()]
+    assert [(row["id"], row["body"]) for row in rows] == [(1, 1)]
 
 
 @pytest.mark.spark

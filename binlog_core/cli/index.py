@@ -30,7 +30,7 @@ def index(
     """Write an index beside the logs, which every command then uses automatically.
 
     For each range of about 1 MiB it holds times, GTIDs, servers, threads, tables, row counts, and Bloom
-    filters of primary keys. Logs that have not changed since the last call are not read again.
+    filters of primary keys. Logs that have not changed since the last run are not read again.
 
     Examples:
 

@@ -21,7 +21,7 @@ COMMANDS = {
     ),
     "sql": "Query logs with DuckDB: tables by their names, and the tables events and transactions.",
     "history": "Show each change of a row, with its time, transaction, thread, statement and values.",
-    "index": "Write an index beside the logs, which every command then uses automatically.",
+    "index": "Write an index beside the logs, which other commands then use automatically.",
     "transactions": (
         "List transactions that change rows, with place, time, thread, bytes, tables and statement."
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -16,16 +17,16 @@ COMMANDS = {
     ),
     "events": "Print one line per event: position, time, server, bytes, type and content.",
     "rows": (
-        "Print row changes as text, JSON lines, CSV, Arrow, Parquet or SQL, in log order and bounded memory."
+        "Print row changes as text, JSON lines, CSV, Arrow, Parquet or SQL, in log order, in bounded memory."
     ),
     "sql": "Query logs with DuckDB: tables by their names, and the tables events and transactions.",
     "history": "Show each change of a row, with its time, transaction, thread, statement and values.",
-    "index": "Write an index beside the logs, which every command then uses automatically.",
+    "index": "Write an index beside the logs, which other commands then use automatically.",
     "transactions": (
         "List transactions that change rows, with place, time, thread, bytes, tables and statement."
     ),
     "undo": (
-        "Reverse what some transactions did to some rows: as a script, or with --check on the server itself."
+        "Reverse the row changes of transactions: as a script, or with --check and --execute on the server."
     ),
     "report": (
         "Make an HTML page about logs: activity by table and operation, transactions, schema changes"
@@ -53,8 +54,11 @@ def command(name: str) -> Any:
         alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
         alone.command(name, cls=Command)(found)
         found = alone
-    made = typer.main.get_command(found)
+    made: Any = typer.main.get_command(found)
     made.name = name
+    if shutil.get_terminal_size().columns < 80:  # in a table of options, names and addresses would be cut
+        for one in getattr(made, "commands", {name: made}).values():
+            one.rich_markup_mode = None
     return made
 
 

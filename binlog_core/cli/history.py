@@ -22,7 +22,7 @@ from .text import json_line
 
 @spread
 def history(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="shop.orders")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="Table, such as shop.orders.")],
     rest: Annotated[
         list[str],
         typer.Argument(
@@ -35,8 +35,8 @@ def history(
             metavar="PLACE", help="Show the row as it was at this time, GTID, position or FILE:POSITION."
         ),
     ] = None,
-    start: Annotated[str | None, typer.Option(metavar="PLACE", help="Start here.")] = None,
-    stop: Annotated[str | None, typer.Option(metavar="PLACE", help="Stop here.")] = None,
+    start: Annotated[str | None, typer.Option(metavar="PLACE", help="Start at this place.")] = None,
+    stop: Annotated[str | None, typer.Option(metavar="PLACE", help="Stop at this place.")] = None,
     tz: Annotated[
         str | None,
         typer.Option(

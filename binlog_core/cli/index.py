@@ -27,10 +27,10 @@ def index(
     ] = None,
     anew: Annotated[bool, typer.Option("--anew", help="Also index logs that have not changed.")] = False,
 ) -> None:
-    """Write an index beside the logs, which every command then uses automatically.
+    """Write an index beside the logs, which other commands then use automatically.
 
     For each range of about 1 MiB it holds times, GTIDs, servers, threads, tables, row counts, and Bloom
-    filters of primary keys. Logs that have not changed since the last call are not read again.
+    filters of primary keys. Logs that have not changed since the last run are not read again.
 
     Examples:
 

@@ -74,7 +74,7 @@ def rows(
         typer.Option(metavar="FROM=TO", help="sql: rename a database; can be repeated."),
     ] = None,
 ) -> None:
-    """Print row changes as text, JSON lines, CSV, Arrow, Parquet or SQL, in log order and bounded memory.
+    """Print row changes as text, JSON lines, CSV, Arrow, Parquet or SQL, in log order, in bounded memory.
 
     debezium: one Debezium change event per line, JSON without schema.
     csv, arrow, parquet: the row images of one table; an update has two.

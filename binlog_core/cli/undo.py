@@ -65,8 +65,8 @@ def undo(
         typer.Option(
             min=1,
             metavar="ROWS",
-            help=f"Rows of a statement. Default: {ROWS_AT_A_TIME}, but 1 for an UPDATE in a script, where no"
-            " server says whether rows collide in a UNIQUE key.",
+            help=f"Rows in one statement. Default: {ROWS_AT_A_TIME}, but 1 for an UPDATE in a script, where"
+            " no server says whether rows collide in a UNIQUE key.",
             show_default=False,
         ),
     ] = None,
@@ -88,7 +88,7 @@ def undo(
         bool, typer.Option("--json", help="Print the report as JSON; needs --check or -o.")
     ] = False,
 ) -> None:
-    """Reverse what some transactions did to some rows: as a script, or with --check on the server itself.
+    """Reverse the row changes of transactions: as a script, or with --check and --execute on the server.
 
     Choose the changes by range, GTIDs, table, operation or condition. Give all logs from then until now, or
     the archive: they show which rows have changed since. Such rows are listed and left alone, and the script

@@ -142,11 +142,15 @@ def test_as_a_module_it_is_the_same_command(shell: dict[str, str]) -> None:
     assert ran.code == 0
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_shows_option_names_whole(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    text = run(command, "--help").text
-    parameters = application.command(command).params
+@pytest.mark.parametrize("columns", ["60", "80"])
+@pytest.mark.parametrize("command", [*COMMANDS, "mirror run"])
+def test_help_cuts_nothing(command: str, columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    text = run(*command.split(), "--help").text
+    assert not re.search(r"[^\W_]…", text)  # "before_…" is meant
+    name, _, part = command.partition(" ")
+    found = application.command(name)
+    parameters = (found.commands[part] if part else found).params
     names = [name for one in parameters for name in (*one.opts, *one.secondary_opts) if name[:2] == "--"]
     assert [name for name in names if name not in text] == []
 

@@ -180,7 +180,7 @@ def test_a_note_that_cannot_be_written_is_the_mirrors_error(
 
     lake = Lake(str(tmp_path))
     with lake.locked():
-        monkeypatch.setattr(holders, "put", full)
+        monkeypatch.setattr(holders.own_files, "create", full)
         monkeypatch.setattr(holders, "_EVERY", 0.0)
         lake.held._next = 0.0
         with pytest.raises(MirrorError, match="No space left"):

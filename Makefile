@@ -17,7 +17,7 @@ CURRENT := out/current
 # Nothing run from here may import the source folder, which has no compiled modules; Spark's workers may not either.
 export PYTHONSAFEPATH := 1
 
-.PHONY: run test dev oldest-spark lint format sanitize bench guard peers docs wheel reproducible clean
+.PHONY: run test dev oldest-spark lint format sanitize sanitize-short bench guard peers docs wheel reproducible clean
 
 # The main job through Spark on all cores: the changes in the bundled logs, one Parquet directory per table, and beside
 # them the tables as these changes leave them.
@@ -98,6 +98,8 @@ reproducible: $(VENV)/.test
 # Tests that measure memory skip themselves, since a sanitizer takes memory of its own.
 # The quarantine of freed memory is kept small, since some tests measure how much memory is held.
 SANITIZED := build/sanitize/lib
+SANITIZED_CORE := tests/batch tests/core tests/conditions tests/decode tests/format tests/walk/test_each_byte.py \
+    $(addprefix tests/whole/test_,arrow_truth.py bad_input.py damage.py truth.py)
 SANITIZED_TESTS := tests/batch tests/tables tests/core tests/conditions tests/decode tests/events tests/format \
     tests/splits tests/walk tests/whole tests/sources tests/log/test_batches.py \
     tests/base/test_json_text.py tests/test_limits.py tests/log/test_log.py \
@@ -107,6 +109,10 @@ NOT_SANITIZED := $(addprefix tests/sources/test_,archived.py archives.py hostile
     $(addprefix tests/whole/test_,benchmarks.py docs.py faults.py histories.py layers.py reference.py typing.py)
 # Without checksums, damage gets further; so each damaged byte is read once, without them. A ratio of times means nothing here.
 NOT_SANITIZED_ALSO := not spark and not (each_byte_set_to_extremes and not unverified) and not make_checksums_slow
+
+# For CI, which fuzzes the compiled modules under the sanitizers as well: without what is mostly Python.
+sanitize-short: SANITIZED_TESTS := $(SANITIZED_CORE)
+sanitize-short: sanitize
 
 sanitize: build/.sanitized
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \

@@ -24,7 +24,8 @@ GROUPS = {
     "server": (
         *("server/", "archive/", "schema/test_schema_server", "cli/test_cli_server", "replay/"),
         "decode/test_savepoints",
-        *("lake/apply/test_apply_batch", "mirror/test_mirroring", "spark/test_keeping"),
+        *("lake/apply/test_apply_batch", "lake/apply/test_lost_documents", "log/test_server_names"),
+        *("mirror/test_generated_columns", "mirror/test_mirroring", "spark/test_keeping"),
     ),
     "export": ("spark/test_spark_export", "spark/test_export_", "spark/test_current"),
     "spark": ("spark/", "mirror/", *(f"lake/{room}/" for room in ("apply", "plan", "rows", "tables"))),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,14 +11,11 @@ from ..errors import BinlogError
 from ..lake.tables.results import WrittenSplit
 from ..lake.tables.split_writer import SplitWriter
 from ..splits import Split, SplitResult, check_seams
-from .workers import JOB_GROUP, attempt_name, call_tasks
+from .workers import POLL_SECONDS, attempt_name, call_tasks, job_group
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import SparkSession
-
-
-_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,30 +77,23 @@ def run_splits(
     if not hasattr(session, "sparkContext"):
         return _run_connected(session, writer, splits, progress, done)
     context = session.sparkContext
-    group = f"binlog_core-{uuid.uuid4().hex}"
-    users = {name: context.getLocalProperty(name) for name in JOB_GROUP}
-    context.setJobGroup(group, f"export of {len(splits)} splits", interruptOnCancel=True)
     stop, sums = threading.Event(), _counter(session)
     work = _Writing(writer, sums)
     watcher = threading.Thread(target=_watch, args=(sums, len(splits), progress, stop), daemon=True)
     try:
-        if progress is not None:
-            progress(Progress(0, len(splits)))
-            watcher.start()
-        found, reread = _rounds(
-            lambda todo: context.parallelize(todo, len(todo)).mapPartitions(work).collect(),
-            splits,
-            done,
-        )
-    except BaseException:
-        context.cancelJobGroup(group)  # also on Ctrl-C: no task keeps writing
-        raise
+        with job_group(context, f"export of {len(splits)} splits"):
+            if progress is not None:
+                progress(Progress(0, len(splits)))
+                watcher.start()
+            found, reread = _rounds(
+                lambda todo: context.parallelize(todo, len(todo)).mapPartitions(work).collect(),
+                splits,
+                done,
+            )
     finally:
         stop.set()
         if watcher.is_alive():
             watcher.join()
-        for name, value in users.items():
-            context.setLocalProperty(name, value)  # type: ignore[arg-type]
     return _results(found, progress), reread
 
 
@@ -151,7 +140,7 @@ def _results(
 
 def _watch(done: Any, total: int, progress: Callable[[Progress], None], stop: threading.Event) -> None:
     shown = 0
-    while not stop.wait(_POLL_SECONDS):
+    while not stop.wait(POLL_SECONDS):
         splits, log_bytes, rows = done.value
         if splits > shown:  # failed attempts of Spark may be counted too
             shown = splits

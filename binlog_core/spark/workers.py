@@ -12,6 +12,7 @@ import pickle
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,13 +23,14 @@ from .plan_rows import tasks_frame, tasks_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 _LIGHT_TASKS = 4
-_POLL_SECONDS = 0.2
-JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+POLL_SECONDS = 0.2
+_JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
 class SparkRunner:
@@ -73,35 +75,25 @@ class SparkRunner:
         """See `Runner`: results come at the end of the job, which `stop` cancels."""
         ended, given_up = threading.Event(), threading.Event()
         context = self.spark.sparkContext
-        group = f"binlog_core-{uuid.uuid4().hex}"
 
-        def watch() -> None:
-            while stop is not None and not ended.is_set():
-                if stop.wait(_POLL_SECONDS):
+        def watch(stop: threading.Event, group: str) -> None:
+            while not ended.is_set():
+                if stop.wait(POLL_SECONDS):
                     given_up.set()
                     context.cancelJobGroup(group)
                     return
 
-        watcher = threading.Thread(target=watch, daemon=True)
-        users = {name: context.getLocalProperty(name) for name in JOB_GROUP}
-        context.setJobGroup(group, f"{len(tasks)} tasks", interruptOnCancel=True)
-        if stop is not None:
-            watcher.start()
-        try:
-            found = call_tasks(self.spark, function, tasks)
-        except BinlogError:
-            raise
-        except Exception:
-            if not given_up.is_set():
-                raise
-            found = []
-        except BaseException:
-            context.cancelJobGroup(group)  # also on Ctrl-C: no task keeps writing
-            raise
-        finally:
-            ended.set()
-            for name, value in users.items():
-                context.setLocalProperty(name, value)  # type: ignore[arg-type]
+        with job_group(context, f"{len(tasks)} tasks") as group:
+            if stop is not None:
+                threading.Thread(target=watch, args=(stop, group), daemon=True).start()
+            try:
+                found = call_tasks(self.spark, function, tasks)
+            except Exception as error:
+                if isinstance(error, BinlogError) or not given_up.is_set():
+                    raise
+                found = []
+            finally:
+                ended.set()
         yield from found
 
     def together(self, function: Callable[[int, Meet], _Result], count: int) -> list[_Result]:
@@ -110,6 +102,22 @@ class SparkRunner:
             return [function(number, int) for number in range(count)]
         numbers: Any = self.spark.sparkContext.parallelize(range(count), count)
         return _successes(numbers.barrier().mapPartitions(partial(_meeting, function)).collect())
+
+
+@contextmanager
+def job_group(context: SparkContext, description: str) -> Iterator[str]:
+    """Give the jobs of this thread a group of their own, which an error cancels; then the user's is back."""
+    group = f"binlog_core-{uuid.uuid4().hex}"
+    users = {name: context.getLocalProperty(name) for name in _JOB_GROUP}
+    context.setJobGroup(group, description, interruptOnCancel=True)
+    try:
+        yield group
+    except BaseException:
+        context.cancelJobGroup(group)  # also on Ctrl-C: no task keeps writing
+        raise
+    finally:
+        for name, value in users.items():
+            context.setLocalProperty(name, value)  # type: ignore[arg-type]
 
 
 def _meeting(function: Callable[[int, Meet], Any], numbers: Iterable[int]) -> Iterator[tuple[bool, Any]]:

@@ -14,7 +14,7 @@ from ..conditions.bound import bind
 from ..conditions.pushed import Predicate, PushedFilters
 from ..errors import BinlogError, ConditionError, SchemaError
 from ..index.finding import Indexes
-from ..lake.plan.parts import TaskPart, tasks_of_parts
+from ..lake.plan.parts import TaskPart, plan_parts, tasks_of_parts, timeline_of
 from ..lake.plan.statements import kind_of
 from ..lake.rows.fit import CORRUPT, RESCUED, SPECIAL, STATEMENT, Fitter, FrameSchema, special_fields
 from ..lake.rows.json_rows import DebeziumRows, JsonRows, all_tables_schema
@@ -24,6 +24,7 @@ from ..lake.rows.reader import Chunk, SplitRows, selection_of
 from ..lake.rows.source_options import SourceOptions
 from ..lake.rows.timeline import DefinitionTimeline, definitions_of
 from ..lake.rows.types import import_pyarrow
+from ..lake.runner import HERE, Runner
 from ..report import BinlogWarning
 from ..splits import Split
 from .inference import Found, find_definitions
@@ -200,6 +201,13 @@ class ChangeReader:
     def following(self, timeline: DefinitionTimeline | None) -> ChangeReader:
         """The reader with the definitions of all parts, which would be most of each part."""
         return self if timeline is None else replace(self, reading=replace(self.reading, schema=timeline))
+
+    def planned(self, paths: Iterable[str], run: Runner = HERE) -> tuple[ChangeReader, list[TaskPart]]:
+        """The parts of a batch query, and the reader with the definitions of all of them."""
+        paths = list(paths)
+        parts = plan_parts(paths, self.options, run)
+        # Afterwards: a log that comes meanwhile is then in no part, not in one without its statements.
+        return self.following(timeline_of(paths, self.options, run)), parts
 
     def pushed(self, predicates: Iterable[Predicate]) -> ChangeReader:
         """The reader that may leave out rows for which some predicates do not hold."""

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ..errors import SchemaError
-from ..lake.plan.parts import plan_parts, timeline_of
 from ..lake.rows.fit import SPECIAL, places_by_name
 from ..lake.rows.source_options import SourceKeywords, SourceOptions
 from ..lake.rows.types import import_pyarrow
@@ -79,11 +78,8 @@ def changes_df(
         declared = spark_schema(wanted)
         wanted = arrow_schema(declared)
     reader = ChangeReader.of(parsed, wanted, projected=frame_schema is not None or columns is not None)
-    run = SparkRunner(spark)
-    planned = plan_parts(given, parsed, run)
-    reader = reader.following(timeline_of(given, parsed, run))  # afterwards: of all logs in the plan
-    parts = reader.wanted(planned)
-    return tasks_frame(spark, reader.tasks(parts)).mapInArrow(_reading(reader), declared)
+    reader, parts = reader.planned(given, SparkRunner(spark))
+    return tasks_frame(spark, reader.tasks(reader.wanted(parts))).mapInArrow(_reading(reader), declared)
 
 
 def _reading(reader: ChangeReader) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -173,10 +169,8 @@ def read_changes(
         check_types(frame_schema, parsed)
     wanted = infer_schema(given, parsed) if frame_schema is None else frame_schema
     reader = ChangeReader.of(parsed, wanted, projected=frame_schema is not None)
-    planned = plan_parts(given, parsed)
-    reader = reader.following(timeline_of(given, parsed))  # afterwards: of all logs in the plan
-    parts = reader.wanted(planned)
-    return pa.RecordBatchReader.from_batches(wanted, (batch for part in parts for batch in reader.read(part)))
+    reader, parts = reader.planned(given)
+    return pa.RecordBatchReader.from_batches(wanted, reader.read_all(reader.wanted(parts)))
 
 
 def table_schema(

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ..errors import BinlogError
-from ..lake.plan.parts import TaskPart, plan_parts, timeline_of
+from ..lake.plan.parts import TaskPart, plan_parts
 from ..lake.rows.source_options import SourceOptions, paths_of
 from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .filters import pushed_predicate
@@ -64,9 +64,10 @@ class BinlogDataSource(DataSource):
             check_columns(changes.schema, paths, self._parsed)
         if not self._parsed.follows:
             return kind(changes, paths)
-        planned = plan_parts(paths, self._parsed)
-        # Afterwards: of all logs in the plan. In partitions() it would be late: Spark has pickled the reader.
-        return kind(changes.following(timeline_of(paths, self._parsed)), paths, planned)
+        changes, planned = changes.planned(
+            paths
+        )  # in partitions() it would be late: Spark has pickled the reader
+        return kind(changes, paths, planned)
 
     def streamReader(self, schema: StructType) -> BinlogStreamReader:
         """A stream reader.

@@ -17,7 +17,7 @@ from support.writer import Log, Table  # noqa: E402
 
 from binlog_core.lake.plan.parts import plan_parts, timeline_of  # noqa: E402
 from binlog_core.lake.rows.source_options import SourceOptions  # noqa: E402
-from binlog_core.spark import dataframe, datasource  # noqa: E402
+from binlog_core.spark import changes, dataframe, datasource  # noqa: E402
 from binlog_core.spark.changes import ChangeReader, infer_schema  # noqa: E402
 from binlog_core.spark.dataframe import _reading, changes_df, splits_df  # noqa: E402
 from binlog_core.spark.plan_rows import one_row_each, tasks_frame, tasks_of  # noqa: E402
@@ -71,12 +71,11 @@ def test_a_log_that_comes_while_statements_are_followed(
         write(2, "ALTER TABLE t RENAME COLUMN body TO note")
         return found
 
+    monkeypatch.setattr(changes, "timeline_of", followed)
     options = {"table": "d.t", "schema": "ddl"}
     if way == "read_changes":
-        monkeypatch.setattr(dataframe, "timeline_of", followed)
         rows = dataframe.read_changes(tmp_path, **options).read_all().to_pylist()  # type: ignore[arg-type]
     else:
-        monkeypatch.setattr(datasource, "timeline_of", followed)
         pushing = {"pushFilters": "true"} if way == "pruning" else {}
         source = datasource.BinlogDataSource({"path": str(tmp_path), **options, **pushing})
         reader = source.reader(source.schema())

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
@@ -186,26 +187,23 @@ class History:
 
     def _ask(self, address: Address) -> None:
         with Connection(address) as connection:
-
-            def query(sql: str) -> Answer:
-                return connection.query(sql, text, text, most=LIST_BYTES, right="SELECT")
-
             letters = connection.variables(["lower_case_table_names"]).get("lower_case_table_names")
             self._lower_case = letters == "1"
             sql = "SELECT schema_name, default_character_set_name FROM information_schema.schemata"
-            self._charsets = {name: charset for name, charset, *_ in query(sql)}
-            self._tables = read_definitions(query)
+            self._charsets = {name: charset for name, charset, *_ in _texts(connection, sql)}
+            self._tables = definitions_of(connection)
 
 
 def definitions_of(
-    connection: Connection, chosen: Callable[[str], bool] = lambda name: True
+    connection: Connection, chosen: Callable[[str], bool] = lambda name: True, database: str = ""
 ) -> list[TableSchema]:
-    """The definitions of the tables that a server shows now; `chosen` takes a table's ``database.table``."""
+    """The definitions of the tables that a server shows now; `chosen`, `database`: see `read_definitions`."""
+    return read_definitions(partial(_texts, connection), database, chosen)
 
-    def query(sql: str) -> Answer:
-        return connection.query(sql, most=LIST_BYTES, right="SELECT")
 
-    return read_definitions(query, chosen=chosen)
+def _texts(connection: Connection, sql: str) -> Answer:
+    """Rows that begin with two texts, as many as there are."""
+    return connection.query(sql, text, text, most=LIST_BYTES, right="SELECT")
 
 
 def tables_of(url: str) -> list[TableSchema]:
@@ -239,11 +237,7 @@ def tables_at(address: Address, database: str) -> list[TableSchema]:
     path = f"{address.name}/{database}"
     try:
         with Connection(address) as connection:
-
-            def query(sql: str) -> Answer:
-                return connection.query(sql, text, text, most=LIST_BYTES, right="SELECT")
-
-            tables = read_definitions(query, database)
+            tables = definitions_of(connection, database=database)
     except ServerError as error:
         raise SchemaError(f"the schema cannot be read from the server: {error.message}", path=path) from error
     if not tables:

@@ -205,12 +205,12 @@ def archiver_of(
         assert lost is not None
         raise lost
 
-    uploader = None
-    if local_path(folder) is None:
+    uploader, path = None, local_path(folder)
+    if path is None:
         store = Store(folder, storage_options, patience=address.reconnect, stop=stop)
         folder = spool if spool is not None else _spool_of(store.url)
         uploader = Uploader(store, folder, tail_interval)
-    elif (path := local_path(folder)) is not None:
+    else:
         folder = path
     return Archiver(
         connect,

@@ -178,26 +178,28 @@ def count(rows: pa.Table, viewed: Viewed) -> Counted:
     """Count the differences among rows of both sides."""
     pa = import_pyarrow()
     rows = rows.combine_chunks()
-    stand_ins = _stand_ins(rows.select(list(viewed.key)))
+    keys = rows.select(list(viewed.key))
+    stand_ins = _stand_ins(keys)
     key = _numbers(stand_ins.columns)
     digest, sign = (rows[name].to_numpy() for name in (DIGEST, _SIGN))
     order = np.lexsort((digest, key))
     key, digest, sign = key[order], digest[order], sign[order].astype(np.int64)
+    none = Counted(0, [keys.slice(0, 0)] * len(KINDS))
     if not len(key):
-        return Counted(0, [rows.select(list(viewed.key)).slice(0, 0)] * len(KINDS))
+        return none
     begins = np.flatnonzero(np.r_[True, (key[1:] != key[:-1]) | (digest[1:] != digest[:-1])])
     sums = np.add.reduceat(sign, begins)
     differ = sums != 0
     key, row, sums = key[begins][differ], order[begins][differ], sums[differ]
     if not len(key):
-        return Counted(0, [rows.select(list(viewed.key)).slice(0, 0)] * len(KINDS))
+        return none
     first = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
     more, less = np.maximum.reduceat(sums, first) > 0, np.minimum.reduceat(sums, first) < 0
     row = row[first]
     out = []
     for chosen in (more & ~less, less & ~more, more & less):
         places = pa.array(row[chosen])
-        out.append(_least(rows.select(list(viewed.key)).take(places), stand_ins.take(places)))
+        out.append(_least(keys.take(places), stand_ins.take(places)))
     return Counted(len(row), out)
 
 

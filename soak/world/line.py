@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
+
+from support.sockets import MadeUpSocket
 
 
 class Clock(Protocol):
@@ -56,7 +57,7 @@ class Fault:
     seconds: float = 0.0
 
 
-class Line:
+class Line(MadeUpSocket):
     """Bytes from a session arrive in pieces, and not at once."""
 
     def __init__(self, world: Clock, fault: Fault) -> None:
@@ -66,7 +67,6 @@ class Line:
         self._coming: deque[tuple[float, memoryview]] = deque()
         self._sent = 0
         self._quiet_until = 0.0
-        self._timeout: float | None = None
         self._ended = self._reset = self._closed = False
 
     # ------------------------------------------------------------ the server's side
@@ -150,18 +150,6 @@ class Line:
         self._peer.feed(bytes(data))
         return len(data)
 
-    def settimeout(self, seconds: float | None) -> None:
-        """Seconds that receiving may take."""
-        self._timeout = seconds
-
-    def setblocking(self, blocking: bool) -> None:
-        """Whether receiving waits."""
-        self._timeout = None if blocking else 0
-
-    def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
-        """A file that reads from it."""
-        return io.BufferedReader(_Reader(self))
-
     def shutdown(self, _: int) -> None:
         """End both directions."""
         self._ended = True
@@ -172,17 +160,6 @@ class Line:
         self._closed = True
         self._ended = True
         self._leave()
-
-
-class _Reader(io.RawIOBase):
-    def __init__(self, line: Line) -> None:
-        self._line = line
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self._line.recv_into(memoryview(buffer))
 
 
 def _nothing() -> None:

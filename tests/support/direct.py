@@ -6,7 +6,6 @@ would wait for hours ends at once, and one that never ends is a hang.
 
 from __future__ import annotations
 
-import io
 import threading
 from collections.abc import Callable
 from random import Random
@@ -15,6 +14,7 @@ from typing import Any
 from binlog_core.server.world import World
 
 from .hostile_server import OK, HostileServer
+from .sockets import MadeUpSocket
 from .talk import packet
 
 _SIZES = (1, *[37] * 3, *[4000] * 6, *[1 << 20] * 20)  # a byte at a time takes long
@@ -62,7 +62,7 @@ class Direct(World):
         self.passed += max(0.0, seconds)
 
 
-class Wire:
+class Wire(MadeUpSocket):
     """One connection, used like a socket."""
 
     def __init__(self, world: Direct) -> None:
@@ -71,7 +71,6 @@ class Wire:
         self._received, self._coming, self._at = bytearray(), bytearray(), 0
         self._turns: Any = None
         self._over = self._logged_in = self._ended = False  # over: the server has no more to ask
-        self._timeout: float | None = None
         self._say(0, world.server.greeting())
 
     # ------------------------------------------------------------ the server's side
@@ -141,18 +140,6 @@ class Wire:
             self._coming, self._at = bytearray(), 0
         return size
 
-    def settimeout(self, seconds: float | None) -> None:
-        """Seconds that receiving may take."""
-        self._timeout = seconds
-
-    def setblocking(self, blocking: bool) -> None:
-        """Whether receiving waits."""
-        self._timeout = None if blocking else 0
-
-    def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
-        """A file that reads from it."""
-        return io.BufferedReader(_Reader(self))
-
     def shutdown(self, _: int) -> None:
         """End both directions."""
         self._ended = True
@@ -170,14 +157,3 @@ class _ServersEnd:
 
     def recv(self, _: int) -> bytes:
         raise EOFError
-
-
-class _Reader(io.RawIOBase):
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self._wire.recv_into(memoryview(buffer))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 import sys
 import warnings
@@ -231,6 +230,8 @@ class Report:
         """The counts as a table, for notebooks."""
         if not self.counts:
             return "<p>nothing to report</p>"
+        import html
+
         lines = ((html.escape(line), html.escape(place.strip(" ():"))) for line, place in self._lines())
         rows = "".join(f"<tr><td>{line}</td><td>{place}</td></tr>" for line, place in lines)
         return f"<table><thead><tr><th>noticed</th><th>first</th></tr></thead><tbody>{rows}</tbody></table>"

@@ -9,7 +9,6 @@ from .._format.event_types import EventType
 from .._tables.full_names import full_name
 from .._tables.given_names import near
 from ..errors import SchemaError
-from ..events import TableMapEvent
 from ..log.log import Log
 
 
@@ -40,6 +39,8 @@ def check_tables(log: Log, patterns: Iterable[str], seen: Iterable[str]) -> None
 
 def table_names(log: Log) -> set[str]:
     """Tables with table maps in the logs, as "database.table", including those outside the range."""
+    from ..events import TableMapEvent
+
     names = set()
     with Log(log.files, log.settings.whole()) as whole:
         for event in whole.events(types={EventType.TABLE_MAP}):

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, get_type_hints
 
 import typer
 from typer.models import OptionInfo
@@ -34,11 +34,11 @@ from ..log.log import Log
 from ..log.opening import open as open_log
 from ..position import Position
 from ..report import BinlogWarning
-from ..server.address import Address
-from ..server.connection import Connection
-from ..server.target import check_start
 from .output import DDL_FOLLOWED, ZONE
 from .times import parse_time, zone_of
+
+if TYPE_CHECKING:
+    from ..server.address import Address
 
 _FILE_AND_POSITION = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 _COPY_LEN = 1 << 20
@@ -97,6 +97,8 @@ class LoginOptions:
 
     def address(self, url: str, argument: str) -> Address:
         """A server's address; a wrong one counts as wrong usage."""
+        from ..server.address import Address
+
         try:
             return Address.of(url, **self.login())
         except ValueError as error:
@@ -177,6 +179,8 @@ class LogOptions(LoginOptions):
         return {"schema": schema, "schema_start": start}
 
     def _server_logs_names(self) -> bool:
+        from ..server.connection import Connection
+
         self._check_server()
         with Connection(self.address(self.files[0], "the server's address")) as connection:
             return connection.variables([_METADATA]).get(_METADATA) == "FULL"
@@ -265,6 +269,8 @@ class RangeOptions:
         ZONE.set(zone_of(self.tz))
         start = self._place(options, "start", self.start, self.start_position, self.start_datetime)
         if any(map(is_server, options.files)):
+            from ..server.target import check_start
+
             check_start(start)
         return {
             "start": start,

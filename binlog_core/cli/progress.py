@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, for work that takes longer than a second."""
+"""A progress bar on a terminal, for work that takes longer than a second; rich's is loaded with the first."""
 
 from __future__ import annotations
 
@@ -8,21 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-
 from .output import messages, printable, size
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from ..log.log import Log
     from ..spark.running import Progress as SplitProgress
 
@@ -55,6 +45,15 @@ class Bar:
         if self._shown is None:
             if not self._console.is_terminal or time.monotonic() - self._begun < _PATIENCE:
                 return
+            from rich.progress import (
+                BarColumn,
+                DownloadColumn,
+                Progress,
+                TextColumn,
+                TimeRemainingColumn,
+                TransferSpeedColumn,
+            )
+
             self._shown = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -66,6 +65,8 @@ class Bar:
             )
             self._shown.start()
             self._task = self._shown.add_task("", total=self._total)
+        from rich.markup import escape
+
         done = self._before + self._position
         self._shown.update(self._task, completed=done, description=escape(printable(path.rpartition("/")[2])))
 
@@ -89,6 +90,8 @@ def progress(log: Log) -> Iterator[Bar]:
 @contextmanager
 def splits_bar() -> Iterator[Callable[[SplitProgress], None]]:
     """A bar for an export: finished splits, bytes of logs, rows."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     console = messages()
     bar = Progress(
         TextColumn("splits"),
@@ -145,6 +148,8 @@ def counter(text: str, unit: str) -> Iterator[Callable[[int, int], None]]:
     callable
         Takes how many are done, and of how many.
     """
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     console = messages()
     bar = Progress(
         TextColumn("{task.description}"),

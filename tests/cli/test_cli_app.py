@@ -114,17 +114,34 @@ def test_the_list_says_the_first_line_of_each_help(command: str) -> None:
     assert (application.command(command).help or "").splitlines()[0] == application.COMMANDS[command]
 
 
-def test_the_list_of_commands_imports_none_of_them(shell: dict[str, str]) -> None:
+def loaded_by(*arguments: str, shell: dict[str, str]) -> tuple[str, set[str]]:
+    """A command's output, and the modules that it loaded."""
     code = (
         "import sys; from binlog_core.cli import main\n"
         "try: main()\n"
         "finally: print(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "--help"], env=shell, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code, *arguments], env=shell, capture_output=True, text=True, timeout=60
     )
-    assert "undo" in done.stdout
-    assert not {"numpy", "binlog_core.cli.undo"} & set(done.stderr.split())
+    return done.stdout, set(done.stderr.split())
+
+
+def test_the_list_of_commands_imports_none_of_them(shell: dict[str, str]) -> None:
+    text, loaded = loaded_by("--help", shell=shell)
+    assert "undo" in text
+    assert not {"numpy", "binlog_core.cli.undo"} & loaded
+
+
+def test_rows_of_a_file_load_no_server_no_bar_and_no_event_that_they_do_not_meet(
+    shell: dict[str, str],
+) -> None:
+    text, loaded = loaded_by("rows", LOG, shell=shell)
+    assert text.startswith("{")
+    assert "binlog_core.events.gtid" in loaded
+    assert (
+        not {"binlog_core.server", "rich.progress", "ssl", "pyarrow", "binlog_core.events.control"} & loaded
+    )
 
 
 def test_as_a_module_it_is_the_same_command(shell: dict[str, str]) -> None:

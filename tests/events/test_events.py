@@ -25,6 +25,14 @@ def test_unknown_types_are_opaque(code: int) -> None:
     assert event.body == b"\xff" * 9
 
 
+def test_every_name_and_every_type_has_its_family() -> None:
+    assert {name for name in ev.__all__ if not hasattr(ev, name)} == set()
+    assert set(ev.__all__) <= set(dir(ev))
+    assert len([code for code in range(256) if ev._decoder_of(code)]) == len(ev._DECODERS)
+    with pytest.raises(AttributeError, match="no attribute 'GtidEvents'"):
+        ev.GtidEvents  # noqa: B018
+
+
 def test_a_type_beyond_the_array_is_an_error() -> None:
     short = description_of("5.0.91", post_headers=MYSQL.raw_post_header_lengths[:15])
     assert "15 event types" in fails(33, bytes(25), short)

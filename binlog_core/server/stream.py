@@ -420,7 +420,6 @@ class ServerStream:
                 path=connection.name,
             )
         kind = GtidDump if self.facts.by_gtids_only else Dump
-        self._told = False
         self._dump = kind(
             connection,
             self.facts,
@@ -431,6 +430,7 @@ class ServerStream:
             limits=self._limits,
             stop=self._stopping,
         )
+        self._told = self._succeeding = False
 
     def _lost(self, why: str) -> None:
         """Connect again, to the same server or to another.
@@ -573,22 +573,20 @@ class ServerStream:
     def _succeed(self, connection: Connection, facts: Facts) -> bool:
         """Continue with another server, after the last complete transaction; False: not with this one yet."""
         self._successor = None
-        with _ClosingOnError(connection):
-            try:
+        try:
+            with _ClosingOnError(connection):
                 self._check_has(facts, self.gtids, connection.name)  # now also what the dump did not know
                 self._check_has(facts, self._begun, connection.name)
-            except _Behind:
-                connection.close()
-                self._succeeding = True
-                self._lost("another server has taken over")
-                return False
-            begin = by_gtids(connection, facts, self.gtids or GtidSet())
-            self.facts = facts
-            self._take_place(begin)
-            self._stop = None
-            self._succeeding = False
-            self._begin_dump(connection, begin.begin)
-            return True
+                begin = by_gtids(connection, facts, self.gtids or GtidSet())
+                self.facts = facts
+                self._take_place(begin)
+                self._stop = None
+                self._begin_dump(connection, begin.begin)
+        except (_Behind, UnreachableError, LineLost):
+            self._succeeding = True
+            self._lost("another server has taken over")
+            return False
+        return True
 
     @property
     def _begun(self) -> AnyGtidSet | None:

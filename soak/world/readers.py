@@ -130,6 +130,8 @@ class _Run(Play):
                 start = self._take(log, start, got, groups)
             if not isinstance(start, Position) or self.world.now() >= self.end:
                 return
+            if not got and self._resumed is None:
+                self._resumed = start
             if place == "files" and self.writer.has(start.file):
                 with tempfile.TemporaryDirectory(prefix="world-") as folder:
                     for name, one in self.writer.logs.items():
@@ -210,13 +212,18 @@ class _Run(Play):
     _done = 0
     start_after = 0
     since = 0
+    _resumed: Position | None = None  # where, if no change had come until then
     _started: Any = None
     _connections = 0
 
     @property
     def _early(self) -> set[int]:
-        """Transactions of the seconds before start=."""
-        return {one.number for one, _, second in self.committed if second < self.since}
+        """Transactions of the seconds before start=; a reader that goes on at a position knows no time."""
+        early = {one.number for one, _, second in self.committed if second < self.since}
+        if self._resumed is not None:
+            here = (self._resumed.file, self._resumed.offset)
+            early -= {one.transaction.number for one in self.writer.written if (one.file, one.start) >= here}
+        return early
 
     def _compare(self, got: Sequence[tuple[int, int, int]], *, complete: bool) -> None:
         """Check that the reader got each change once and in order, from where it may begin."""

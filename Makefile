@@ -26,7 +26,7 @@ run: $(VENV)/.run
 	$(BIN)/binlog-core export $(LOGS) $(OUT) --current $(CURRENT) --show 3
 
 # `pytest`, not `python -m pytest`: that would import the source folder. The first line makes sure.
-# One worker more than processors, since workers also wait for Spark and servers (see GROUPS in tests/conftest.py).
+# One worker more than processors, since workers also wait for Spark and servers (see group_of in tests/conftest.py).
 test: $(VENV)/.test build/.java-classes
 	cd / && $(abspath $(BIN))/python -c 'import binlog_core, sys; f = binlog_core.__file__; print("testing", f); sys.exit("site-packages" not in f)'
 	$(BIN)/pytest tests -n 3 --dist loadgroup $(PYTEST_ARGS)

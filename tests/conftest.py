@@ -5,9 +5,12 @@ The package under test is the one that Python finds: an installed wheel or the s
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
+import tempfile
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +19,6 @@ import pytest
 HERE = Path(__file__).resolve().parent
 if str(HERE) not in sys.path:  # ``support`` and ``reference``, whatever pytest's import mode
     sys.path.insert(0, str(HERE))
-
-# In parallel runs (``make test``) all tests of a group stay on one worker: each group starts its own Spark,
-# and tests that use the server of BINLOG_CORE_TEST_SERVER change its settings. The first group that fits
-# applies.
-GROUPS = {
-    "server": (
-        *("server/", "archive/", "schema/test_schema_server", "cli/test_cli_server", "replay/"),
-        "decode/test_savepoints",
-        *("lake/apply/test_apply_batch", "lake/apply/test_lost_documents", "log/test_server_names"),
-        *("mirror/test_generated_columns", "mirror/test_mirroring", "spark/test_keeping"),
-    ),
-    "export": ("spark/test_spark_export", "spark/test_export_", "spark/test_current"),
-    "spark": ("spark/", "mirror/", *(f"lake/{room}/" for room in ("apply", "plan", "rows", "tables"))),
-    "commands": ("cli/test_cli_export", "whole/test_docs"),
-    "typing": ("whole/test_typing",),
-}
 
 # Java lives as long as the process: the first session's start options apply to all.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -47,21 +34,67 @@ os.environ.setdefault(
 )
 
 
-def group_of(nodeid: str) -> str:
-    """The name of a test's group, or else its own."""
-    place = nodeid.removeprefix("tests/")
-    return next((name for name, places in GROUPS.items() if place.startswith(places)), nodeid)
+# ------------------------------------------------------------ what may not run side by side
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what needs a server that is not there; in parallel runs, tell the scheduler the groups."""
+    from support.server import SERVER
+
+    missing = "no server: BINLOG_CORE_TEST_SERVER=mysql://user:password@host:port names one"
+    if not SERVER:
+        for item in items:
+            if item.get_closest_marker("server"):
+                item.add_marker(pytest.mark.skip(reason=missing))
+    if hasattr(config, "workerinput"):
+        groups = {item.nodeid: group for item in items if (group := group_of(item))}
+        mine = Path(f"{config.workerinput['groups']}.{os.getpid()}")
+        mine.write_text(json.dumps(groups))
+        mine.replace(config.workerinput["groups"])  # each worker collects the same
+
+
+def group_of(item: pytest.Item) -> str | None:
+    """The name of a test's group, which ``make test`` keeps on one worker; None: it may run on any.
+
+    Tests that use the server of BINLOG_CORE_TEST_SERVER change its settings; those of Spark share a session,
+    which takes seconds to start; and those that share a fixture of their module make it once.
+    """
+    if own := item.get_closest_marker("xdist_group"):
+        return str(own.args[0])
+    fixtures: dict[str, Any] = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
+    for name in ("server", "spark"):
+        if item.get_closest_marker(name):
+            return name
+    if "spark" in fixtures:
+        return "spark"
+    shared = any(made[-1].scope == "module" for made in fixtures.values())
+    return item.nodeid.partition("::")[0] if shared else None
+
+
+_GROUPS = Path(tempfile.gettempdir()) / f"groups-of-tests-{os.getpid()}.json"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["groups"] = str(_GROUPS)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """xdist's own scheduler of groups renames tests, which pytest 9.2 no longer lets it do."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class Side(LoadScopeScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            return group_of(nodeid)
+    class Groups(LoadScopeScheduling):  # type: ignore[misc]
+        @cached_property
+        def _groups(self) -> dict[str, str]:
+            found: dict[str, str] = json.loads(_GROUPS.read_text())
+            _GROUPS.unlink()
+            return found
 
-    return Side(config, log) if config.getvalue("dist") == "loadgroup" else None
+        def _split_scope(self, nodeid: str) -> str:
+            return self._groups.get(nodeid, nodeid)
+
+    return Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 # ------------------------------------------------------------ a crash of the interpreter

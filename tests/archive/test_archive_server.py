@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 from support.cli import run, start
-from support.server import SERVER, connect, dump, needs_server
+from support.server import SERVER, connect, dump
 
 from binlog_core.index.files import NAME, opened
 
 BINLOG_CHECKPOINT = 161
 
-pytestmark = [pytest.mark.server, needs_server]
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture

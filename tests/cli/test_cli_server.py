@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from support.golden import DATA
-from support.server import SERVER, connect, needs_server
+from support.server import SERVER, connect
 from support.server import run as ask
 
 pytest.importorskip("typer")
@@ -49,7 +49,6 @@ def place() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.server
-@needs_server
 def test_every_command_that_reads_logs(
     place: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,7 +82,6 @@ def test_every_command_that_reads_logs(
 
 
 @pytest.mark.server
-@needs_server
 def test_every_way_to_give_the_password(
     place: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,7 +171,6 @@ def test_usage_of_an_exported_server() -> None:
 
 
 @pytest.mark.server
-@needs_server
 def test_places_of_a_server(place: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MYSQL_PWD", PASSWORD)
     server, log = place

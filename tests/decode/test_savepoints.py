@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from support.server import connect, logged, needs_server, run
+from support.server import connect, logged, run
 
 from binlog_core import SchemaError
 from binlog_core._decode.savepoints import RowPlace, Savepoints
@@ -87,7 +87,6 @@ TRANSACTIONS = {
 
 
 @pytest.mark.server
-@needs_server
 @pytest.mark.parametrize("steps", TRANSACTIONS.values(), ids=TRANSACTIONS)
 def test_a_servers_logs(steps: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")

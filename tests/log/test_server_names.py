@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from support.server import SERVER, connect, needs_server
+from support.server import SERVER, connect
 
 from binlog_core.errors import ServerError
 from binlog_core.log import server_names as module
@@ -31,7 +31,7 @@ def sql() -> Iterator[Callable[[str], Any]]:
         run(f"SET GLOBAL binlog_row_metadata = {before}")
 
 
-@needs_server
+@pytest.mark.server
 def test_definitions_of_the_wanted_tables_unless_the_log_has_the_names(sql: Callable[[str], Any]) -> None:
     def ask() -> Any:
         return server_names(SERVER, "server_names.t".__eq__, password_file=None, defaults_file=None)

@@ -13,7 +13,7 @@ pytest.importorskip("deltalake")
 from deltalake import DeltaTable, write_deltalake  # noqa: E402
 from support.export import file_of, piece_of  # noqa: E402
 from support.lake_forms import Form  # noqa: E402
-from support.server import SERVER, connect, needs_server, run  # noqa: E402
+from support.server import SERVER, connect, run  # noqa: E402
 
 from binlog_core.lake.apply.statements import ApplyStopped  # noqa: E402
 from binlog_core.lake.runner import HERE  # noqa: E402
@@ -128,7 +128,7 @@ def mirrored(url: str, lake: Path, form: Form) -> TableStatus:
     return one
 
 
-@needs_server
+@pytest.mark.server
 @pytest.mark.filterwarnings("ignore:MariaDB from 11 on does not log:binlog_core.BinlogWarning")
 def test_the_lake_leaves_out_what_the_server_does_not_log(tmp_path: Path, form: Form) -> None:
     def sql(*statements: str) -> list[Any]:

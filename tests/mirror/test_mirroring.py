@@ -12,7 +12,7 @@ import pytest
 from support import sparks
 from support.lake_forms import DeltaForm, Form, IcebergForm
 from support.s3 import CREDENTIALS, store
-from support.server import SERVER, connect, needs_server
+from support.server import SERVER, connect
 
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
@@ -29,7 +29,7 @@ from binlog_core.server.connection import Connection
 from binlog_core.spark import plan_splits, read_split
 from binlog_core.spark.mirror import mirror, resync, status, verify
 
-pytestmark = needs_server
+pytestmark = pytest.mark.server
 DATABASE = "mirrored"
 
 # By type: values as SQL has them; a session with another time zone and without strictness writes them.

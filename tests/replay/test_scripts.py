@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from support.golden import DATA
-from support.server import SERVER, connect, needs_server
+from support.server import SERVER, connect
 from support.writer import Log, Table
 
 pytest.importorskip("typer")
@@ -378,7 +378,6 @@ def hostile(server: str) -> tuple[bytes, Table, list[str]]:
 
 
 @pytest.mark.server  # and a command line client of it: what is tested is how that reads its input
-@needs_server
 @pytest.mark.skipif(not CLIENTS, reason="no mariadb or mysql client on this machine")
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("charset", CHARSETS)

@@ -20,6 +20,8 @@ from binlog_core.replay import ServerUndo, UndoPlan, plan_undo, set_by_server
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
 
+pytestmark = pytest.mark.server
+
 ACCIDENT = (
     "START TRANSACTION",
     "UPDATE undone.t SET price = 0, name = CONCAT('gone ', id), kind = 'a', flags = '', doc = '[]', f = 0.3"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.golden import KNOWN_FULL, KNOWN_SCHEMA, Golden, full_name, golden_logs
 from support.replay import AT, FLOAT, ID, TEXT, change, maker, table
-from support.server import SERVER, connect, logged, needs_server
+from support.server import SERVER, connect, logged
 from support.truth import differences
 
 import binlog_core
@@ -216,7 +216,6 @@ def _statements(path: Path, golden: Golden, tmp_path: Path, *options: str) -> by
 
 
 @pytest.mark.server
-@needs_server
 @pytest.mark.parametrize("golden", REPLAYED, ids=str)
 def test_replay_and_flashback(golden: Golden, server: Server, tmp_path: Path) -> None:
     """A log is played in two halves; then each is reversed, and played again, and tables are compared.

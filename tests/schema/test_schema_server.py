@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 from support.golden import golden_logs
+from support.server import SERVER, connect
 
 from binlog_core.schema.given import Schema, parse_create_table
 
-SERVER = os.environ.get("BINLOG_CORE_TEST_SERVER", "")
 DATABASE = "binlog_core_schema_test"
 OLD_FRACTION = "/* mariadb-5.3 */"
 
-pytestmark = pytest.mark.skipif(
-    not SERVER, reason="no server: BINLOG_CORE_TEST_SERVER=mysql://user:password@host:port names one"
-)
+pytestmark = pytest.mark.server
 
 
 def definitions(vendor: str) -> list[str]:
@@ -32,17 +29,8 @@ def definitions(vendor: str) -> list[str]:
 
 @pytest.fixture
 def cursor() -> Iterator[Any]:
-    pymysql = pytest.importorskip("pymysql")
-    parts = urlsplit(SERVER)
-    connection = pymysql.connect(
-        host=parts.hostname or "127.0.0.1",
-        port=parts.port or 3306,
-        user=unquote(parts.username or "root"),
-        password=unquote(parts.password or ""),
-        charset="utf8mb4",
-        autocommit=True,
-    )
-    with connection, connection.cursor() as made:
+    pytest.importorskip("pymysql")
+    with connect() as connection, connection.cursor() as made:
         made.execute("SET SESSION foreign_key_checks = 0, sql_mode = ''")
         made.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
         made.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 import zstandard
-from support.server import SERVER, needs_server
+from support.server import SERVER
 from support.talk import GREETING, packet, serving
 
 import binlog_core
@@ -198,7 +198,6 @@ def test_another_compression_is_refused() -> None:
 
 
 @pytest.mark.server
-@needs_server
 def test_a_compressed_stream_is_the_servers() -> None:
     settings = {"compression": "zstd"}
     try:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.server import SERVER, connect, needs_server, run
+from support.server import SERVER, connect, run
 
 import binlog_core
 from binlog_core.errors import StrictError
 
-pytestmark = [pytest.mark.server, needs_server]
+pytestmark = pytest.mark.server
 
 DATABASE = "live_names"
 

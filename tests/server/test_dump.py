@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.live import TABLE, is_mariadb, notes, rows_of, status, write
-from support.server import SERVER, connect, needs_server, run
+from support.server import SERVER, connect, run
 
 import binlog_core
 from binlog_core.errors import (
@@ -18,7 +18,7 @@ from binlog_core.errors import (
 from binlog_core.server.address import Address
 from binlog_core.server.stream import ServerStream
 
-pytestmark = [pytest.mark.server, needs_server]
+pytestmark = pytest.mark.server
 
 
 def test_large_events_come_in_pieces(connection: Any) -> None:

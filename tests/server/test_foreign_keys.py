@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.live import DATABASE, is_mariadb
-from support.server import SERVER, needs_server, run
+from support.server import SERVER, run
 
 import binlog_core
 from binlog_core.server import doctor
@@ -49,7 +49,6 @@ def test_which_servers_log_cascades(version: str, native: str | None, unlogged: 
     assert all("shop.t0, shop.t1" in one.found and "and 2 more" in one.found for one in found)
 
 
-@needs_server
 @pytest.mark.server
 def test_the_log_has_cascades_where_it_is_said_to(connection: Any) -> None:
     run(

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 from support.live import is_mariadb, note, rows_of, write
-from support.server import SERVER, needs_server, run
+from support.server import SERVER, run
 
 import binlog_core
 from binlog_core import MariadbGtidSet, PurgedError
@@ -39,7 +39,6 @@ def _mariadb(connection: Any) -> bool:
     return "mariadb" in run(connection, "SELECT VERSION()")[0][0].lower()
 
 
-@needs_server
 @pytest.mark.server
 def test_purged_transactions_of_a_writer_that_is_not_needed(connection: Any) -> None:
     if is_mariadb(connection):

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 from support.live import DATABASE, TABLE, is_mariadb, note, notes, rows_of, status, write
-from support.server import SERVER, connect, needs_server, run
+from support.server import SERVER, connect, run
 
 import binlog_core
 from binlog_core.errors import DivergedError
 from binlog_core.gtids import MariadbGtid, parse_gtid
 
-pytestmark = [pytest.mark.server, needs_server]
+pytestmark = pytest.mark.server
 
 
 def test_rows_from_a_place_on(connection: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.live import is_mariadb, note, notes, rows_of, status, write
-from support.server import SERVER, needs_server, run
+from support.server import SERVER, run
 
 import binlog_core
 from binlog_core import GtidSet, MariadbGtidSet
@@ -93,7 +93,6 @@ def test_domains_that_a_server_never_had(
 
 
 @pytest.mark.server
-@needs_server
 def test_gtids_of_an_unknown_server_are_reported(connection: Any) -> None:
     write(connection, 0, 1)
     if is_mariadb(connection):
@@ -117,7 +116,6 @@ def test_gtids_of_an_unknown_server_are_reported(connection: Any) -> None:
 
 
 @pytest.mark.server
-@needs_server
 def test_now_begins_behind_what_is_there(connection: Any) -> None:
     write(connection, 0, 3)
     with binlog_core.open(SERVER, start="now") as log:
@@ -129,7 +127,6 @@ def test_now_begins_behind_what_is_there(connection: Any) -> None:
 
 
 @pytest.mark.server
-@needs_server
 def test_a_time_begins_in_the_log_that_has_it(connection: Any) -> None:
     write(connection, 0, 2)
     time.sleep(1.1)  # header timestamps are whole seconds
@@ -142,7 +139,6 @@ def test_a_time_begins_in_the_log_that_has_it(connection: Any) -> None:
 
 
 @pytest.mark.server
-@needs_server
 def test_stop_ends_before_what_comes_behind(connection: Any) -> None:
     start = status(connection)
     write(connection, 0, 4)
@@ -153,7 +149,6 @@ def test_stop_ends_before_what_comes_behind(connection: Any) -> None:
 
 
 @pytest.mark.server
-@needs_server
 def test_it_ends_where_the_server_stood_when_it_was_asked(connection: Any) -> None:
     start = status(connection)
     write(connection, 0, 4)
@@ -163,7 +158,6 @@ def test_it_ends_where_the_server_stood_when_it_was_asked(connection: Any) -> No
 
 
 @pytest.mark.server
-@needs_server
 def test_a_position_of_an_unknown_server_is_refused(connection: Any) -> None:
     file, offset = status(connection)
     position = binlog_core.Position(file, offset, server="11111111-2222-3333-4444-555555555555")
@@ -172,7 +166,6 @@ def test_a_position_of_an_unknown_server_is_refused(connection: Any) -> None:
 
 
 @pytest.mark.server
-@needs_server
 def test_gtids_begin_behind_what_they_name(connection: Any) -> None:
     start = status(connection)
     write(connection, 0, 3)
@@ -194,7 +187,6 @@ def test_gtids_begin_behind_what_they_name(connection: Any) -> None:
 
 
 @pytest.mark.server
-@needs_server
 def test_a_stop_in_front_of_the_start_says_so(connection: Any) -> None:
     stop = status(connection)
     write(connection, 0, 1)
@@ -206,7 +198,6 @@ def test_a_stop_in_front_of_the_start_says_so(connection: Any) -> None:
 
 
 @pytest.mark.server
-@needs_server
 def test_an_empty_gtid_set_is_of_both_vendors(connection: Any) -> None:
     write(connection, 0, 1)
     if not is_mariadb(connection) and "ON" not in run(connection, "SELECT @@gtid_mode")[0]:
@@ -219,7 +210,6 @@ def test_an_empty_gtid_set_is_of_both_vendors(connection: Any) -> None:
 
 
 @pytest.mark.server
-@needs_server
 def test_what_is_not_there_says_so(connection: Any) -> None:
     file, offset = status(connection)
     first = run(connection, "SHOW BINARY LOGS")[0][0]

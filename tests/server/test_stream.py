@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.line import Line
 from support.live import note, notes, rows_of, status, write
-from support.server import SERVER, dump, needs_server, run
+from support.server import SERVER, dump, run
 
 import binlog_core
 from binlog_core.errors import (
@@ -21,7 +21,7 @@ from binlog_core.server.address import Address
 from binlog_core.server.dump import Dump, LineLost
 from binlog_core.server.stream import ServerStream
 
-pytestmark = [pytest.mark.server, needs_server]
+pytestmark = pytest.mark.server
 
 
 def test_bytes_are_those_of_the_servers_files(connection: Any) -> None:

@@ -15,7 +15,7 @@ pytest.importorskip("pymysql")
 sys.path.insert(0, str(Path(__file__).parents[2] / "soak"))
 
 from support.hostile_server import COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID
-from support.server import SERVER, connect, needs_server, run
+from support.server import SERVER, connect, run
 from support.writer.numbering import (
     GTID,
     MARIADB_BINLOG_CHECKPOINT,
@@ -135,7 +135,7 @@ def real() -> tuple[Facts, str, int, str]:
         return facts, file, middle, facts.executed
 
 
-@needs_server
+@pytest.mark.server
 @pytest.mark.parametrize("start", ["begin", "middle", "gtids"])
 def test_the_stream_is_that_of_a_real_server(start: str) -> None:
     facts, file, middle, executed = real()

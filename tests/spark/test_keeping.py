@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.server import SERVER, connect, needs_server
+from support.server import SERVER, connect
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
@@ -67,7 +67,7 @@ def _options(secret: Path) -> dict[str, str]:
     return {"server": _url(), "passwordFile": str(secret), "table": f"{DATABASE}.t"}
 
 
-@needs_server
+@pytest.mark.server
 def test_a_stream_keeps_the_archive_that_it_reads(
     sql: Callable[[str], Any], secret: Path, tmp_path: Path, spark: Any
 ) -> None:
@@ -134,7 +134,7 @@ def test_a_stream_keeps_the_archive_that_it_reads(
     assert "wrong-and-secret" not in str(refused.value)
 
 
-@needs_server
+@pytest.mark.server
 def test_a_reader_begins_an_archive_and_ends_with_its_query(
     sql: Callable[[str], Any], secret: Path, tmp_path: Path
 ) -> None:
@@ -165,7 +165,7 @@ def test_a_reader_begins_an_archive_and_ends_with_its_query(
     assert found["id"].to_pylist()[-2:] == [1, 2]
 
 
-@needs_server
+@pytest.mark.server
 @pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 def test_names_come_from_a_server_that_does_not_log_them(
     sql: Callable[[str], Any], secret: Path, tmp_path: Path

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.server import SERVER, connect, needs_server
+from support.server import SERVER, connect
 from support.source import ORDERS, orders
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +85,7 @@ def test_ways_into_spark(tmp_path: Path, run: Run) -> None:
     assert "slowest split" in said
 
 
-@needs_server
+@pytest.mark.server
 def test_reading_from_a_server(run: Run) -> None:
     with connect() as connection, connection.cursor() as cursor:
         cursor.execute("SHOW BINARY LOGS")
@@ -95,12 +95,12 @@ def test_reading_from_a_server(run: Run) -> None:
     assert run("bench_archive.py", SERVER, first, "--rounds", "1")
 
 
-@needs_server
+@pytest.mark.server
 @pytest.mark.parametrize("what", ["copy", "catch-up", "tables"])
 def test_a_mirror(what: str, run: Run) -> None:
     assert run("bench_mirror.py", what, "1")
 
 
-@needs_server
+@pytest.mark.server
 def test_a_mirror_of_many_tables(run: Run) -> None:
     assert run("bench_mirror.py", "first", "2", "4")

@@ -17,7 +17,7 @@ from support.golden import DATA
 from support.lake_forms import DeltaForm, Form
 from support.lake_tables import plain
 from support.named import partial_images
-from support.server import connect, logged, needs_server
+from support.server import connect, logged
 from support.source import batch_of
 from support.workload import Workload
 from support.writer import Log, Table
@@ -570,7 +570,6 @@ def values_of(defaults: dict[str, Any], batch: Any) -> dict[str, Any]:
 
 
 @pytest.mark.server
-@needs_server
 @pytest.mark.parametrize("row_image", ["FULL", "MINIMAL", "NOBLOB"])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_target_follows_a_server(tmp_path: Path, seed: int, row_image: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.lake_forms import Form
-from support.server import SERVER, connect, needs_server, run
+from support.server import SERVER, connect, run
 from support.source import batch_of, read
 from support.writer import JsonDiffs, Log, Table
 
@@ -93,7 +93,7 @@ def test_an_apply_stops(tmp_path: Path, form: Form) -> None:
     assert form.read(tmp_path / "shop.t").to_pylist() == [{"id": 1, "doc": DOCUMENT, "n": 5}]
 
 
-@needs_server
+@pytest.mark.server
 @pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB"])
 def test_a_mirror_copies_the_table(image: str, tmp_path: Path, form: Form) -> None:
     with connect() as connection:

@@ -8,7 +8,7 @@ import uuid as _uuid
 import warnings
 from collections.abc import Iterator
 
-from ..errors import PositionError, PurgedError, ServerError, UnreachableError
+from ..errors import DecodeError, PositionError, PurgedError, ServerError, UnreachableError
 from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet
 from ..limits import DEFAULT_LIMITS
 from ..report import BinlogWarning
@@ -147,9 +147,17 @@ class LiveFeed:
             patience = _GRACE
             description = None
             stalled_at = self._address.world.now()
+            begun = False
             while not self._stop.is_set():
-                run = dump.next_run(patience)
+                try:
+                    run = dump.next_run(patience)
+                except DecodeError as error:
+                    if begun:
+                        raise
+                    # No event begins where one did: it is another log of this name.
+                    raise LogMissing(error.message, path=error.path, offset=error.offset) from error
                 if run is not None and run.kind == "events":
+                    begun = True
                     patience, stalled_at = _GRACE, self._address.world.now()
                     yield FeedRun(run.file, run.position, run.events, description, run.acknowledge)
                     description = None

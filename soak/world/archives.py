@@ -185,6 +185,9 @@ class _Run(Play):
         for one in self.world.hosts.values():
             for name, log in (*one.gone, *one.logs.items()):
                 theirs.setdefault(name, []).append(log.getvalue())
+            if self.eras:  # a RESET after a crash hides what the crash has lost
+                for name, whole in one.had:
+                    theirs.setdefault(name, []).append(whole)
         for folder in {path.parent for path in self.folder.rglob("*-bin.*")}:
             *finished, last = sorted(folder.glob("*-bin.*"))
             for path in (*finished, last):
@@ -199,6 +202,8 @@ class _Run(Play):
                     raise Wrong(f"{path.name} is not the server's: {size} bytes")
         with binlog_core.open(self.folder) as log:
             got = [number for group in log.groups() for number, *_ in numbers(group)]
+        if self.eras:
+            got = [number for number in got if number not in self.lost]
         at = 0
         for era in (*self.eras, self.committed):  # of what was before a RESET, the end may be gone
             wanted = [change.number for one, *_ in era for change in one.changes]

@@ -89,6 +89,7 @@ class Server:
         self.up = True
         self.skew = 0  # seconds by which its clock is wrong
         self.gone: list[tuple[str, Log]] = []  # logs before RESET
+        self.had: list[tuple[str, bytes]] = []  # logs before a crash cut them
         self.written: list[Written] = []
         self.logs: dict[str, Log] = {}
         self.sessions: list[Listener] = []
@@ -254,6 +255,7 @@ class Server:
         """Lose the last transactions of the current log, as a crash does without sync_binlog."""
         here = [one for one in self.written if one.file == self.file][-count:]
         if here:
+            self.had.append((self.file, self.log.getvalue()))
             self.log.cut(here[0].start)
             del self.written[-len(here) :]
         return [one.transaction for one in here]

@@ -7,7 +7,7 @@ import tempfile
 import warnings
 from collections.abc import Collection, Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,8 +24,8 @@ from binlog_core.errors import (
 )
 from binlog_core.gtids import parse_gtid_set
 
-from .history import History, Play, Wrong, history_of
-from .model import OPS
+from .history import History, Play, Step, Wrong, history_of
+from .model import OPS, Transaction
 from .server import EPOCH, UUIDS
 
 STARTS = ("none", "now", "place", "position", "gtids", "time")
@@ -72,6 +72,10 @@ def reader(seed: int) -> Reader:
     """The history of a seed."""
     chance = Random(seed)
     servers = history_of(seed, chance, purges=True)
+    apart = Random(f"reset {seed}")  # histories of before keep their seeds
+    if servers.hosts == 1 and apart.random() < 0.1:
+        reset = Step(apart.uniform(0.0, servers.opened + 60), "reset")
+        servers = replace(servers, steps=tuple(sorted((*servers.steps, reset), key=lambda step: step.at)))
     return Reader(
         **{one.name: getattr(servers, one.name) for one in fields(servers)},
         start=chance.choice([one for one in STARTS if servers.kind.gtids or one != "gtids"]),
@@ -118,7 +122,9 @@ class _Run(Play):
             complete = True
         if not complete or not history.follow:  # read before the crash that lost them
             got = [one for one in got if one[0] not in self.lost]
-        self._compare(got, complete=complete)
+        if self._is_reset and complete and history.follow and any(one.changes for one, *_ in self.committed):
+            raise Wrong("a RESET was not noticed")
+        self._compare(got, complete=complete and not self._is_reset)
 
     def _follow(self, start: Any, got: list[tuple[int, int, int]]) -> None:
         resumes = [*self.history.resumes, (0, "server")]
@@ -190,7 +196,7 @@ class _Run(Play):
 
     def _expect(self, start: Any) -> None:
         """Note, before the reader is opened, where it may begin and up to where it must come."""
-        self._done = len(self.committed)
+        self._done, self._era = len(self.committed), len(self.eras)
         if start is None or isinstance(start, dt.datetime):
             hosts = self.world.hosts.values()
             self._firsts = {one.state(next(iter(one.logs))) + 1 for one in hosts}
@@ -204,12 +210,22 @@ class _Run(Play):
                 logs = {one.state(name) + 1 for one in self.world.hosts.values() for name in one.logs}
                 return {*self._firsts, *logs}
             return self._firsts
-        late = (one.number for one, when, _ in self.committed if when > self.history.opened + 60)
+        late = (one.number for one, when, _ in self._read_from if when > self.history.opened + 60)
         end = next(late, None) if self.history.follow else None
-        return range(self._done + 1, (len(self.committed) + 1 if end is None else end) + 1)
+        return range(self._done + 1, (len(self._read_from) + 1 if end is None else end) + 1)
+
+    @property
+    def _read_from(self) -> list[tuple[Transaction, float, int]]:
+        """What was committed between the RESETs before and after the beginning."""
+        return [*self.eras, self.committed][self._era]
+
+    @property
+    def _is_reset(self) -> bool:
+        """Whether a RESET came after the beginning."""
+        return len(self.eras) > self._era
 
     _firsts: Collection[int] = ()
-    _done = 0
+    _done = _era = 0
     start_after = 0
     since = 0
     _resumed: Position | None = None  # where, if no change had come until then
@@ -219,7 +235,7 @@ class _Run(Play):
     @property
     def _early(self) -> set[int]:
         """Transactions of the seconds before start=; a reader that goes on at a position knows no time."""
-        early = {one.number for one, _, second in self.committed if second < self.since}
+        early = {one.number for one, _, second in self._read_from if second < self.since}
         if self._resumed is not None:
             here = (self._resumed.file, self._resumed.offset)
             early -= {one.transaction.number for one in self.writer.written if (one.file, one.start) >= here}
@@ -235,7 +251,7 @@ class _Run(Play):
                 _OUTCOMES.get(transaction.way, 1),
                 transaction.number,
             )
-            for transaction, *_ in self.committed
+            for transaction, *_ in self._read_from
             for change in transaction.changes
             if transaction.number not in early
         ]
@@ -253,7 +269,11 @@ class _Run(Play):
             wrong = Wrong(
                 f"change {at} of {len(got)} is {its}, not {due} ({needed} of {len(wanted)} are needed)"
             )
-        if wrong is not None:
+        if self._is_reset:  # it had not begun before
+            self._era, self._done = len(self.eras), 0
+            self._firsts = range(1, len(self.committed) + 2)
+            self._compare(got, complete=False)
+        elif wrong is not None:
             raise wrong
 
     def _deserves(self, error: Exception) -> bool:
@@ -262,7 +282,7 @@ class _Run(Play):
         if isinstance(error, UnreachableError):
             # Nothing answered when it was opened, or nothing came: that looks like a wrong address.
             return not mine or (mine == 1 and "timed out" in str(error))
-        if self.cut:
+        if self.cut or self._is_reset:
             return (
                 isinstance(error, PositionError | DivergedError | PurgedError) or type(error) is ServerError
             )

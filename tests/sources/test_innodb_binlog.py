@@ -16,8 +16,8 @@ from support.writer import innodb_binlog as ibb
 from support.writer.fragments import events_in
 
 import binlog_core
-from binlog_core._core._crc32 import crc32c, first_wrong_page
-from binlog_core._core._innodb_binlog import short_transactions
+from binlog_core._core._crc32 import crc32c
+from binlog_core._core._innodb_binlog import BYTES, DONE, ELSEWHERE, FIELDS, WRONG, Pages, TreeWalk
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -81,8 +81,17 @@ def test_crc32c() -> None:
         assert crc32c(data) == crc32c(data, portable=True) == ibb.crc32c(data)
         assert crc32c(data[3:], crc32c(data[:3])) == crc32c(data)
     page = bytes(508) + struct.pack("<I", ibb.crc32c(bytes(508)))
-    assert first_wrong_page(page + bytes(512) + page, 512) == -1
-    assert first_wrong_page(page + bytes(511) + b"\1" + page, 512) == 1
+    data = bytearray(page + bytes(512) + page + bytes(511) + b"\1" + page)
+    pages = Pages(data, 512, 1024)
+    for offset, number in ((1024, 0), (1535, 0), (1536, 1), (2048, 2), (3583, 4)):
+        assert pages.page(offset) == data[512 * number :][:512]
+    assert pages.page(2560) is None
+    data[3 * 512 : 4 * 512] = page  # whoever writes it has written it whole
+    assert pages.page(2560) == page
+    for offset in (0, 1023, 1024 + len(data), 1 << 60):
+        assert offset not in pages
+        with pytest.raises(IndexError):
+            pages.page(offset)
 
 
 def test_cut_and_damaged_pages(tmp_path: Path) -> None:
@@ -425,22 +434,22 @@ def test_short_transactions_end_where_care_is_needed(seed: int) -> None:
     pages = data[512:]
     ends = {sum(map(len, transactions[:k])) for k in range(31)}
     whole = bytearray(len(data))
-    end, written, any_record = short_transactions(pages, 512, 0, whole)
+    end, written, any_record = Pages(pages, 512).short_transactions(0, whole)
     assert whole[:written] == b"".join(transactions) and any_record
     for _ in range(50):
         some = pages[: 512 * pick.randrange(len(pages) // 512)]
         out = bytearray(pick.randrange(len(whole)))
-        end, written, _ = short_transactions(some, 512, 0, out)
+        end, written, _ = Pages(some, 512).short_transactions(0, out)
         assert written in ends and end <= len(some)
         assert out[:written] == whole[:written]
         rest = bytearray(len(data))
-        _, more, _ = short_transactions(pages, 512, end, rest)
+        _, more, _ = Pages(pages, 512).short_transactions(end, rest)
         assert out[:written] + rest[:more] == b"".join(transactions)
 
 
-def test_short_transactions_of_wrong_arguments() -> None:
-    assert short_transactions(b"", 512, 0, bytearray(9)) == (0, 0, False)
-    assert short_transactions(bytes(512), 512, 10**9, bytearray(9)) == (10**9, 0, False)
-    for pages, page_len in ((bytes(513), 512), (bytes(512), 0), (bytes(12), 4)):
+def test_pages_of_wrong_arguments() -> None:
+    assert Pages(b"", 512).short_transactions(0, bytearray(9)) == (0, 0, False)
+    assert Pages(bytes(512), 512).short_transactions(10**9, bytearray(9)) == (10**9, 0, False)
+    for pages, page_len in ((bytes(513), 512), (bytes(512), 0), (bytes(12), 4), (bytes(24), 12)):
         with pytest.raises(ValueError, match="expected pages of"):
-            short_transactions(pages, page_len, 0, bytearray(9))
+            Pages(pages, page_len)

@@ -182,8 +182,6 @@ class InnodbBinlogSource(Source):
             if walk.done:
                 self._walk = None
             elif not written:
-                if not first:
-                    return None
                 self._chunks = self._trees.chunks(walk)
             return written
         if (part := next(self._parts, None)) is not None:
@@ -200,10 +198,10 @@ class InnodbBinlogSource(Source):
             return 0 if self._begin() else None
         if self._left_the_file():
             return None
-        written, passed = self._short_transactions(self._own, buffer)
-        if written or passed:
+        written, full = self._short_transactions(self._own, buffer)
+        if written:
             return written
-        return self._next_record(self._own) if first else None
+        return None if full and not first else self._next_record(self._own)
 
     def _left_the_file(self) -> bool:
         """Whether the log is over, with the record that the file's last one was."""
@@ -229,13 +227,12 @@ class InnodbBinlogSource(Source):
         return True
 
     def _short_transactions(self, own: Cursor, buffer: memoryview) -> tuple[int, bool]:
-        """Events from the cursor on, of records that need no care; their bytes, and whether it has moved."""
-        pages, offset = own.file.pages(own.offset), own.offset
-        if pages is None:
+        """Events from the cursor on, of records that need no care: their bytes; whether the next did not fit."""
+        if (pages := own.file.pages(own.offset)) is None:
             return 0, False
-        own.offset, written, any_record = pages.short_transactions(offset, buffer)
+        own.offset, written, any_record, full = pages.short_transactions(own.offset, buffer)
         self._before = self._before and not any_record
-        return written, own.offset > offset
+        return written, full
 
     # ------------------------------------------------------------ places
 
@@ -318,6 +315,8 @@ class InnodbBinlogSource(Source):
                     if walk.done:
                         self._walk = None
                     elif not count:
+                        if not (whole or room):
+                            return False
                         self._chunks = self._trees.chunks(walk)
                     self.position += count
                     room = max(room - count, 0)
@@ -360,7 +359,7 @@ class InnodbBinlogSource(Source):
             self._places.add(own.offset, self.position)
         offset = own.offset
         if (pages := own.file.pages(offset)) is not None:
-            own.offset, passed, any_record = pages.pass_short_transactions(offset, room, until)
+            own.offset, passed, any_record, _ = pages.pass_short_transactions(offset, room, until)
             self._before = self._before and not any_record
             if own.offset > offset:
                 return passed, False

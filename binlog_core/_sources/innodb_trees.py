@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .._core._innodb_binlog import BYTES, DONE, FIELDS, WRONG, TreeWalk
+from .._core._innodb_binlog import BYTES, DONE, FIELDS, FULL, WRONG, TreeWalk
 from .._format.innodb_binlog import (
     MOST_FIELDS_LEN,
     OUT_OF_BAND,
@@ -48,7 +48,7 @@ class Trees:
         return TreeWalk(*tree)
 
     def copy(self, walk: TreeWalk, buffer: memoryview) -> int:
-        """Copy the bytes of the next records; 0: there are none, or the next one needs the care of `chunks`.
+        """Copy the next bytes; 0: there are none, or the rest of a record needs the care of `chunks`.
 
         Raises
         ------
@@ -58,12 +58,12 @@ class Trees:
         return self._go_on(walk, buffer, 0)
 
     def length(self, walk: TreeWalk, most: int) -> int:
-        """Pass over the records that `copy` would copy into a buffer of `most` bytes."""
+        """Pass over what `copy` would copy into a buffer of `most` bytes."""
         return self._go_on(walk, None, most)
 
     def chunks(self, walk: TreeWalk) -> Iterator[memoryview]:
-        """The next record's bytes, chunk by chunk; the walk goes on behind it."""
-        place, skip = Reference(*walk.place), walk.fields_len
+        """The rest of a record's bytes, chunk by chunk; the walk goes on behind it."""
+        place, skip = Reference(*walk.place), walk.taken
         walk.skip()
         return self._bytes_of(place, skip)
 
@@ -92,7 +92,7 @@ class Trees:
             if status == WRONG:
                 message, wrong = walk.fault()
                 raise self._wrong(Reference(*wrong), message)
-            if status in (BYTES, DONE):
+            if status in (FULL, BYTES, DONE):
                 return 0
 
     def _count(self, file: PagedFile, size: int) -> None:

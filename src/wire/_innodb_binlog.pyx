@@ -148,14 +148,16 @@ cdef class Pages:
             Bytes in `out`.
         any : bool
             Whether a record was passed or copied that is not of GTID states or filler.
+        full : bool
+            Whether the next record did not fit.
         """
         cdef size_t room = <size_t> out.shape[0]
         cdef taken_t taken
         if not room or not self.has(offset):
-            return offset, 0, False
+            return offset, 0, False, False
         with nogil:
             taken = take(&self.pages, <size_t> (offset - self.begin), self.pages.size, &out[0], room)
-        return self.begin + taken.end, taken.written, taken.any
+        return self.begin + taken.end, taken.written, taken.any, taken.full
 
     def pass_short_transactions(self, uint64_t offset, size_t room, uint64_t until):
         """Pass over what `short_transactions` would copy into a buffer of a size.
@@ -171,16 +173,16 @@ cdef class Pages:
 
         Returns
         -------
-        end, passed, any : int, int, bool
+        end, passed, any, full : int, int, bool, bool
             As `short_transactions` returns them.
         """
         cdef taken_t taken
         if not self.has(offset):
-            return offset, 0, False
+            return offset, 0, False, False
         until = until - self.begin if until > self.begin else 0
         with nogil:
             taken = take(&self.pages, <size_t> (offset - self.begin), min(until, self.pages.size), NULL, room)
-        return self.begin + taken.end, taken.written, taken.any
+        return self.begin + taken.end, taken.written, taken.any, taken.full
 
 
 # ------------------------------------------------------------------ short transactions
@@ -190,11 +192,12 @@ cdef struct taken_t:
     size_t end      # where the first record begins that was not taken
     size_t written  # bytes
     bint any        # whether a record was taken other than of GTID states and fillers
+    bint full       # the next record did not fit
 
 
 cdef taken_t take(pages_t* pages, size_t at, size_t until, uint8_t* out, size_t out_len) noexcept nogil:
     # until: no commit record from this place on is taken. out: NULL: only count.
-    cdef taken_t taken = taken_t(at, 0, False)
+    cdef taken_t taken = taken_t(at, 0, False, False)
     cdef const uint8_t* data = pages.data
     cdef size_t written = 0, begin, length
     cdef size_t page_end = 0        # of the chunks of the page that was checked last
@@ -232,6 +235,7 @@ cdef taken_t take(pages_t* pages, size_t at, size_t until, uint8_t* out, size_t 
         at = begin + length
         if code == COMMIT:
             if length > out_len - written:
+                taken.full = True
                 break
             if out != NULL:
                 memcpy(out + written, data + begin, length)
@@ -312,59 +316,73 @@ cdef bint take_fields(pages_t* pages, size_t at, fields_t* fields) noexcept nogi
     return True
 
 
-cdef ssize_t copy(pages_t* pages, size_t at, size_t skip, uint8_t* out, size_t room) noexcept nogil:
-    # The bytes of the out-of-band record at a place, behind its fields; -1: they do not fit, or are left to Python.
-    # out: NULL: only count.
+cdef struct resume_t:               # where copying a record goes on
+    size_t at                       # its next chunk
+    size_t skip                     # bytes that are not copied: the record's fields, and what has been copied of the chunk
+    bint begun                      # it is not the first chunk
+
+
+cdef enum copied_t:
+    COPIED_ALL
+    COPIED_SOME                     # no more fits
+    COPIED_NOT                      # the rest is left to Python
+
+
+cdef int copy(pages_t* pages, resume_t* record, uint8_t* out, size_t room, size_t* written) noexcept nogil:
+    # The bytes of an out-of-band record. out: NULL: only count.
     cdef const uint8_t* data = pages.data
-    cdef size_t written = 0, begin, length, first
+    cdef size_t begin, length, first, count
     cdef size_t page_end = 0        # of the chunks of the page that was checked last
     cdef uint8_t kind, code
-    cdef bint begun = False
-    while at < pages.size:
-        if at >= page_end + CHECKSUM_LEN or page_end == 0:
-            if not holds(pages, at):
-                return -1
-            page_end = page_after(pages, at) - CHECKSUM_LEN
-        if at + CHUNK_HEAD_LEN >= page_end or data[at] == REST_IS_FILLER:
-            if not begun:
-                return -1
-            at = page_end + CHECKSUM_LEN
+    while record.at < pages.size:
+        if record.at >= page_end + CHECKSUM_LEN or page_end == 0:
+            if not holds(pages, record.at):
+                return COPIED_NOT
+            page_end = page_after(pages, record.at) - CHECKSUM_LEN
+        if record.at + CHUNK_HEAD_LEN >= page_end or data[record.at] == REST_IS_FILLER:
+            if not record.begun:
+                return COPIED_NOT
+            record.at = page_end + CHECKSUM_LEN
             continue
-        kind = data[at]
+        kind = data[record.at]
         code = kind & ~(CONTINUES | LAST)
-        begin = at + CHUNK_HEAD_LEN
-        length = data[at + 1] | <size_t> data[at + 2] << 8
+        begin = record.at + CHUNK_HEAD_LEN
+        length = data[record.at + 1] | <size_t> data[record.at + 2] << 8
         if length > page_end - begin:
-            return -1
-        at = begin + length
-        if begun and not kind & CONTINUES:
+            return COPIED_NOT
+        if record.begun and not kind & CONTINUES:
             if (code == GTID_STATE or code == FILLER) and kind & LAST:
+                record.at = begin + length
                 continue
-            return -1
-        if code != OUT_OF_BAND or (kind & CONTINUES and not begun):
-            return -1
-        begun = True
-        first = min(skip, length)
-        skip -= first
-        length -= first
-        if length > room - written:
-            return -1
-        if length and out != NULL:
-            memcpy(out + written, data + begin + first, length)
-        written += length
+            return COPIED_NOT
+        if code != OUT_OF_BAND or (kind & CONTINUES and not record.begun):
+            return COPIED_NOT
+        first = min(record.skip, length)
+        count = min(length - first, room - written[0])
+        if count and out != NULL:
+            memcpy(out + written[0], data + begin + first, count)
+        written[0] += count
+        if first + count < length:
+            record.skip += count
+            return COPIED_SOME
+        record.skip -= first
+        record.at = begin + length
+        record.begun = True
         if kind & LAST:
-            return <ssize_t> written
-    return -1
+            return COPIED_ALL
+    return COPIED_NOT
 
 
 cdef enum walk_status_t:
     WALK_DONE                       # all records have been taken
     WALK_ELSEWHERE                  # the next record is not in these pages
     WALK_FIELDS                     # its fields are left to Python: see `give`
-    WALK_BYTES                      # its bytes do not fit, or are left to Python: see `skip`
+    WALK_FULL                       # no more of its bytes fit
+    WALK_BYTES                      # the rest of its bytes is left to Python: see `skip`
     WALK_WRONG                      # see `fault`
 
-DONE, ELSEWHERE, FIELDS, BYTES, WRONG = WALK_DONE, WALK_ELSEWHERE, WALK_FIELDS, WALK_BYTES, WALK_WRONG
+DONE, ELSEWHERE, FIELDS, FULL = WALK_DONE, WALK_ELSEWHERE, WALK_FIELDS, WALK_FULL
+BYTES, WRONG = WALK_BYTES, WALK_WRONG
 
 cdef enum fault_t:
     FAULT_ROOTS
@@ -398,8 +416,8 @@ cdef class TreeWalk:
     ----------
     place : tuple of int
         File and offset of the record that is looked at.
-    fields_len : int
-        Bytes of its fields; 0 while they are not known.
+    taken : int
+        Bytes of its fields, and those that have been copied; 0 while the fields are not known.
     done : bool
         All records have been taken.
     """
@@ -411,6 +429,9 @@ cdef class TreeWalk:
     cdef int levels_left
     cdef bint rooted                # all roots are on the stack
     cdef readonly bint done
+    cdef bint copying               # the record that is looked at
+    cdef resume_t record            # … and where in it; `at` is its offset in the file
+    cdef readonly uint64_t taken
     cdef int depth
     cdef visit_t[MOST_VISITS] visits
     cdef int why                    # a fault_t
@@ -438,11 +459,6 @@ cdef class TreeWalk:
         """See above."""
         cdef place_t place = self.current()
         return place.file, place.offset
-
-    @property
-    def fields_len(self):
-        """See above."""
-        return self.visits[self.depth - 1].fields_len if self.depth and self.rooted else 0
 
     def fault(self):
         """What is wrong with the trees, and file and offset of the record that shows it."""
@@ -501,7 +517,8 @@ cdef class TreeWalk:
             self.levels_left = self.levels
         return True
 
-    cdef bint in_order(self) noexcept nogil:
+    cdef bint begin(self) noexcept nogil:
+        # The bytes of the current record come next; False: it is not the one that must come
         cdef const visit_t* top = &self.visits[self.depth - 1]
         if self.seen == 0:
             self.first_number = top.number
@@ -509,14 +526,37 @@ cdef class TreeWalk:
                 return self.fail(FAULT_FIRST, top.place)
         if top.number != self.first_number + self.seen:
             return self.fail(FAULT_NUMBER, top.place)
-        return self.seen < self.records or self.fail(FAULT_MANY, top.place)
+        if self.seen >= self.records:
+            return self.fail(FAULT_MANY, top.place)
+        self.copying = True
+        self.taken = top.fields_len
+        self.record = resume_t(<size_t> top.place.offset, top.fields_len, False)
+        return True
+
+    cdef inline int copy(self, pages_t* pages, uint64_t begin, uint8_t* out, size_t room,
+                         size_t* written) noexcept nogil:
+        cdef resume_t record = self.record
+        cdef size_t before = written[0]
+        cdef int copied
+        record.at -= begin
+        copied = copy(pages, &record, out, room, written)
+        record.at += begin
+        self.record = record
+        self.taken += written[0] - before
+        return copied
+
+    cdef inline void leave(self) noexcept nogil:
+        self.copying = False
+        self.taken = 0
+        self.depth -= 1
+        self.seen += 1
 
     cdef int walk(self, pages_t* pages, uint64_t file, uint64_t begin, uint8_t* out, size_t room,
                   size_t* written) noexcept nogil:
         cdef place_t place
         cdef fields_t fields
         cdef size_t at
-        cdef ssize_t length
+        cdef int copied
         while self.depth:
             place = self.current()
             if place.file != file or place.offset < begin or place.offset - begin >= pages.size:
@@ -528,15 +568,14 @@ cdef class TreeWalk:
                 if not self.use(&fields):
                     return WALK_WRONG
                 continue
-            if not self.in_order():
+            if not self.copying and not self.begin():
                 return WALK_WRONG
-            length = copy(pages, at, self.visits[self.depth - 1].fields_len,
-                          NULL if out == NULL else out + written[0], room - written[0])
-            if length < 0:
+            copied = self.copy(pages, begin, out, room, written)
+            if copied == COPIED_SOME:
+                return WALK_FULL
+            if copied == COPIED_NOT:
                 return WALK_BYTES
-            written[0] += <size_t> length
-            self.depth -= 1
-            self.seen += 1
+            self.leave()
         if self.seen != self.records:
             self.fail(FAULT_FEW, self.last)
             return WALK_WRONG
@@ -559,7 +598,7 @@ cdef class TreeWalk:
         Returns
         -------
         status : int
-            Why it came back: DONE, ELSEWHERE, FIELDS, BYTES or WRONG.
+            Why it came back: DONE, ELSEWHERE, FIELDS, FULL, BYTES or WRONG.
         written : int
             Bytes in `out`, or passed over.
         """
@@ -593,7 +632,6 @@ cdef class TreeWalk:
 
     def skip(self):
         """Go on behind the record that is looked at: its bytes were taken otherwise."""
-        if not self.fields_len:
+        if not self.copying:
             raise ValueError("no record is looked at")
-        self.depth -= 1
-        self.seen += 1
+        self.leave()

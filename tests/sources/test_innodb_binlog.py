@@ -76,7 +76,7 @@ def test_crc32c() -> None:
     """The check value of the standard, and the writer's own computation bit by bit."""
     assert crc32c(b"123456789") == crc32c(b"123456789", portable=True) == 0xE3069283
     pick = random.Random(1)
-    for size in (0, 1, 7, 8, 9, 63, 64, 335, 336, 337, 1000, 3071, 3072, 3080, 7000, 16380):
+    for size in (0, 1, 7, 8, 9, 63, 64, 335, 959, 960, 961, 1000, 1920, 3071, 3072, 3080, 7000, 16380):
         data = pick.randbytes(size)
         assert crc32c(data) == crc32c(data, portable=True) == ibb.crc32c(data)
         assert crc32c(data[3:], crc32c(data[:3])) == crc32c(data)
@@ -434,22 +434,22 @@ def test_short_transactions_end_where_care_is_needed(seed: int) -> None:
     pages = data[512:]
     ends = {sum(map(len, transactions[:k])) for k in range(31)}
     whole = bytearray(len(data))
-    end, written, any_record = Pages(pages, 512).short_transactions(0, whole)
-    assert whole[:written] == b"".join(transactions) and any_record
+    end, written, any_record, full = Pages(pages, 512).short_transactions(0, whole)
+    assert whole[:written] == b"".join(transactions) and any_record and not full
     for _ in range(50):
         some = pages[: 512 * pick.randrange(len(pages) // 512)]
         out = bytearray(pick.randrange(len(whole)))
-        end, written, _ = Pages(some, 512).short_transactions(0, out)
+        end, written, _, _ = Pages(some, 512).short_transactions(0, out)
         assert written in ends and end <= len(some)
         assert out[:written] == whole[:written]
         rest = bytearray(len(data))
-        _, more, _ = Pages(pages, 512).short_transactions(end, rest)
+        _, more, _, _ = Pages(pages, 512).short_transactions(end, rest)
         assert out[:written] + rest[:more] == b"".join(transactions)
 
 
 def test_pages_of_wrong_arguments() -> None:
-    assert Pages(b"", 512).short_transactions(0, bytearray(9)) == (0, 0, False)
-    assert Pages(bytes(512), 512).short_transactions(10**9, bytearray(9)) == (10**9, 0, False)
+    assert Pages(b"", 512).short_transactions(0, bytearray(9)) == (0, 0, False, False)
+    assert Pages(bytes(512), 512).short_transactions(10**9, bytearray(9)) == (10**9, 0, False, False)
     for pages, page_len in ((bytes(513), 512), (bytes(512), 0), (bytes(12), 4), (bytes(24), 12)):
         with pytest.raises(ValueError, match="expected pages of"):
             Pages(pages, page_len)

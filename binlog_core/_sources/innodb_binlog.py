@@ -227,7 +227,7 @@ class InnodbBinlogSource(Source):
         return True
 
     def _short_transactions(self, own: Cursor, buffer: memoryview) -> tuple[int, bool]:
-        """Events from the cursor on, of records that need no care: their bytes; whether the next did not fit."""
+        """Events of records that need no care: their bytes, and whether the next did not fit."""
         if (pages := own.file.pages(own.offset)) is None:
             return 0, False
         own.offset, written, any_record, full = pages.short_transactions(own.offset, buffer)

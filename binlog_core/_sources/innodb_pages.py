@@ -145,7 +145,11 @@ class Cursor:
             try:
                 page = self.file.page(self.offset)
                 self.ended = page is None
-                found = None if page is None else chunk_at(page, page_len, self.offset - begin, begin, self.file.path)
+                found = (
+                    None
+                    if page is None
+                    else chunk_at(page, page_len, self.offset - begin, begin, self.file.path)
+                )
             except BinlogError:
                 self._leave_page()
                 raise

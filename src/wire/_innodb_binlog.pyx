@@ -318,7 +318,7 @@ cdef bint take_fields(pages_t* pages, size_t at, fields_t* fields) noexcept nogi
 
 cdef struct resume_t:               # where copying a record goes on
     size_t at                       # its next chunk
-    size_t skip                     # bytes that are not copied: the record's fields, and what has been copied of the chunk
+    size_t skip                     # bytes not to copy: the record's fields, and what has been copied of the chunk
     bint begun                      # it is not the first chunk
 
 

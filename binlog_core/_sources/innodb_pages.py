@@ -57,11 +57,18 @@ class PagedFile:
         view = stored.view()
         self._mapped = None if view is None else self._whole_pages(view, 0)
         self._runs: OrderedDict[int, Pages] = OrderedDict()
+        self._seen_size = 0
 
     @property
     def size(self) -> int:
         """Its bytes at present."""
         return self.stored.size or 0
+
+    def has(self, size: int) -> bool:
+        """Whether it has, or has had, so many bytes; the system is not asked each time."""
+        if size > self._seen_size:
+            self._seen_size = self.size
+        return size <= self._seen_size
 
     def pages(self, offset: int) -> Pages | None:
         """Some pages, of which the first or a later one is that of an offset; None behind the file's end."""

@@ -99,7 +99,7 @@ class Trees:
         """A record belongs to one transaction: forged references must not multiply its bytes."""
         number = file.header.number
         total = self._handed[number] = self._handed.get(number, 0) + size
-        if total > file.size:
+        if not file.has(total):
             raise DecodeError("several transactions refer to the same out-of-band records", path=file.path)
 
     def _fields(self, place: Reference) -> OutOfBand:

@@ -80,11 +80,17 @@ def classic(shape: Shape, folder: Path, *, checksum: bool = False) -> Path:
     listed = Log("11.8.1-MariaDB-log", checksum=checksum, next_positions=False)
     listed.event(163, bytes(4))
     path = folder / f"bin.00000{1 + checksum}"
-    with path.open("wb") as file:
-        file.write(listed.getvalue())
-        for number in range(1, count_of(shape) + 1):
-            file.write(numbered(events, number, checksum=checksum))
+    write(
+        path,
+        listed.getvalue(),
+        [numbered(events, number, checksum=checksum) for number in range(1, count_of(shape) + 1)],
+    )
     return path
+
+
+def write(path: Path, head: bytes, transactions: list[bytes]) -> None:
+    """Write a log at once, as the .ibb files are: one written in pieces is mapped in smaller ones."""
+    path.write_bytes(head + b"".join(transactions))
 
 
 def in_innodb(shape: Shape, folder: Path) -> Path:
@@ -134,10 +140,7 @@ def test_fragments(tmp_path: Path) -> None:
         else:
             cut.append(event)
     plain, path = classic(shape, tmp_path), tmp_path / "fragments.000001"
-    with path.open("wb") as file:
-        file.write(head)
-        for number in range(1, count_of(shape) + 1):
-            file.write(numbered(cut, number))
+    write(path, head, [numbered(cut, number) for number in range(1, count_of(shape) + 1)])
     assert len(cut) > len(events)
     assert rows_in(plain) == rows_in(path) == shape.rows * count_of(shape)
     first, second = best([lambda: decode(plain), lambda: decode(path)])

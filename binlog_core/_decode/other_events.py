@@ -22,6 +22,7 @@ from .executed import Executed, last_of_domains
 from .gtid_selection import is_selected
 
 if TYPE_CHECKING:
+    from .._format.event_header import Bytes
     from .._format.format_description import FormatDescription
     from .._walk.track import Track
     from ..events import QueryEvent, XaPrepareEvent
@@ -86,7 +87,7 @@ class OtherEvents:
         self._selection = selection
         self._executed = executed
         self._definitions = definitions
-        self._fragments = Fragments(track.limits.event_bytes, track.path)
+        self._fragments = Fragments(track.limits.event_bytes, track.path, loop.block)
 
     @property
     def _format(self) -> FormatDescription:
@@ -182,9 +183,9 @@ class OtherEvents:
             self._asides.lose(offset, "a fragment of a rows event without its table map")
             return
         begin = offset if self._fragments.begin is None else self._fragments.begin
-        event: bytes | bytearray | None
+        event: Bytes | None
         try:
-            event = self._fragments.add(self._event_view(), offset)
+            event = self._fragments.add(self._event_view(), offset, lasts=self._track.mapped)
         finally:
             self._loop.await_fragment(self._fragments.begin is not None)
         if event is None:
@@ -294,7 +295,7 @@ class OtherEvents:
         self.set_format(description)
 
     def _walk_inside(
-        self, chunks: Iterator[bytes | bytearray], position: int | None = None, *, keep: bool = False
+        self, chunks: Iterator[Bytes], position: int | None = None, *, keep: bool = False
     ) -> Iterator[Group]:
         """Walk over the events inside the current one, or inside the events from a position up to it.
 

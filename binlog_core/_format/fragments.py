@@ -9,16 +9,22 @@ Source: MariaDB server 12.3, ``Partial_rows_log_event``; Docs/replication/binlog
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..errors import DecodeError
 from .event_header import CHECKSUM_LENGTH, HEADER_LENGTH_V3, LENGTH_AT, length_of, type_of
 from .event_types import ROWS_EVENTS, EventType
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 ENDS_BETWEEN_FRAGMENTS = "the log ends between the fragments of a rows event"
 
 _HAS_SIZE = 1  # flag: the whole event's size follows
 _BEFORE_BYTES = struct.Struct("<IIB")  # fragments in all, number of this one from 1, flags
 _SIZE = struct.Struct("<Q")
+_ROOM = 64  # bytes behind the joined event: without them its rows are copied once more to be decoded
 
 
 class Fragments:
@@ -29,6 +35,8 @@ class Fragments:
     limit : int
         Most bytes of one whole event.
     path : str
+    block : callable
+        Memory of at least so many bytes, for whole events.
 
     Attributes
     ----------
@@ -36,27 +44,33 @@ class Fragments:
         Position of the first fragment of the series that has begun and not ended; None between series.
     """
 
-    def __init__(self, limit: int, path: str) -> None:
+    def __init__(self, limit: int, path: str, block: Callable[[int], Buffer] = bytearray) -> None:
         self.begin: int | None = None
         self._limit = limit
         self._path = path
+        self._block = block
         self._joined = bytearray()
+        self._pieces: list[memoryview] = []  # instead, if they last
+        self._len = 0
         self._total = self._next = 0
         self._size: int | None = None
 
-    def add(self, body: bytes | memoryview, offset: int) -> bytearray | None:
+    def add(self, body: bytes | memoryview, offset: int, *, lasts: bool = False) -> memoryview | None:
         """Add the next fragment.
 
         Parameters
         ----------
         body : bytes-like
-            The event of type 172 without its header and checksum; not kept.
+            The event of type 172 without its header and checksum.
         offset : int
             Its position.
+        lasts : bool
+            The bytes stay where they are, and take no memory: they are copied once all fragments have come.
+            All fragments of a log last, or none.
 
         Returns
         -------
-        bytearray or None
+        memoryview or None
             The whole rows event, with its header, without a checksum; None: more fragments follow.
 
         Raises
@@ -65,12 +79,12 @@ class Fragments:
             It does not continue the series, or the whole is not a rows event. The series is dropped.
         """
         try:
-            return self._add(memoryview(body), offset)
+            return self._add(memoryview(body), offset, lasts)
         except BaseException:
             self._drop()
             raise
 
-    def _add(self, body: memoryview, offset: int) -> bytearray | None:
+    def _add(self, body: memoryview, offset: int, lasts: bool) -> memoryview | None:
         if len(body) < _BEFORE_BYTES.size:
             raise self._error(
                 f"the fragment has {len(body)} bytes: expected at least {_BEFORE_BYTES.size}", offset
@@ -101,31 +115,43 @@ class Fragments:
             self._size = size
         self._next += 1
         # The size that the log claims is no reason to allocate it: memory grows with what has come.
-        whole = max(size or 0, len(self._joined) + len(body) - at)
+        whole = max(size or 0, self._len + len(body) - at)
         if whole > self._limit:
             raise self._error(
                 f"a rows event of {whole} bytes in fragments is larger than Limits.event_bytes={self._limit}",
                 offset,
             )
-        self._joined += body[at:]
+        if lasts:
+            self._pieces.append(body[at:])
+        else:
+            self._joined += body[at:]
+        self._len += len(body) - at
         return self._whole() if number == total else None
 
-    def _whole(self) -> bytearray:
+    def _whole(self) -> memoryview:
         assert self.begin is not None
-        joined, begin = self._joined, self.begin
-        if self._size not in (None, len(joined)):
-            raise self._error(f"the fragments have {len(joined)} bytes: expected {self._size}", begin)
-        if len(joined) < HEADER_LENGTH_V3 or length_of(joined) not in (
-            len(joined),
-            len(joined) + CHECKSUM_LENGTH,
-        ):
+        begin, size = self.begin, self._len
+        if self._size not in (None, size):
+            raise self._error(f"the fragments have {size} bytes: expected {self._size}", begin)
+        joined = self._join()
+        if size < HEADER_LENGTH_V3 or length_of(joined) not in (size, size + CHECKSUM_LENGTH):
             raise self._error(
-                f"the fragments have {len(joined)} bytes, which do not make one whole rows event", begin
+                f"the fragments have {size} bytes, which do not make one whole rows event", begin
             )
         if (kind := type_of(joined)) not in ROWS_EVENTS:
             raise self._error(f"the fragments make an event of type {kind}: expected a rows event", begin)
-        struct.pack_into("<I", joined, LENGTH_AT, len(joined))
+        struct.pack_into("<I", joined, LENGTH_AT, size)
         self._drop()
+        return joined.toreadonly()
+
+    def _join(self) -> memoryview:
+        if not self._pieces:
+            self._joined += bytes(_ROOM)
+            return memoryview(self._joined)[: self._len]
+        joined, at = memoryview(self._block(self._len + _ROOM))[: self._len], 0
+        for piece in self._pieces:
+            joined[at : at + len(piece)] = piece
+            at += len(piece)
         return joined
 
     def incomplete(self, offset: int) -> DecodeError:
@@ -148,4 +174,4 @@ class Fragments:
         return DecodeError(message, path=self._path, offset=offset, type_code=EventType.MARIADB_ROWS_FRAGMENT)
 
     def _drop(self) -> None:
-        self.begin, self._joined = None, bytearray()
+        self.begin, self._joined, self._pieces, self._len = None, bytearray(), [], 0

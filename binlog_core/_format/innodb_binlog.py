@@ -163,7 +163,7 @@ class Packed:
         Raises
         ------
         DecodeError
-            The record ends inside it.
+            The record ends inside it, or it has more than 64 bits.
         """
         if self.pos >= len(self.data):
             raise DecodeError("the record ends inside its fields")
@@ -172,6 +172,8 @@ class Packed:
         if end > len(self.data):
             raise DecodeError("the record ends inside its fields")
         value = int.from_bytes(self.data[self.pos : end], "little") >> 3
+        if value >> 64:
+            raise DecodeError("an integer of more than 64 bits in the record's fields")
         self.pos = end
         return value
 

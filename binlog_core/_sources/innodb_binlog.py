@@ -12,7 +12,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from .._core._innodb_binlog import pass_short_transactions, short_transactions
+from .._core._innodb_binlog import TreeWalk
 from .._format.event_header import HEADER, HEADER_LENGTH_V3
 from .._format.event_types import EventType
 from .._format.innodb_binlog import (
@@ -28,7 +28,7 @@ from .._format.magic import MAGIC
 from ..errors import BinlogError, DecodeError
 from .innodb_pages import Cursor, PagedFiles, Sibling, is_made_beforehand
 from .innodb_places import BEGIN, Place, Places
-from .innodb_trees import Piece, Trees
+from .innodb_trees import Trees
 from .sources import Source
 
 _NOTHING = memoryview(b"")
@@ -82,9 +82,9 @@ class InnodbBinlogSource(Source):
         self._trees = Trees(self._files, self._record, self.path)
         self._own = None if begin else Cursor(self._files.own, place.offset)
         self._left = memoryview(MAGIC + _descriptor()) if begin else _NOTHING
-        self._parts: Iterator[memoryview | Piece] = iter(())  # of the record that is being read
-        self._piece: Piece | None = None  # the part that is next
-        self._chunks: Iterator[memoryview] = iter(())  # of a piece
+        self._parts: Iterator[memoryview | TreeWalk] = iter(())  # of the record that is being read
+        self._walk: TreeWalk | None = None  # the part that is being read
+        self._chunks: Iterator[memoryview] = iter(())  # of a record in it
         self._before = begin  # what the file begins with may continue a record of the file before it
         self._torn = self._over = False
         self._failed: BinlogError | None = None
@@ -122,7 +122,7 @@ class InnodbBinlogSource(Source):
         own = self._own
         if self._failed is None or own is None:
             return False
-        self._failed = self._piece = None
+        self._failed = self._walk = None
         self._left = _NOTHING
         self._parts = self._chunks = iter(())
         self._over = own.file is not self._files.own
@@ -177,18 +177,16 @@ class InnodbBinlogSource(Source):
         if (chunk := next(self._chunks, None)) is not None:
             self._left = chunk
             return 0
-        if self._piece is not None:
-            written = self._trees.copy(self._piece, buffer)
-            if written < 0:
-                if not first:
-                    return None
-                self._chunks = self._trees.chunks(self._piece)
-                written = 0
-            self._piece = None
+        if (walk := self._walk) is not None:
+            written = self._trees.copy(walk, buffer)
+            if walk.done:
+                self._walk = None
+            elif not written:
+                self._chunks = self._trees.chunks(walk)
             return written
         if (part := next(self._parts, None)) is not None:
-            if isinstance(part, Piece):
-                self._piece = part
+            if isinstance(part, TreeWalk):
+                self._walk = part
             else:
                 self._left = part
                 if not part:
@@ -200,10 +198,10 @@ class InnodbBinlogSource(Source):
             return 0 if self._begin() else None
         if self._left_the_file():
             return None
-        written, passed = self._short_transactions(self._own, buffer)
-        if written or passed:
+        written, full = self._short_transactions(self._own, buffer)
+        if written:
             return written
-        return self._next_record(self._own) if first else None
+        return None if full and not first else self._next_record(self._own)
 
     def _left_the_file(self) -> bool:
         """Whether the log is over, with the record that the file's last one was."""
@@ -229,13 +227,12 @@ class InnodbBinlogSource(Source):
         return True
 
     def _short_transactions(self, own: Cursor, buffer: memoryview) -> tuple[int, bool]:
-        """Events from the cursor on, of records that need no care; their bytes, and whether it has moved."""
-        begin, pages = own.run()
-        page_len, offset = own.file.header.page_len, own.offset
-        end, written, any_record = short_transactions(pages, page_len, offset - begin, buffer)
-        own.offset = begin + end
+        """Events of records that need no care: their bytes, and whether the next did not fit."""
+        if (pages := own.file.pages(own.offset)) is None:
+            return 0, False
+        own.offset, written, any_record, full = pages.short_transactions(own.offset, buffer)
         self._before = self._before and not any_record
-        return written, own.offset > offset
+        return written, full
 
     # ------------------------------------------------------------ places
 
@@ -313,17 +310,19 @@ class InnodbBinlogSource(Source):
                         return False
                 elif (chunk := next(self._chunks, None)) is not None:
                     self._left = chunk
-                elif self._piece is not None:
-                    count = self._trees.length(self._piece, _ENDLESS if whole else room)
-                    if count < 0:
-                        self._chunks = self._trees.chunks(self._piece)
-                        count = 0
-                    self._piece = None
+                elif (walk := self._walk) is not None:
+                    count = self._trees.length(walk, _ENDLESS if whole else room)
+                    if walk.done:
+                        self._walk = None
+                    elif not count:
+                        if not (whole or room):
+                            return False
+                        self._chunks = self._trees.chunks(walk)
                     self.position += count
                     room = max(room - count, 0)
                 elif (part := next(self._parts, None)) is not None:
-                    if isinstance(part, Piece):
-                        self._piece = part
+                    if isinstance(part, TreeWalk):
+                        self._walk = part
                     elif part:
                         self._left = part
                     else:
@@ -358,15 +357,12 @@ class InnodbBinlogSource(Source):
         """
         if self._counted and not self._before:
             self._places.add(own.offset, self.position)
-        begin, pages = own.run()
-        at = own.offset - begin
-        end, passed, any_record = pass_short_transactions(
-            pages, own.file.header.page_len, at, room, max(until - begin, 0)
-        )
-        own.offset = begin + end
-        self._before = self._before and not any_record
-        if end > at:
-            return passed, False
+        offset = own.offset
+        if (pages := own.file.pages(offset)) is not None:
+            own.offset, passed, any_record, _ = pages.pass_short_transactions(offset, room, until)
+            self._before = self._before and not any_record
+            if own.offset > offset:
+                return passed, False
         chunk = own.next()
         if chunk is None:
             return None
@@ -439,7 +435,7 @@ class InnodbBinlogSource(Source):
             if chunk is None:
                 yield _NOTHING
 
-    def _transaction(self, record: Iterator[Chunk | None]) -> Iterator[memoryview | Piece]:
+    def _transaction(self, record: Iterator[Chunk | None]) -> Iterator[memoryview | TreeWalk]:
         """The events of a commit record, and of the trees that it refers to; nothing: no more for now."""
         head = b""
         record = self._written(record)
@@ -459,7 +455,7 @@ class InnodbBinlogSource(Source):
             elif chunk.data:
                 yield chunk.data
         for tree in trees:
-            yield from self._trees.pieces(tree)
+            yield self._trees.walk(tree)
 
     def _gtids_before(self, own: Cursor, first: Chunk) -> bytes:
         """The GTID_LIST event of the state record with which the file begins; empty if it is not whole."""

@@ -1,4 +1,4 @@
-"""The pages of MariaDB's .ibb files: read and checked in runs, and gone through chunk by chunk."""
+"""The pages of MariaDB's .ibb files: read in runs, or mapped, and gone through chunk by chunk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._core._crc32 import first_wrong_page
+from .._core._innodb_binlog import Pages
 from .._format.innodb_binlog import HEADER_LEN, Chunk, chunk_at, parse_file_header
 from .._format.magic import MADE_BEFOREHAND
 from ..errors import BinlogError, ChecksumError, DecodeError, MissingFileError
@@ -16,10 +16,8 @@ from .sources import Source
 
 Sibling = Callable[[int], Source]
 
-_RUN_LEN = 256 << 10  # bytes of pages that are read and checked together, …
-_MAPPED_RUN_LEN = 1 << 20  # … of a mapped file, where they take no memory of their own
+_RUN_LEN = 256 << 10  # bytes of pages that are read together, if the file is not mapped
 _CACHED_RUNS = 16  # for out-of-band records, which lie anywhere
-_CHECKED_RUNS = 1 << 14  # of a mapped file
 _OPEN_FILES = 16
 _TORN_WAIT = 0.05  # seconds, before the last page of a file is read again if its checksum is wrong
 
@@ -56,66 +54,69 @@ class PagedFile:
         self.path = stored.path
         self.stored = stored
         self.header = parse_file_header(head_of(stored), self.path)
-        self._view = stored.view()
-        self._run_len = _RUN_LEN if self._view is None else _MAPPED_RUN_LEN
-        self._runs: OrderedDict[int, memoryview] = OrderedDict()
+        view = stored.view()
+        self._mapped = None if view is None else self._whole_pages(view, 0)
+        self._runs: OrderedDict[int, Pages] = OrderedDict()
+        self._seen_size = 0
 
     @property
     def size(self) -> int:
         """Its bytes at present."""
         return self.stored.size or 0
 
-    def run(self, offset: int) -> tuple[int, memoryview]:
-        """Some pages, of which the first or a later one is that of an offset, and where they begin.
+    def has(self, size: int) -> bool:
+        """Whether it has, or has had, so many bytes; the system is not asked each time."""
+        if size > self._seen_size:
+            self._seen_size = self.size
+        return size <= self._seen_size
 
-        None behind the file's end.
+    def pages(self, offset: int) -> Pages | None:
+        """Some pages, of which the first or a later one is that of an offset; None behind the file's end."""
+        if self._mapped is not None:
+            return self._mapped if offset in self._mapped else None
+        begin = offset - offset % _RUN_LEN
+        run = self._runs.get(begin)
+        if run is None or offset not in run:
+            run = self._runs[begin] = self._whole_pages(self._read(begin, _RUN_LEN), begin)
+            if len(self._runs) > _CACHED_RUNS:
+                self._runs.popitem(last=False)
+        self._runs.move_to_end(begin)
+        return run if offset in run else None
+
+    def page(self, offset: int) -> memoryview | None:
+        """The page of an offset; None behind the file's end.
 
         Raises
         ------
         ChecksumError
-            The page of the offset is damaged.
+            It is damaged.
         """
-        begin = offset - offset % self._run_len
-        if (pages := self._runs.get(begin)) is not None:
-            self._runs.move_to_end(begin)
-        else:
-            pages = self._runs[begin] = self._checked(begin, self._run_len)
-            if len(self._runs) > (_CACHED_RUNS if self._view is None else _CHECKED_RUNS):
-                self._runs.popitem(last=False)
-        if offset >= begin + len(pages):  # behind the end, or behind a damaged page
+        for last_try in (False, True):
+            pages = self.pages(offset)
+            if pages is None:
+                return None
+            if (page := pages.page(offset)) is not None:
+                return page
             begin = offset - offset % self.header.page_len
-            pages = self._page(begin)
-        return begin, pages
+            if not last_try:
+                self.forget(offset)
+                if not any(self._read(begin + self.header.page_len, self.header.page_len)):
+                    time.sleep(_TORN_WAIT)  # the server may be writing it
+        raise ChecksumError(
+            f"wrong checksum of page {begin // self.header.page_len}", path=self.path, offset=begin
+        )
 
     def forget(self, offset: int) -> None:
         """Read the pages of an offset again the next time: the server may write more of them."""
-        self._runs.pop(offset - offset % self._run_len, None)
+        self._runs.pop(offset - offset % _RUN_LEN, None)
 
-    def _page(self, begin: int) -> memoryview:
-        """One page, or none."""
+    def _whole_pages(self, data: memoryview, begin: int) -> Pages:
         page_len = self.header.page_len
-        page = self._checked(begin, page_len)
-        if not page and begin + page_len <= self.size:
-            if not any(self._read(begin + page_len, page_len)):  # the server may be writing it
-                time.sleep(_TORN_WAIT)
-                page = self._checked(begin, page_len)
-            if not page:
-                raise ChecksumError(
-                    f"wrong checksum of page {begin // page_len}", path=self.path, offset=begin
-                )
-        return page
-
-    def _checked(self, begin: int, size: int) -> memoryview:
-        """Whole pages; fewer at the file's end, and before a damaged one."""
-        page_len = self.header.page_len
-        pages = self._read(begin, size)
-        pages = pages[: len(pages) // page_len * page_len]
-        wrong = first_wrong_page(pages, page_len)
-        return pages if wrong < 0 else pages[: wrong * page_len]
+        return Pages(data[: len(data) // page_len * page_len], page_len, begin)
 
     def _read(self, begin: int, size: int) -> memoryview:
-        if self._view is not None:
-            return self._view[begin : begin + size]
+        if (view := self.stored.view()) is not None:
+            return view[begin : begin + size]
         if begin >= self.size:
             return memoryview(b"")
         self.stored.seek(begin)
@@ -143,39 +144,30 @@ class Cursor:
         self.offset = offset
         self.ended = False  # the file, whatever is written later
 
-    def run(self) -> tuple[int, memoryview]:
-        """The pages at the cursor, and where they begin; see ``PagedFile.run``."""
-        try:
-            return self.file.run(self.offset)
-        except BinlogError:
-            self._leave_page()
-            raise
-
     def next(self) -> Chunk | None:
         """The next chunk; None where nothing more has been written, and where the file has `ended`."""
         page_len = self.file.header.page_len
         while True:
-            begin, pages = self.run()
-            self.ended = not pages
-            at = self.offset - begin
-            while at < len(pages):
-                try:
-                    found = chunk_at(pages, page_len, at, begin, self.file.path)
-                except BinlogError:
-                    self.offset = begin + at
-                    self._leave_page()
-                    raise
-                if isinstance(found, int):
-                    at = found
-                    continue
-                self.offset = begin + at if found is None else found.end
-                if found is None:
-                    self.file.forget(self.offset)
-                return found
-            if self.ended:
+            begin = self.offset - self.offset % page_len
+            try:
+                page = self.file.page(self.offset)
+                self.ended = page is None
+                found = (
+                    None
+                    if page is None
+                    else chunk_at(page, page_len, self.offset - begin, begin, self.file.path)
+                )
+            except BinlogError:
+                self._leave_page()
+                raise
+            if isinstance(found, int):
+                self.offset = begin + found
+                continue
+            if found is None:
                 self.file.forget(self.offset)
-                return None
-            self.offset = begin + at
+            else:
+                self.offset = found.end
+            return found
 
     def enter(self, file: PagedFile) -> None:
         """Go on at the beginning of another file."""

@@ -7,12 +7,10 @@ by references, so that only these are kept, however large the transaction is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
-from .._core._innodb_binlog import copy_out_of_band, out_of_band, out_of_band_length
+from .._core._innodb_binlog import BYTES, DONE, FIELDS, FULL, WRONG, TreeWalk
 from .._format.innodb_binlog import (
     MOST_FIELDS_LEN,
-    NOWHERE,
     OUT_OF_BAND,
     Chunk,
     OutOfBand,
@@ -24,13 +22,6 @@ from ..errors import DecodeError
 from .innodb_pages import Cursor, PagedFile, PagedFiles
 
 Record = Callable[[Cursor, Chunk], Iterator[Chunk | None]]
-
-
-class Piece(NamedTuple):
-    """One out-of-band record of a transaction: where it is, and how many bytes its fields take."""
-
-    place: Reference
-    fields_len: int
 
 
 class Trees:
@@ -52,119 +43,66 @@ class Trees:
         self._path = path
         self._handed: dict[int, int] = {}  # bytes of records taken from each file
 
-    def pieces(self, tree: Tree) -> Iterator[Piece]:
-        """A tree's records in the order in which they were written.
+    def walk(self, tree: Tree) -> TreeWalk:
+        """Begin a tree, for `copy`, `length` and `chunks`."""
+        return TreeWalk(*tree)
 
-        Each root is followed by the one before it, through the right reference of its leftmost leaf.
+    def copy(self, walk: TreeWalk, buffer: memoryview) -> int:
+        """Copy the next bytes; 0: there are none, or the rest of a record needs the care of `chunks`.
 
         Raises
         ------
         DecodeError
             The records do not make such a tree.
         """
-        levels = 2 * tree.records.bit_length() + 2  # twice those of balanced trees
-        roots = [tree.last]
-        while (before := self._leftmost(roots[-1], levels).right) != NOWHERE:
-            self._check_backward(before, roots[-1])
-            roots.append(before)
-            if len(roots) > levels + 1:
-                raise self._wrong(before, f"more roots than {tree.records} out-of-band records have")
-        seen = first = 0
-        for root in reversed(roots):
-            for place, fields in self._post_order(root, levels):
-                if seen == 0:
-                    first = fields.number
-                    if place != tree.first:
-                        raise self._wrong(place, f"the first out-of-band record is at {tuple(tree.first)}")
-                if fields.number != first + seen:
-                    raise self._wrong(place, f"out-of-band record {fields.number}: expected {first + seen}")
-                seen += 1
-                if seen > tree.records:
-                    raise self._wrong(place, f"more than {tree.records} out-of-band records")
-                yield Piece(place, fields.begin)
-        if seen != tree.records:
-            raise self._wrong(tree.last, f"{seen} out-of-band records: expected {tree.records}")
+        return self._go_on(walk, buffer, 0)
 
-    def copy(self, piece: Piece, buffer: memoryview) -> int:
-        """Copy a record's bytes; -1: they do not fit, or it needs the care of `chunks`."""
-        place = piece.place
-        file = self._files.get(place.file)
-        assert file is not None  # its fields were read
-        begin, pages = file.run(place.offset)
-        written = copy_out_of_band(
-            pages, file.header.page_len, place.offset - begin, piece.fields_len, buffer
-        )
-        if written > 0:
-            self._count(file, written)
-        return written
+    def length(self, walk: TreeWalk, most: int) -> int:
+        """Pass over what `copy` would copy into a buffer of `most` bytes."""
+        return self._go_on(walk, None, most)
 
-    def length(self, piece: Piece, most: int) -> int:
-        """The bytes of a record that `copy` would copy into a buffer of `most` bytes, or -1."""
-        place = piece.place
-        file = self._files.get(place.file)
-        assert file is not None  # its fields were read
-        begin, pages = file.run(place.offset)
-        length = out_of_band_length(pages, file.header.page_len, place.offset - begin, piece.fields_len)
-        if length > most:
-            return -1
-        if length > 0:
-            self._count(file, length)
-        return length
+    def chunks(self, walk: TreeWalk) -> Iterator[memoryview]:
+        """The rest of a record's bytes, chunk by chunk; the walk goes on behind it."""
+        place, skip = Reference(*walk.place), walk.taken
+        walk.skip()
+        return self._bytes_of(place, skip)
 
-    def chunks(self, piece: Piece) -> Iterator[memoryview]:
-        """A record's bytes, chunk by chunk."""
-        skip = piece.fields_len
-        for file, chunk in self._chunks_of(piece.place):
+    def _bytes_of(self, place: Reference, skip: int) -> Iterator[memoryview]:
+        for file, chunk in self._chunks_of(place):
             if skip < len(chunk.data):
                 self._count(file, len(chunk.data) - skip)
                 yield chunk.data[skip:]
             skip = max(0, skip - len(chunk.data))
 
+    def _go_on(self, walk: TreeWalk, buffer: memoryview | None, room: int) -> int:
+        """An error comes only when nothing has been copied before it."""
+        while True:
+            place = Reference(*walk.place)
+            file = self._files.get(place.file)
+            pages = None if file is None else file.pages(place.offset)
+            if file is None or pages is None:
+                status, count = FIELDS, 0  # which says so
+            else:
+                status, count = walk.go_on(pages, place.file, buffer, room)
+            if file is not None and count:
+                self._count(file, count)
+                return count
+            if status == FIELDS and not walk.give(*self._fields(Reference(*walk.place))):
+                status = WRONG
+            if status == WRONG:
+                message, wrong = walk.fault()
+                raise self._wrong(Reference(*wrong), message)
+            if status in (FULL, BYTES, DONE):
+                return 0
+
     def _count(self, file: PagedFile, size: int) -> None:
         """A record belongs to one transaction: forged references must not multiply its bytes."""
         number = file.header.number
         total = self._handed[number] = self._handed.get(number, 0) + size
-        if total > file.size:
+        if not file.has(total):
             raise DecodeError("several transactions refer to the same out-of-band records", path=file.path)
 
-    def _leftmost(self, place: Reference, levels: int) -> OutOfBand:
-        fields = self._fields(place)
-        while fields.left != NOWHERE:
-            self._check_backward(fields.left, place)
-            levels -= 1
-            if levels < 1:
-                raise self._wrong(place, "too many levels of out-of-band records")
-            place = fields.left
-            fields = self._fields(place)
-        return fields
-
-    def _post_order(self, root: Reference, levels: int) -> Iterator[tuple[Reference, OutOfBand]]:
-        stack: list[tuple[Reference, OutOfBand | None]] = [(root, None)]
-        while stack:
-            place, visited = stack.pop()
-            fields = visited or self._fields(place)
-            if visited or fields.left == NOWHERE:
-                yield place, fields
-                continue
-            self._check_backward(fields.left, place)
-            self._check_backward(fields.right, place)
-            stack += [(place, fields), (fields.right, None), (fields.left, None)]
-            if len(stack) > 2 * levels + 1:
-                raise self._wrong(place, "too many levels of out-of-band records")
-
-    def _check_backward(self, child: Reference, parent: Reference) -> None:
-        """Refuse circles: what a record refers to was written before it."""
-        if child >= parent:
-            raise self._wrong(parent, f"a reference to {tuple(child)}, which is not before it")
-
     def _fields(self, place: Reference) -> OutOfBand:
-        file = self._files.get(place.file)
-        if file is not None and place.offset >= file.header.page_len:
-            begin, pages = file.run(place.offset)
-            found = out_of_band(pages, file.header.page_len, place.offset - begin)
-            if found is not None:
-                number, left, left_at, right, right_at, length = found
-                return OutOfBand(number, Reference(left, left_at), Reference(right, right_at), length)
         head = b""
         for _, chunk in self._chunks_of(place):
             head += chunk.data[:MOST_FIELDS_LEN]

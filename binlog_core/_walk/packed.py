@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..errors import DecodeError
 
 if TYPE_CHECKING:
+    from .._format.event_header import Bytes
     from ..limits import Limits
 
 
@@ -36,7 +37,7 @@ class PackedEvents:
     """
 
     def __init__(
-        self, chunks: Iterable[bytes | bytearray], limits: Limits, path: str, offset: int, type_code: int
+        self, chunks: Iterable[Bytes], limits: Limits, path: str, offset: int, type_code: int
     ) -> None:
         self.left = 0
         self._chunks = chunks
@@ -45,22 +46,22 @@ class PackedEvents:
         self._offset = offset
         self._type_code = type_code
 
-    def __iter__(self) -> Iterator[bytes | bytearray]:
-        held: bytes | bytearray = b""
+    def __iter__(self) -> Iterator[Bytes]:
+        rest = bytearray()  # of the chunks before
         wanted = 0
         for chunk in self._chunks:
-            if held:
-                held += chunk
-            else:
-                held = chunk
+            held: Bytes = chunk
+            if rest:
+                rest += chunk
+                held = rest
             if len(held) < wanted:
                 continue
             yield held
-            held = bytearray(memoryview(held)[len(held) - self.left :])
-            wanted = self._limits.packed_length(held, self._path, self._offset)
-        if held:
+            rest = held = bytearray(memoryview(held)[len(held) - self.left :])
+            wanted = self._limits.packed_length(rest, self._path, self._offset)
+        if rest:
             raise DecodeError(
-                f"the compressed events end inside an event, after {len(held)} bytes of it",
+                f"the compressed events end inside an event, after {len(rest)} bytes of it",
                 path=self._path,
                 offset=self._offset,
                 type_code=self._type_code,

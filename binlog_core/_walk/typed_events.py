@@ -24,6 +24,7 @@ from .track import DAMAGED_LENGTH, Track
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from .._format.event_header import Bytes
     from ..events import Event
 
 _COMMIT_TIMED = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED)
@@ -203,7 +204,7 @@ def packed_events(
 def _inner_events(
     track: Track,
     outer: EventHeader,
-    chunks: Iterable[bytes | bytearray],
+    chunks: Iterable[Bytes],
     description: FormatDescription,
     unwanted: Collection[int] = (),
 ) -> Iterator[Event]:

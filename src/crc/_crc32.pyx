@@ -1,7 +1,6 @@
-"""The core's CRC-32, for tests and benchmarks, and to see which implementation runs; CRC-32C of pages."""
+"""The core's CRC-32, for tests and benchmarks, and to see which implementation runs; CRC-32C."""
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-from libc.string cimport memcmp, memcpy
 
 from crc.checksum cimport (
     BINLOG_CRC_ARMV8, BINLOG_CRC_PCLMUL, BINLOG_CRC_PORTABLE, BINLOG_CRC_VPCLMUL, binlog_crc32_best,
@@ -126,42 +125,3 @@ def crc32c(const uint8_t[::1] data not None, uint32_t value=0, *, bint portable=
     with nogil:
         value = binlog_crc32c_portable(value, p, n) if portable else binlog_crc32c(value, p, n)
     return value
-
-
-def first_wrong_page(const uint8_t[::1] data not None, size_t page_len):
-    """The first of some pages whose last four bytes are not the CRC-32C of the rest.
-
-    Parameters
-    ----------
-    data : bytes-like, shape (n_bytes,), uint8
-        Whole pages. One of nothing but zeros is valid.
-    page_len : int
-        Bytes of each, at least 8.
-
-    Returns
-    -------
-    int
-        Its number from 0, or -1.
-    """
-    cdef size_t n = <size_t> data.shape[0]
-    cdef size_t at = 0
-    cdef const uint8_t* p
-    cdef uint32_t stored
-    cdef Py_ssize_t found = -1
-    if page_len < 8 or n % page_len:
-        raise ValueError(f"{n} bytes in pages of {page_len}: expected whole pages of at least 8 bytes")
-    if not n:
-        return -1
-    p = &data[0]
-    with nogil:
-        while at < n:
-            memcpy(&stored, p + at + page_len - 4, 4)       # little-endian, as all that we compile for
-            if binlog_crc32c(0, p + at, page_len - 4) != stored and not is_zero(p + at, page_len):
-                found = <Py_ssize_t> (at // page_len)
-                break
-            at += page_len
-    return found
-
-
-cdef inline bint is_zero(const uint8_t* p, size_t n) noexcept nogil:
-    return p[0] == 0 and memcmp(p, p + 1, n - 1) == 0

@@ -16,8 +16,17 @@ from support.writer import innodb_binlog as ibb
 from support.writer.fragments import events_in
 
 import binlog_core
-from binlog_core._core._crc32 import crc32c, first_wrong_page
-from binlog_core._core._innodb_binlog import short_transactions
+from binlog_core._core._crc32 import crc32c
+from binlog_core._core._innodb_binlog import (
+    BYTES,
+    DONE,
+    ELSEWHERE,
+    FIELDS,
+    FULL,
+    WRONG,
+    Pages,
+    TreeWalk,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -76,13 +85,22 @@ def test_crc32c() -> None:
     """The check value of the standard, and the writer's own computation bit by bit."""
     assert crc32c(b"123456789") == crc32c(b"123456789", portable=True) == 0xE3069283
     pick = random.Random(1)
-    for size in (0, 1, 7, 8, 9, 63, 64, 335, 336, 337, 1000, 3071, 3072, 3080, 7000, 16380):
+    for size in (0, 1, 7, 8, 9, 63, 64, 335, 959, 960, 961, 1000, 1920, 3071, 3072, 3080, 7000, 16380):
         data = pick.randbytes(size)
         assert crc32c(data) == crc32c(data, portable=True) == ibb.crc32c(data)
         assert crc32c(data[3:], crc32c(data[:3])) == crc32c(data)
     page = bytes(508) + struct.pack("<I", ibb.crc32c(bytes(508)))
-    assert first_wrong_page(page + bytes(512) + page, 512) == -1
-    assert first_wrong_page(page + bytes(511) + b"\1" + page, 512) == 1
+    data = bytearray(page + bytes(512) + page + bytes(511) + b"\1" + page)
+    pages = Pages(data, 512, 1024)
+    for offset, number in ((1024, 0), (1535, 0), (1536, 1), (2048, 2), (3583, 4)):
+        assert pages.page(offset) == data[512 * number :][:512]
+    assert pages.page(2560) is None
+    data[3 * 512 : 4 * 512] = page  # whoever writes it has written it whole
+    assert pages.page(2560) == page
+    for offset in (0, 1023, 1024 + len(data), 1 << 60):
+        assert offset not in pages
+        with pytest.raises(IndexError):
+            pages.page(offset)
 
 
 def test_cut_and_damaged_pages(tmp_path: Path) -> None:
@@ -410,6 +428,104 @@ def test_missing_files_and_streams(tmp_path: Path) -> None:
         assert found == expected[: len(found)]
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_walks_end_and_go_on_anywhere(seed: int) -> None:
+    """Records come in order, whatever the room, the pages at hand, and the part that Python takes."""
+    pick = random.Random(seed)
+    writer = ibb.Writer(shift=9, pages=10000, interval=3)
+    tree = ibb.OutOfBand(writer)
+    pieces = [pick.randbytes(pick.choice([1, 90, 2000])) for _ in range(pick.randint(1, 40))]
+    for piece in pieces:
+        if pick.random() < 0.3:
+            writer.record(ibb.PIECE, ibb.packed(0) * 5 + pick.randbytes(700))  # of another transaction
+        tree.append(piece)
+    (data,) = writer.contents()
+    expected = b"".join(pieces)
+    cut = 512 * pick.randrange(1, len(data) // 512)
+    halves = Pages(data[:cut], 512), Pages(data[cut:], 512, cut)
+    walk = TreeWalk(len(pieces), tree.places[0], tree.places[-1])
+    got = 0
+    while not walk.done:
+        half = halves[walk.place[1] >= cut]
+        room = pick.choice([0, 1, 50, 3000])
+        if pick.random() < 0.3:
+            status, count = walk.go_on(half, 0, None, room)
+        else:
+            out = bytearray(room)
+            status, count = walk.go_on(half, 0, out)
+            assert out[:count] == expected[got : got + count]
+        assert count <= room
+        got += count
+        if status == FIELDS:  # they go over the end of a page
+            number, *fields, length = fields_of(data, walk.place[1])
+            assert walk.give(number, tuple(fields[:2]), tuple(fields[2:]), length)
+        elif status == BYTES:  # the record goes on in the other half
+            got = sum(map(len, pieces[: tree.places.index(walk.place) + 1]))
+            walk.skip()
+        else:
+            assert status in (DONE, ELSEWHERE, FULL)
+    assert got == len(expected)
+    with pytest.raises(ValueError, match="looked at"):
+        walk.skip()
+
+
+def fields_of(data: bytes, at: int) -> list[int]:
+    """The five integers that an out-of-band record begins with, which may go over a page, and their bytes."""
+    head = b""
+    while len(head) < 45:
+        end = at // 512 * 512 + 508
+        if at + 4 > end:
+            at = end + 4
+            continue
+        length = int.from_bytes(data[at + 1 : at + 3], "little")
+        head += data[at + 3 : at + 3 + length] if data[at] & 63 == ibb.PIECE else b""
+        if data[at] & 64 and data[at] & 63 == ibb.PIECE:
+            break
+        at += 3 + length
+    fields, pos = [], 0
+    for _ in range(5):
+        size = 1 + (head[pos] & 7)
+        fields.append(int.from_bytes(head[pos : pos + size], "little") >> 3)
+        pos += size
+    return [*fields, pos]
+
+
+def test_walks_of_wrong_trees() -> None:
+    """Fields that Python gives are checked as those in the pages are."""
+    pages, here = Pages(bytes(512), 512), (0, 512)
+    assert TreeWalk(3, (0, 600), here).go_on(pages, 0, None)[0] == ELSEWHERE
+    assert TreeWalk(3, (0, 600), (0, 100)).go_on(pages, 0, None)[0] == FIELDS  # in the file's header
+    for left, right, message in (
+        (here, (0, 0), "not before it"),
+        ((0, 513), (0, 0), "not before it"),
+        ((0, 0), (1, 0), "not before it"),
+    ):
+        walk = TreeWalk(3, (0, 600), here)
+        assert not walk.give(0, left, right, 5)
+        found, place = walk.fault()
+        assert message in found and place == here
+    walk = TreeWalk(1, (0, 600), (0, 900))
+    for at in range(899, 880, -1):
+        if not walk.give(0, (0, at), (0, 0), 5):
+            break
+    assert "too many levels" in walk.fault()[0]
+    walk = TreeWalk(1, (0, 600), (0, 900))
+    for at in range(899, 880, -1):
+        if not walk.give(0, (0, 0), (0, at), 5):
+            break
+    assert "more roots than 1" in walk.fault()[0]
+    walk = TreeWalk(1, (0, 600), here)
+    assert walk.give(0, (0, 0), (0, 0), 5) and walk.give(7, (0, 0), (0, 0), 5)
+    assert walk.go_on(Pages(bytes(512), 512, 512), 0, None)[0] == WRONG
+    assert walk.fault() == ("the first out-of-band record is at (0, 600)", here)
+    with pytest.raises(ValueError, match="looked at"):
+        walk.skip()
+    with pytest.raises(ValueError, match="no fields are missing"):
+        walk.give(0, (0, 0), (0, 0), 0)
+    with pytest.raises(OverflowError):
+        TreeWalk(1 << 64, here, here)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_short_transactions_end_where_care_is_needed(seed: int) -> None:
     """The compiled part takes whole records only, whatever the room and the pages that it is given."""
@@ -425,22 +541,22 @@ def test_short_transactions_end_where_care_is_needed(seed: int) -> None:
     pages = data[512:]
     ends = {sum(map(len, transactions[:k])) for k in range(31)}
     whole = bytearray(len(data))
-    end, written, any_record = short_transactions(pages, 512, 0, whole)
-    assert whole[:written] == b"".join(transactions) and any_record
+    end, written, any_record, full = Pages(pages, 512).short_transactions(0, whole)
+    assert whole[:written] == b"".join(transactions) and any_record and not full
     for _ in range(50):
         some = pages[: 512 * pick.randrange(len(pages) // 512)]
         out = bytearray(pick.randrange(len(whole)))
-        end, written, _ = short_transactions(some, 512, 0, out)
+        end, written, _, _ = Pages(some, 512).short_transactions(0, out)
         assert written in ends and end <= len(some)
         assert out[:written] == whole[:written]
         rest = bytearray(len(data))
-        _, more, _ = short_transactions(pages, 512, end, rest)
+        _, more, _, _ = Pages(pages, 512).short_transactions(end, rest)
         assert out[:written] + rest[:more] == b"".join(transactions)
 
 
-def test_short_transactions_of_wrong_arguments() -> None:
-    assert short_transactions(b"", 512, 0, bytearray(9)) == (0, 0, False)
-    assert short_transactions(bytes(512), 512, 10**9, bytearray(9)) == (10**9, 0, False)
-    for pages, page_len in ((bytes(513), 512), (bytes(512), 0), (bytes(12), 4)):
+def test_pages_of_wrong_arguments() -> None:
+    assert Pages(b"", 512).short_transactions(0, bytearray(9)) == (0, 0, False, False)
+    assert Pages(bytes(512), 512).short_transactions(10**9, bytearray(9)) == (10**9, 0, False, False)
+    for pages, page_len in ((bytes(513), 512), (bytes(512), 0), (bytes(12), 4), (bytes(24), 12)):
         with pytest.raises(ValueError, match="expected pages of"):
-            short_transactions(pages, page_len, 0, bytearray(9))
+            Pages(pages, page_len)

@@ -15,6 +15,7 @@ from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Columns, LogPlace, Selection, columns_by_pattern, names
 from .._sources.log_names import name_within, unpacked
 from .._tables.given_names import NamesMet
+from .._walk.track import Rules
 from ..errors import BinlogError
 from ..gtids import GtidSet, parse_gtid_set
 from ..limits import Limits
@@ -80,17 +81,9 @@ class Settings:
         known: Known | None = None,
     ) -> LogDecoder:
         """A decoder of one source; see there."""
+        rules = Rules(report, self.limits, verify_checksum=self.verify_checksum, skip_errors=self.skip_errors)
         return LogDecoder(
-            source,
-            selection=selection,
-            report=report,
-            definitions=definitions,
-            limits=self.limits,
-            verify_checksum=self.verify_checksum,
-            skip_errors=self.skip_errors,
-            follower=follower,
-            executed=executed,
-            known=known,
+            source, selection, rules, definitions, follower=follower, executed=executed, known=known
         )
 
     def selected(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ..._base.change_columns import LAKE_METADATA
 from ..._tables.transcoding import TextErrors
+from ..._walk.track import Rules
 from ...conditions.language import Condition
 from ..access import Access
 from . import option_texts as texts
@@ -16,10 +17,12 @@ from .prepared import Prepared
 
 if TYPE_CHECKING:
     from ...conditions.pushed import PushedFilters
+    from ...report import Report
     from ...schema.definitions import SchemaSource
     from ...schema.given import Schema
     from .timeline import DefinitionTimeline
 
+OnError = Literal["raise", "skip", "rows"]
 Unnamed = Literal["refuse", "positions"]
 Xa = Literal["prepared", "committed"]
 
@@ -58,6 +61,8 @@ class LogOptions:
     text_errors : "raise" or "replace"
         What to do with bytes that are not valid text in their character set: raise an error, or replace them
         with U+FFFD.
+    on_error : "raise", "skip" or "rows"
+        What to do with a damaged event: raise an error, skip it, or give a row with `_corrupt`.
     verify_checksum : bool
         Verify each event's CRC32, if the log has them.
     index : bool
@@ -79,6 +84,7 @@ class LogOptions:
     end_time: int | None = field(default=None, metadata=texts.given_as(texts.moment))
     unnamed: Unnamed = field(default="refuse", metadata=texts.one_of(*get_args(Unnamed)))
     text_errors: TextErrors = field(default="raise", metadata=texts.one_of("raise", "replace"))
+    on_error: OnError = field(default="raise", metadata=texts.one_of(*get_args(OnError)))
     verify_checksum: bool = field(default=True, metadata=texts.given_as(texts.boolean))
     index: bool = field(default=True, metadata=texts.given_as(texts.boolean))
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
@@ -105,6 +111,11 @@ class LogOptions:
     def access(self) -> Access:
         """How logs are opened."""
         return Access(self.keys, self.storage_options)
+
+    def rules(self, report: Report) -> Rules:
+        """How the bytes of the logs are read."""
+        skips = self.on_error != "raise"
+        return Rules(report, verify_checksum=self.verify_checksum, skip_errors=skips)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -231,14 +231,8 @@ class SplitRows:
                 self.first_anchor = bounds.first_anchor
                 if bounds.first_anchor is None:
                     return
-            decoder = LogDecoder(
-                source,
-                selection=self._selection(options, bounds),
-                report=self.report,
-                definitions=definitions,
-                verify_checksum=options.verify_checksum,
-                skip_errors=options.on_error == "skip",
-            )
+            rules, selection = options.rules(self.report), self._selection(options, bounds)
+            decoder = LogDecoder(source, selection, rules, definitions)
             try:
                 for group in self._chosen(decoder, definitions, bounds):
                     self.format = decoder.format

@@ -93,14 +93,21 @@ class Settings:
         if columns is not None:
             selection.columns = columns_by_pattern(columns)
         if where is not None:
-            from ..conditions.language import condition_of
-
-            selection.where = condition_of(where, self.limits)
+            selection.where = condition_in(where, self.limits)
         return selection
 
     def in_file(self, *, first: bool, last: bool, follow: bool) -> Settings:
         """For one file, which is the first of the range, or the last, or between them."""
         return replace(self, start=_in_file(self.start, first), stop=_in_file(self.stop, last), follow=follow)
+
+
+def condition_in(where: str | Condition | None, limits: Limits) -> Condition | None:
+    """The condition that ``where=`` gives; without one, its language is not even imported."""
+    if where is None:
+        return None
+    from ..conditions.language import condition_of
+
+    return condition_of(where, limits)
 
 
 def _in_file(place: LogPlace | None, at_edge: bool) -> int | dt.datetime | Position | None:

@@ -29,6 +29,7 @@ THROUGH: dict[str, str] = {
     "_decode/other_events.py": "decode/test_log_decoder.py",  # part of the decoder
     "_decode/unmet.py": "tables/test_given_names.py",
     "_decode/plans.py": "core/test_values.py",  # what the loop of the core runs
+    "log/arguments.py": "log/test_opening.py",  # what `open` refuses
     "log/open_logs.py": "log/test_passes.py",  # opens the logs of passes
     "_format/innodb_binlog.py": "sources/test_innodb_binlog.py",  # with the source that reads its pages
     "_format/magic.py": "format/test_descriptors.py",  # constants

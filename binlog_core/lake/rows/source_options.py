@@ -9,20 +9,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from glob import escape
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict
 
+from ..._base.options import Images, TextErrors, Unnamed, Xa
 from ..._base.redaction import shown_text
 from ..._decode.selection import is_wanted_name
 from ..._tables.full_names import canonical_name, full_name, split_name
 from ..._tables.given_names import near
-from ..._tables.transcoding import TextErrors
 from ...schema.given import Schema
 from ...splits import DEFAULT_SPLIT_SIZE
 from . import option_texts as texts
 from .fit import OnSchemaChange
-from .images import Images
 from .json_rows import Documents
-from .read_options import LogOptions, OnError, ReadOptions, Unnamed, Xa
+from .read_options import LogOptions, OnErrorOrRows, ReadOptions
 
 _EPOCHS, _MOST_FILES = 128, 1 << 23
 Ddl = Literal["ignore", "fail", "rows"]
@@ -43,7 +42,7 @@ class SourceKeywords(TypedDict, total=False):
     start_offset: str | None
     split_size: int | str
     verify_splits: bool
-    on_error: OnError
+    on_error: OnErrorOrRows
     on_schema_change: OnSchemaChange
     merge_schema: bool
     schema: str | os.PathLike[str] | None
@@ -140,16 +139,16 @@ class SourceOptions(LogOptions):
     )
     schema_start: str | None = field(default=None, repr=False, metadata=texts.given_as(texts.plain_address))
     absent: bool | None = field(default=None, metadata=texts.given_as(texts.absence))
-    documents: Documents = field(default="json", metadata=texts.one_of(*get_args(Documents)))
+    documents: Documents = field(default="json", metadata=texts.one_of(Documents))
     start_offset: tuple[str, int] | None = field(default=None, metadata=texts.given_as(texts.offset))
     split_size: int | None = field(default=DEFAULT_SPLIT_SIZE, metadata=texts.given_as(texts.split_size_of))
     verify_splits: bool = field(default=False, metadata=texts.given_as(texts.boolean))
-    on_schema_change: OnSchemaChange = field(default="fail", metadata=texts.one_of(*get_args(OnSchemaChange)))
+    on_schema_change: OnSchemaChange = field(default="fail", metadata=texts.one_of(OnSchemaChange))
     merge_schema: bool = field(default=False, metadata=texts.given_as(texts.boolean))
     file_number: int | None = field(default=None, metadata=texts.given_as(texts.number(_MOST_FILES - 1)))
     epoch: int = field(default=0, metadata=texts.given_as(texts.number(_EPOCHS - 1)))
-    ddl: Ddl = field(default="ignore", metadata=texts.one_of(*get_args(Ddl)))
-    xa: Xa = field(default="prepared", metadata=texts.one_of(*get_args(Xa)))
+    ddl: Ddl = field(default="ignore", metadata=texts.one_of(Ddl))
+    xa: Xa = field(default="prepared", metadata=texts.one_of(Xa))
     push_filters: bool = field(default=False, metadata=texts.given_as(texts.boolean))
     max_bytes_per_trigger: int | None = field(default=None, metadata=texts.given_as(texts.size))
     server: str | None = field(default=None, metadata=texts.given_as(texts.server_address))

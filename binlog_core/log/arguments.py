@@ -6,7 +6,7 @@ import datetime as dt
 import os
 from collections.abc import Mapping
 from operator import index
-from typing import Any, SupportsIndex, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -18,13 +18,14 @@ from .._tables import charsets
 from ..limits import Limits
 from ..position import CommitRecord, Position
 
+_VALUES = {name: get_args(one.values) for name, one in OPTIONS.items()}
+_SWITCHES = {name: None in values for name, values in _VALUES.items() if bool in map(type, values)}
+_CHOICES = {name: values for name, values in _VALUES.items() if isinstance(values[0], str)}
 _TAKE: dict[str, tuple[str, Any]] = {  # what options take besides None
     "keys": ("a path or a dict", str | os.PathLike | Mapping),
     "storage_options": ("a dict", Mapping),
     "limits": ("binlog_core.Limits", Limits),
     "charset": ("a character set's name", str),
-    "server_id": ("an int", SupportsIndex),
-    "threads": ("an int", SupportsIndex),
 }
 
 
@@ -41,9 +42,16 @@ def check(target: object, given: Mapping[str, Any]) -> None:
     ------
     TypeError, ValueError
     """
-    for name, one in OPTIONS.items():
-        if name in given:
-            _check_value(name, given[name], get_args(one.values))
+    for name, may_lack in _SWITCHES.items():  # "no" would turn something on
+        value = given[name]
+        if not (isinstance(value, bool | np.bool_) or (may_lack and value is None)):
+            raise TypeError(f"{name}={value!r}: expected True or False")
+    for name, values in _CHOICES.items():
+        if name in given and given[name] not in values:
+            raise ValueError(f"{name}={given[name]!r}: expected {' or '.join(map(repr, values))}")
+    for name, (what, kinds) in _TAKE.items():
+        if not (given[name] is None or isinstance(given[name], kinds)):
+            raise TypeError(f"{name}= takes {what}, not {type(given[name]).__name__}")
     _check_numbers(given["server_id"], given["threads"])
     if is_server(target):
         _check_for_server(given)
@@ -58,27 +66,18 @@ def check(target: object, given: Mapping[str, Any]) -> None:
         raise ValueError(f"charset={charset!r} is not a character set of text: expected utf8mb4, latin1 …")
 
 
-def _check_value(name: str, value: object, values: tuple[object, ...]) -> None:
-    """Refuse what an option never is: "no" would turn something on."""
-    if value is None and None in values:
-        return
-    if bool in map(type, values):
-        if not isinstance(value, bool | np.bool_):
-            raise TypeError(f"{name}={value!r}: expected True or False")
-    elif isinstance(values[0], str):
-        if value not in values:
-            raise ValueError(f"{name}={value!r}: expected {' or '.join(map(repr, values))}")
-    elif name in _TAKE:
-        what, kinds = _TAKE[name]
-        if not isinstance(value, kinds) or isinstance(value, bool):
-            raise TypeError(f"{name}= takes {what}, not {type(value).__name__}")
-
-
-def _check_numbers(server_id: SupportsIndex | None, threads: int) -> None:
+def _check_numbers(server_id: Any, threads: Any) -> None:
+    for name, value in (("server_id", server_id), ("threads", threads)):
+        if not _is_number(value) and not (value is None and name == "server_id"):
+            raise TypeError(f"{name}= takes an int, not {type(value).__name__}")
     if server_id is not None and not 0 <= index(server_id) < 1 << 32:
         raise ValueError(f"server_id={server_id}: expected 0 to {(1 << 32) - 1}")
     if threads < 0:
         raise ValueError(f"threads={threads}: expected at least 1, or 0 for all processors")
+
+
+def _is_number(value: object) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 def _check_for_server(given: Mapping[str, Any]) -> None:
@@ -111,10 +110,10 @@ def _check_place(argument: str, place: object) -> None:
         return
     if isinstance(place, CommitRecord) and argument == "start":
         return
-    position = place
+    position: Any = place
     if isinstance(place, tuple) and len(place) == 2 and isinstance(place[0], str | os.PathLike):
         position = place[1]
-    if not isinstance(position, SupportsIndex) or isinstance(position, bool):
+    if not _is_number(position):
         raise TypeError(f"{argument}={place!r}: expected a position, (file name, position) or a datetime")
     if index(position) < 0:
         raise ValueError(f"{argument}={place!r}: expected a position of 0 or more")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._sources.sources import Source
+from .._walk.track import Rules
 from ..report import Report
 from .log_decoder import LogDecoder
 from .selection import Selection
@@ -70,13 +71,8 @@ def _walk(source: Source, start: int, stop: int | None) -> tuple[int, bool]:
 def _walked(source: Source, start: int, stop: int | None) -> tuple[int, bool, LogDecoder]:
     """The last boundary up to `stop`, and whether the log ends before `stop`."""
     source.seek(0)
-    decoder = LogDecoder(
-        source,
-        selection=Selection(tables=(), start_position=start or None, stop_position=stop),
-        report=Report(),
-        verify_checksum=False,  # reading the rows verifies, and finds the damage
-        skip_errors=True,
-    )
+    selection = Selection(tables=(), start_position=start or None, stop_position=stop)
+    decoder = LogDecoder(source, selection, Rules.lenient(Report()))
     for _ in decoder.groups():
         pass
     return max(decoder.resume_position, start), stop is None or decoder.position < stop, decoder

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._walk.event_walk import EventRange
+from .._walk.track import Rules
 from .._walk.typed_events import definition_statements
 from ..report import Report
 from .log_decoder import LogDecoder
@@ -29,11 +30,7 @@ def follow_statements(file: LogFile, before: int | None, definitions: Definition
         Where statements that cannot be followed are counted.
     """
     with file.open() as source:
-        # Reading the rows verifies checksums; damage does not matter here.
-        selection = Selection()
-        decoder = LogDecoder(
-            source, selection=selection, report=Report(), verify_checksum=False, skip_errors=True
-        )
+        decoder = LogDecoder(source, Selection(), Rules.lenient(Report()))
         for event in definition_statements(decoder.track, EventRange(stop_position=before)):
             mariadb = decoder.is_mariadb
             definitions.follow(event, report, mariadb=mariadb, path=source.path, transaction=event.position)

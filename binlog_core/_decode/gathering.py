@@ -14,19 +14,15 @@ from ..errors import DecompressionError, DivergedError
 from ..gtids import MariadbGtid, gtid_of
 from ..position import Checkpoint
 from .asides import Asides
-from .executed import Executed, Snapshot
+from .executed import Snapshot
 from .group import Group
 from .merge import without_first
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .._core._rows import Decoder
-    from .._sources.sources import Source
-    from ..limits import Limits
-    from ..report import Report
+    from .context import Context
     from .log_plans import LogPlans
-    from .selection import Selection
 
 
 class Gathering:
@@ -34,15 +30,8 @@ class Gathering:
 
     Parameters
     ----------
-    source : Source
-    loop : Decoder
+    context : Context
     plans : LogPlans
-    selection : Selection
-    executed : Executed
-        The GTIDs of the pass so far.
-    limits : Limits
-    report : Report
-    skip_errors : bool
 
     Attributes
     ----------
@@ -51,29 +40,15 @@ class Gathering:
         Row images that are still to be dropped, because a resuming reader has them already.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        loop: Decoder,
-        plans: LogPlans,
-        *,
-        selection: Selection,
-        executed: Executed,
-        limits: Limits,
-        report: Report,
-        skip_errors: bool,
-    ) -> None:
+    def __init__(self, context: Context, plans: LogPlans) -> None:
+        track, loop, selection = context.track, context.loop, context.selection
+        source = track.source
         self.asides = Asides(loop, selection)
         self.done_records = selection.done_records or source.done_records
         self._done_gtid = None if selection.done_records else source.done_gtid
-        self._source = source
-        self._path = source.path
-        self._loop = loop
-        self._plans = plans
-        self._executed = executed
-        self._limits = limits
-        self._report = report
-        self._skip_errors = skip_errors
+        self._source, self._loop, self._plans, self._executed = source, loop, plans, context.executed
+        self._path, self._limits, self._report = track.path, track.limits, track.report
+        self._skip_errors = track.skip_errors
         self._resume_position = max(selection.start_position or 0, source.begin)  # of the last group
         self._resume_records = 0
 

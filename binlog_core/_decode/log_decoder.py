@@ -11,7 +11,7 @@ from .._format.format_description import FormatDescription
 from .._format.fragments import ENDS_BETWEEN_FRAGMENTS
 from .._walk.anchors import NOT_IN_PARTS
 from .._walk.salvage import Resumption
-from .._walk.track import Tail, Track, asked_from
+from .._walk.track import Rules, Tail, Track, asked_from
 from ..errors import (
     BinlogError,
     EncryptionError,
@@ -19,9 +19,8 @@ from ..errors import (
     StrictError,
     TruncatedError,
 )
-from ..limits import DEFAULT_LIMITS, Limits
 from ..position import Checkpoint
-from ..report import Report
+from .context import Context
 from .executed import Executed
 from .gathering import Gathering
 from .group import Group
@@ -45,11 +44,9 @@ class LogDecoder:
     ----------
     source : Source
     selection : Selection
-    report : Report
+    rules : Rules
     definitions : Definitions or None
         Given table definitions, followed through DDL or not.
-    limits : Limits
-    verify_checksum, skip_errors : bool
     follower : Follower or None
         Waits at the end of a growing log.
     executed : Executed or None
@@ -61,34 +58,24 @@ class LogDecoder:
     def __init__(
         self,
         source: Source,
-        *,
         selection: Selection,
-        report: Report,
+        rules: Rules,
         definitions: Definitions | None = None,
-        limits: Limits = DEFAULT_LIMITS,
-        verify_checksum: bool = True,
-        skip_errors: bool = False,
+        *,
         follower: Follower | None = None,
         executed: Executed | None = None,
         known: Known | None = None,
     ) -> None:
-        self.track = Track(
-            source,
-            report,
-            limits=limits,
-            verify_checksum=verify_checksum,
-            skip_errors=skip_errors,
-            in_parts=selection.in_parts,
-            follower=follower,
-        )
+        self.track = Track(source, rules, in_parts=selection.in_parts, follower=follower)
         self.source = source
         self.path = source.path
         self.selection = selection
-        self.report = report
-        self.skip_errors = skip_errors
+        self.report = rules.report
+        self.skip_errors = rules.skip_errors
         self.stopped_at: int | None = None  # the event that `selection` says to stop at
         self.on_pause: Callable[[], None] = source.check_size  # now and then, where nothing is handed over
         known = known or Known(selection.where)
+        limits = rules.limits
         self._loop = _rows.Decoder(
             group_rows=limits.group_rows,
             group_bytes=limits.group_bytes,
@@ -97,19 +84,8 @@ class LogDecoder:
             arrow_bytes=limits.arrow_bytes,
             table_definitions=limits.table_definitions,
             table_definitions_of_transaction=definitions_of_transaction(limits),
-            verify=verify_checksum,
+            verify=rules.verify_checksum,
             wishes=known.wishes,
-        )
-        loop = self._loop
-        self._plans = LogPlans(
-            self.path,
-            loop,
-            selection=selection,
-            limits=limits,
-            report=report,
-            definitions=definitions,
-            skip_errors=skip_errors,
-            known=known,
         )
         self._stop_at(selection.stop_position)
         self._own_anchors = 0 if selection.stop_position is None else selection.stop_anchor
@@ -118,26 +94,11 @@ class LogDecoder:
         before = source.gtids if source.gtids is not None else selection.done_gtids
         if before is not None:
             self._executed.begin(before)
-        self._gathering = Gathering(
-            source,
-            loop,
-            self._plans,
-            selection=selection,
-            executed=self._executed,
-            limits=limits,
-            report=report,
-            skip_errors=skip_errors,
-        )
+        context = Context(self.track, self._loop, selection, self._executed, definitions)
+        self._plans = LogPlans(context, known)
+        self._gathering = Gathering(context, self._plans)
         self._asides = self._gathering.asides
-        self._others = OtherEvents(
-            self.track,
-            loop,
-            self._plans,
-            self._gathering,
-            selection=selection,
-            executed=self._executed,
-            definitions=definitions,
-        )
+        self._others = OtherEvents(context, self._plans, self._gathering)
 
     @property
     def format(self) -> FormatDescription | None:

@@ -17,14 +17,11 @@ from ..errors import BinlogError, ChecksumError, ConditionError, DecodeError
 from .plans import Plan, Plans
 
 if TYPE_CHECKING:
-    from .._core._rows import Decoder
     from ..batch.change_batch import ChangeBatch
     from ..conditions.language import Condition
     from ..conditions.pushed import PushedFilters
     from ..limits import Limits
-    from ..report import Report
-    from ..schema.definitions import Definitions
-    from .selection import Selection
+    from .context import Context
 
 _OF_ONE_TRANSACTION = 16  # times Limits.table_definitions, but no more than …
 _MOST = 65536  # … unless the limit itself is larger
@@ -57,41 +54,18 @@ class LogPlans:
 
     Parameters
     ----------
-    path : str
-    loop : Decoder
-    selection : Selection
-    limits : Limits
-    report : Report
-    definitions : Definitions or None
-    skip_errors : bool
-        Skip the rows of a table whose definition cannot be read.
+    context : Context
     known : Known
         Shared definitions of the log.
     """
 
-    def __init__(
-        self,
-        path: str,
-        loop: Decoder,
-        *,
-        selection: Selection,
-        limits: Limits,
-        report: Report,
-        definitions: Definitions | None,
-        skip_errors: bool,
-        known: Known,
-    ) -> None:
-        self._path = path
-        self._loop = loop
-        self._selection = selection
-        self._limits = limits
-        self._report = report
-        self._definitions = definitions
-        self._skip_errors = skip_errors
+    def __init__(self, context: Context, known: Known) -> None:
+        track, self._loop, self._selection = context.track, context.loop, context.selection
+        self._path, self._limits, self._report = track.path, track.limits, track.report
+        self._definitions, self._skip_errors = context.definitions, track.skip_errors
         # Tables of one shape share a plan, unless something depends on their names.
-        self._shared = (
-            definitions is None and selection.tables is None and all(p == "*" for p in selection.columns)
-        )
+        tables, columns = self._selection.tables, self._selection.columns
+        self._shared = self._definitions is None and tables is None and all(p == "*" for p in columns)
         self._known = known
         self._filtered: dict[int, Plan] = {}  # those with a condition, by the identity of their columns
         self._indexes: dict[int, tuple[Plan, int]] = {}  # of a plan in the loop, by its id

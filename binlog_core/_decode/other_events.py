@@ -18,19 +18,17 @@ from ..errors import BinlogError, DecodeError, EncryptionError
 from ..events.gtid import gtids_of_list
 from ..gtids import GtidSet, gtid_of
 from .current_event import parse_current, query_body
-from .executed import Executed, last_of_domains
+from .executed import last_of_domains
 from .gtid_selection import is_selected
 
 if TYPE_CHECKING:
     from .._format.event_header import Bytes
     from .._format.format_description import FormatDescription
-    from .._walk.track import Track
     from ..events import QueryEvent, XaPrepareEvent
-    from ..schema.definitions import Definitions
+    from .context import Context
     from .gathering import Gathering
     from .group import Group
     from .log_plans import LogPlans
-    from .selection import Selection
 
 _LOAD_EVENTS = frozenset((EventType.LOAD, EventType.NEW_LOAD, EventType.EXEC_LOAD))
 _QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
@@ -52,42 +50,18 @@ class OtherEvents:
 
     Parameters
     ----------
-    track : Track
-        The log, with the limits, the report and the options of the pass.
-    loop : Decoder
-        It stops at each of the events.
+    context : Context
     plans : LogPlans
     gathering : Gathering
-    selection : Selection
-    executed : Executed
-        The GTIDs of the pass so far.
-    definitions : Definitions or None
-        Given table definitions, which statements may change.
     """
 
-    def __init__(
-        self,
-        track: Track,
-        loop: _rows.Decoder,
-        plans: LogPlans,
-        gathering: Gathering,
-        *,
-        selection: Selection,
-        executed: Executed,
-        definitions: Definitions | None,
-    ) -> None:
-        self._track = track
-        self._path = track.path
-        self._limits = track.limits
-        self._report = track.report
-        self._loop = loop
-        self._plans = plans
-        self._gathering = gathering
-        self._asides = gathering.asides
-        self._selection = selection
-        self._executed = executed
-        self._definitions = definitions
-        self._fragments = Fragments(track.limits.event_bytes, track.path, loop.block)
+    def __init__(self, context: Context, plans: LogPlans, gathering: Gathering) -> None:
+        self._track = track = context.track
+        self._path, self._limits, self._report = track.path, track.limits, track.report
+        self._loop, self._selection = context.loop, context.selection
+        self._executed, self._definitions = context.executed, context.definitions
+        self._plans, self._gathering, self._asides = plans, gathering, gathering.asides
+        self._fragments = Fragments(track.limits.event_bytes, track.path, self._loop.block)
 
     @property
     def _format(self) -> FormatDescription:

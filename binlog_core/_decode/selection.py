@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
-from operator import index
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from .._base.times import as_utc
-from .._tables import charsets
 from .._tables.full_names import canonical_name, full_name, matches_names, own_name, split_name
 from .._tables.given_names import NamesMet
 from .._tables.tables import Column, Table
 from .._walk.event_walk import EventRange
 from ..errors import SchemaError
 from ..gtids import AnyGtidSet
-from ..limits import Limits
 from ..position import Position
 
 if TYPE_CHECKING:
@@ -240,68 +233,3 @@ def ops_mask(ops: str | Iterable[str] | None) -> int:
     if not wanted <= set(OP_BITS):
         raise ValueError(f"ops={ops!r}: expected insert, update or delete")
     return sum(OP_BITS[op] for op in wanted)
-
-
-def check_arguments(
-    start: object,
-    stop: object,
-    server_id: object,
-    limits: object,
-    schema: object,
-    schema_start: object,
-    charset: object,
-) -> None:
-    """Refuse arguments of `binlog_core.open` that make no sense, as soon as they are given.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
-    _check_place("start", start)
-    _check_place("stop", stop)
-    if isinstance(start, dt.datetime) and isinstance(stop, dt.datetime) and as_utc(start) > as_utc(stop):
-        raise ValueError(f"start={start} is after stop={stop}")
-    if not (server_id is None or hasattr(server_id, "__index__")) or isinstance(server_id, bool):
-        raise TypeError(f"server_id= takes an int, not {type(server_id).__name__}")
-    if server_id is not None and not 0 <= index(server_id) < 1 << 32:
-        raise ValueError(f"server_id={server_id}: expected 0 to {(1 << 32) - 1}")
-    if not (limits is None or isinstance(limits, Limits)):
-        raise TypeError(f"limits= takes binlog_core.Limits, not {type(limits).__name__}")
-    if schema_start is not None and not (isinstance(schema, str) and schema == "ddl"):
-        raise ValueError(
-            'schema_start= needs schema="ddl": it gives the definitions before the first statement'
-        )
-    if not (charset is None or isinstance(charset, str)):
-        raise TypeError(f"charset= takes a character set's name, not {type(charset).__name__}")
-    if charset is not None and not charsets.is_text(charset):
-        raise ValueError(f"charset={charset!r} is not a character set of text: expected utf8mb4, latin1 …")
-
-
-def check_kinds(keys: object, storage_options: object, **switches: object) -> None:
-    """Refuse other arguments of `binlog_core.open` that make no sense: "no" would turn something on.
-
-    Raises
-    ------
-    TypeError
-    """
-    for name, value in switches.items():
-        if not isinstance(value, bool | np.bool_):
-            raise TypeError(f"{name}={value!r}: expected True or False")
-    if not (keys is None or isinstance(keys, str | os.PathLike | Mapping)):
-        raise TypeError(f"keys= takes a path or a dict, not {type(keys).__name__}")
-    if not (storage_options is None or isinstance(storage_options, Mapping)):
-        raise TypeError(f"storage_options= takes a dict, not {type(storage_options).__name__}")
-
-
-def _check_place(argument: str, place: object) -> None:
-    if place is None or isinstance(place, dt.datetime | Position):
-        return
-    position = place
-    if isinstance(place, tuple) and len(place) == 2 and isinstance(place[0], str | os.PathLike):
-        position = place[1]
-    if not hasattr(position, "__index__") or isinstance(position, bool):
-        raise TypeError(f"{argument}={place!r}: expected a position, (file name, position) or a datetime")
-    if index(position) < 0:
-        raise ValueError(f"{argument}={place!r}: expected a position of 0 or more")
-    if index(position) > MAX_POSITION:
-        raise ValueError(f"{argument}={place!r}: expected a position below 2**63")

@@ -5,8 +5,8 @@ Headers, events, `verify` and rows all follow these rules.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Self
 
 from .._core import _rows
 from .._format.descriptors import LogState, detect, parse_next_descriptor
@@ -57,6 +57,32 @@ def asked_from(error: BinlogError, start: int | None) -> BinlogError:
 
 
 @dataclass(frozen=True, slots=True)
+class Rules:
+    """How a pass reads all of its logs.
+
+    Parameters
+    ----------
+    report : Report
+        Counts what is skipped or missing.
+    limits : Limits
+    verify_checksum : bool
+    skip_errors : bool
+        Skip damaged events.
+    """
+
+    report: Report
+    limits: Limits = DEFAULT_LIMITS
+    _: KW_ONLY
+    verify_checksum: bool = True
+    skip_errors: bool = False
+
+    @classmethod
+    def lenient(cls, report: Report) -> Self:
+        """Those of a pass beside the one that returns the rows, which verifies and reports damage."""
+        return cls(report, verify_checksum=False, skip_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Tail:
     """Where and why reading ended before the end of the file.
 
@@ -81,12 +107,7 @@ class Track:
     Parameters
     ----------
     source : Source
-    report : Report
-        Counts what is skipped.
-    limits : Limits
-    verify_checksum : bool
-    skip_errors : bool
-        Skip damaged events.
+    rules : Rules
     in_parts : bool
         Whether others read other parts of the log, and find no events that do not end where they say.
     follower : Follower or None
@@ -111,20 +132,17 @@ class Track:
     def __init__(
         self,
         source: Source,
-        report: Report,
+        rules: Rules,
         *,
-        limits: Limits = DEFAULT_LIMITS,
-        verify_checksum: bool = True,
-        skip_errors: bool = False,
         in_parts: bool = False,
         follower: Follower | None = None,
     ) -> None:
         self.source = source
         self.path = source.path
-        self.report = report
-        self.limits = limits
-        self.verify = verify_checksum
-        self.skip_errors = skip_errors
+        self.report = rules.report
+        self.limits = rules.limits
+        self.verify = rules.verify_checksum
+        self.skip_errors = rules.skip_errors
         self.in_parts = in_parts
         self.follower = follower
         self.format: FormatDescription | None = None

@@ -19,7 +19,16 @@ from ..events.describe import Describer
 from ..gtids import Gtid, MariadbGtid
 from ..log.log import Log
 from .checks import check_tables
-from .options import FollowOptions, LogOptions, RangeOptions, ids, spread
+from .options import (
+    DatabaseOption,
+    FollowOptions,
+    LogOptions,
+    RangeOptions,
+    ThreadOption,
+    ids,
+    option,
+    spread,
+)
 from .output import errors_as_lines, is_terminal, moment, note, printable, standard_output
 from .text import json_line
 
@@ -53,35 +62,14 @@ def events(
         ),
     ] = None,
     table: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--table",
-            "--tables",
-            "-t",
-            help="Only table maps and rows events of this table or pattern; can be repeated.",
-        ),
+        list[str] | None, option("tables", " Only their table maps and rows events are printed.")
     ] = None,
-    exclude_table: Annotated[
-        list[str] | None,
-        typer.Option(help="Table or pattern to leave out; can be repeated."),
-    ] = None,
-    database: Annotated[
-        list[str] | None,
-        typer.Option("--database", "-d", help="Only events of this database; can be repeated."),
-    ] = None,
-    include_gtids: Annotated[
-        str | None, typer.Option(metavar="SET", help="Only transactions in this GTID set.")
-    ] = None,
-    exclude_gtids: Annotated[
-        str | None, typer.Option(metavar="SET", help="Only transactions outside this GTID set.")
-    ] = None,
-    server_id: Annotated[
-        str | None, typer.Option(metavar="IDS", help="Only events of this server, or of several: 7,8.")
-    ] = None,
-    thread_id: Annotated[
-        str | None,
-        typer.Option(metavar="IDS", help="Only transactions of this connection, or of several: 67,68."),
-    ] = None,
+    exclude_table: Annotated[list[str] | None, option("exclude_tables")] = None,
+    database: DatabaseOption = None,
+    include_gtids: Annotated[str | None, option("gtids")] = None,
+    exclude_gtids: Annotated[str | None, option("exclude_gtids")] = None,
+    server_id: Annotated[str | None, option("server_id")] = None,
+    thread_id: ThreadOption = None,
     grep: Annotated[str | None, typer.Option(metavar="REGEX", help="Only lines that match.")] = None,
     form: Annotated[
         Literal["text", "jsonl"], typer.Option("--format", "-f", help="Readable lines, or JSON objects.")

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .._base.change_columns import LAKE_METADATA
+from .._base.options import OnError, TextErrors, Unnamed, Xa
 from .._sources.places import is_server
 from .._tables.full_names import full_name
 from ..archive import archive as keep_archive
@@ -24,7 +25,7 @@ from ..conditions.language import condition_of
 from ..errors import BinlogError
 from ..log.opening import open as open_log
 from ..report import KINDS
-from .options import LoginOptions, spread
+from .options import LoginOptions, option, spread
 from .output import errors_as_lines, messages, note, printable, size
 from .progress import patience, splits_bar
 
@@ -54,32 +55,13 @@ def export(
         ),
     ],
     master: Annotated[str, typer.Option(help="Spark master.")] = "local[*]",
-    tables: Annotated[
-        list[str] | None,
-        typer.Option("--table", "--tables", "-t", help="Table or pattern, shop.*; can be repeated."),
-    ] = None,
-    exclude_table: Annotated[
-        list[str] | None, typer.Option(help="Table or pattern to leave out; can be repeated.")
-    ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Only changes that match: status = 'paid'. Text is compared by code points.",
-        ),
-    ] = None,
-    schema: Annotated[
-        str | None,
-        typer.Option(help="Table definitions: an SQL file, a server (mysql://…), or ddl."),
-    ] = None,
-    keys: Annotated[Path | None, typer.Option(help="Key file of encrypted logs.")] = None,
-    images: Annotated[
-        Literal["both", "after"], typer.Option(help="Row images to write for an update.")
-    ] = "both",
-    unnamed: Annotated[
-        Literal["refuse", "positions"],
-        typer.Option(help="Columns without names: stop with an error, or name them c0, c1 … by position."),
-    ] = "refuse",
+    tables: Annotated[list[str] | None, option("tables")] = None,
+    exclude_table: Annotated[list[str] | None, option("exclude_tables")] = None,
+    where: Annotated[str | None, option("where")] = None,
+    schema: Annotated[str | None, option("schema")] = None,
+    keys: Annotated[Path | None, option("keys")] = None,
+    images: Annotated[Literal["both", "after"], option("images")] = "both",
+    unnamed: Annotated[Unnamed, option("unnamed")] = "refuse",
     metadata: Annotated[
         list[str] | None,
         typer.Option(
@@ -87,17 +69,9 @@ def export(
             " separated by commas, or repeated. With _gtid, undo can find transactions by GTID."
         ),
     ] = None,
-    text_errors: Annotated[
-        Literal["raise", "replace"],
-        typer.Option(help="Text that is not valid in its character set: stop with an error, or use U+FFFD."),
-    ] = "raise",
-    on_error: Annotated[
-        Literal["raise", "skip"], typer.Option(help="Damaged events: stop with an error, or skip them.")
-    ] = "raise",
-    xa: Annotated[
-        Literal["prepared", "committed"],
-        typer.Option(help="Rows of XA transactions: at XA PREPARE, where they are logged, or at XA COMMIT."),
-    ] = "prepared",
+    text_errors: Annotated[TextErrors, option("text_errors")] = "raise",
+    on_error: Annotated[OnError, option("on_error")] = "raise",
+    xa: Annotated[Xa, option("xa")] = "prepared",
     compression: Annotated[
         Literal["snappy", "zstd", "gzip", "none"] | None,
         typer.Option(help="Parquet codec. Default: zstd, and snappy for small files."),

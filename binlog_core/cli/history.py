@@ -9,11 +9,21 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.text import Text
 
+from .._base.options import OnError
 from ..errors import BinlogError, MissingExtraError
 from ..inspect.history import Version, changed_values, row_as_of
 from ..inspect.history import history as history_of
 from .files import output
-from .options import LoginOptions, LogOptions, RangeOptions, SchemaOption, SchemaStartOption, spread
+from .options import (
+    LoginOptions,
+    LogOptions,
+    RangeOptions,
+    SchemaOption,
+    SchemaStartOption,
+    ZoneOption,
+    option,
+    spread,
+)
 from .output import errors_as_lines, is_terminal, printable, results
 from .progress import patience
 from .readable import change_lines, value_text
@@ -35,14 +45,9 @@ def history(
             metavar="PLACE", help="Show the row as it was at this time, GTID, position or FILE:POSITION."
         ),
     ] = None,
-    start: Annotated[str | None, typer.Option(metavar="PLACE", help="Start at this place.")] = None,
-    stop: Annotated[str | None, typer.Option(metavar="PLACE", help="Stop at this place.")] = None,
-    tz: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ZONE", help="Time zone of input and output: Europe/Berlin, local. Default: UTC."
-        ),
-    ] = None,
+    start: Annotated[str | None, option("start")] = None,
+    stop: Annotated[str | None, option("stop")] = None,
+    tz: ZoneOption = None,
     form: Annotated[
         Literal["text", "jsonl", "arrow"], typer.Option("--format", "-f", help="Output format.")
     ] = "text",
@@ -53,10 +58,8 @@ def history(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
     schema: SchemaOption = None,
     schema_start: SchemaStartOption = None,
-    keys: Annotated[Path | None, typer.Option(help="Key file of encrypted logs.")] = None,
-    on_error: Annotated[
-        Literal["raise", "skip"], typer.Option(help="Damaged events: stop with an error, or skip them.")
-    ] = "raise",
+    keys: Annotated[Path | None, option("keys")] = None,
+    on_error: Annotated[OnError, option("on_error")] = "raise",
     *,
     login: LoginOptions,
 ) -> None:

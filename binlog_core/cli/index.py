@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from ..index.making import index as make_index
+from .options import option
 from .output import errors_as_lines, printable, results, size
 from .progress import patience
 
@@ -18,13 +19,8 @@ def index(
         list[str],
         typer.Argument(metavar="LOG...", help="Local logs, directories of logs, archives or patterns."),
     ],
-    schema: Annotated[
-        str | None,
-        typer.Option(help="Table definitions for primary keys: an SQL file, a server (mysql://…), or ddl."),
-    ] = None,
-    keys: Annotated[
-        Path | None, typer.Option(help="Key file of encrypted logs; only the owner can then read the index.")
-    ] = None,
+    schema: Annotated[str | None, option("schema", " They have the primary keys.")] = None,
+    keys: Annotated[Path | None, option("keys", " Only the owner can then read the index.")] = None,
     anew: Annotated[bool, typer.Option("--anew", help="Also index logs that have not changed.")] = False,
 ) -> None:
     """Write an index beside the logs, which other commands then use automatically.

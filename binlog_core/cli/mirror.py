@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 from .._base.durations import seconds_of
 from .archive import stopping
 from .export import Catalog, catalog_of, spark_session
-from .options import LoginOptions, spread
+from .options import LoginOptions, option, spread
 from .output import (
     EXIT_ERROR,
     EXIT_INTERRUPTED,
@@ -75,11 +75,8 @@ def run(
         ),
     ],
     lake: Lake,
-    tables: Annotated[list[str], typer.Option(help="Names or patterns such as 'shop.*'; can be repeated.")],
-    exclude_tables: Annotated[
-        list[str] | None,
-        typer.Option(help="Names or patterns to leave out, such as 'shop.tmp_*'; can be repeated."),
-    ] = None,
+    tables: Annotated[list[str], option("tables")],
+    exclude_tables: Annotated[list[str] | None, option("exclude_tables", flag="--exclude-tables")] = None,
     archive: Annotated[
         str | None, typer.Option(help="Directory for the server's logs. Default: a directory in the lake.")
     ] = None,

@@ -16,11 +16,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, get_type_hints
 
 import typer
 from typer.models import OptionInfo
 
+from .._base.options import OPTIONS, OnError
 from .._decode.selection import LogPlace
 from .._format.event_types import GTID_EVENTS
 from .._sources.places import is_server
@@ -46,18 +47,44 @@ _METADATA = "binlog_row_metadata"
 _DIGITS_OF_A_TIME = 14  # 20261121080500; fewer digits are a position, which is never that long
 
 
+def option(name: str, more: str = "", *, flag: str | None = None, **settings: Any) -> OptionInfo:
+    """An option of reading logs, as all commands have it; `more` is what this one says besides."""
+    one = OPTIONS[name]
+    found: Any = typer.Option(
+        *((flag,) if flag else one.flags), help=f"{one.text}{more}", metavar=one.metavar, **settings
+    )
+    assert isinstance(found, OptionInfo)
+    return found
+
+
 SchemaOption = Annotated[
     str | None,
-    typer.Option(
-        help="Table definitions: an SQL file, a server (mysql://…), ddl (the statements in the log), or"
-        " server (the server that is read). Default: ddl or server, if the log does not have the columns'"
-        " names.",
+    option(
+        "schema",
+        " For a server also server. Default: ddl or server, if the log does not have the columns' names.",
         show_default=False,
     ),
 ]
-SchemaStartOption = Annotated[
+SchemaStartOption = Annotated[str | None, option("schema_start")]
+DatabaseOption = Annotated[
+    list[str] | None,
+    typer.Option("--database", "-d", help="Only what is in this database; can be repeated."),
+]
+ThreadOption = Annotated[
     str | None,
-    typer.Option(help="With --schema ddl: definitions at the start of the log, an SQL file or a server."),
+    typer.Option(
+        "--thread-id",
+        metavar="IDS",
+        help="Only transactions of this connection, or of several: 67,68. MariaDB logs it since 11.8.",
+    ),
+]
+ZoneOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tz",
+        metavar="ZONE",
+        help="Time zone of input and output: Europe/Berlin, +02:00, local. Default: UTC.",
+    ),
 ]
 
 
@@ -65,13 +92,8 @@ SchemaStartOption = Annotated[
 class LoginOptions:
     """How to log in to the servers that a command names; without any of these, with MYSQL_PWD."""
 
-    password_file: Annotated[
-        Path | None, typer.Option(help="For a server: file whose first line is the password.")
-    ] = None
-    defaults_file: Annotated[
-        Path | None,
-        typer.Option(help="For a server: option file with user and password, as for its own clients."),
-    ] = None
+    password_file: Annotated[Path | None, option("password_file")] = None
+    defaults_file: Annotated[Path | None, option("defaults_file")] = None
     ask_password: Annotated[
         bool, typer.Option("--ask-password", "-p", help="For a server: ask for the password on the terminal.")
     ] = False
@@ -126,22 +148,10 @@ class LogOptions(LoginOptions):
             show_default=False,
         ),
     ]
-    keys: Annotated[
-        Path | None, typer.Option(help="Key file of encrypted logs: MySQL's keyring or MariaDB's key file.")
-    ] = None
-    on_error: Annotated[
-        Literal["raise", "skip"], typer.Option(help="Damaged events: stop with an error, or skip them.")
-    ] = "raise"
-    no_verify_checksum: Annotated[
-        bool, typer.Option("--no-verify-checksum", help="Do not verify the log's checksums.")
-    ] = False
-
-    no_index: Annotated[
-        bool,
-        typer.Option(
-            "--no-index", help="Ignore indexes beside the logs, for example where others can write them."
-        ),
-    ] = False
+    keys: Annotated[Path | None, option("keys")] = None
+    on_error: Annotated[OnError, option("on_error")] = "raise"
+    no_verify_checksum: Annotated[bool, option("verify_checksum")] = False
+    no_index: Annotated[bool, option("index")] = False
 
     @contextmanager
     def open(self, *, passes: bool = False, **more: Any) -> Iterator[Log]:
@@ -230,20 +240,8 @@ class LogOptions(LoginOptions):
 class RangeOptions:
     """Which part of the logs."""
 
-    start: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PLACE",
-            help="Start at a position, FILE:POSITION, time (also '1 hour ago'), GTID, or the JSON text of a"
-            " Position; for a server also now, or after a GTID set.",
-        ),
-    ] = None
-    stop: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PLACE", help="Stop before a position, FILE:POSITION, time or Position, or after a GTID."
-        ),
-    ] = None
+    start: Annotated[str | None, option("start")] = None
+    stop: Annotated[str | None, option("stop")] = None
     start_position: Annotated[
         int | None, typer.Option("--start-position", "-j", min=0, help="Start at this byte of the first log.")
     ] = None
@@ -257,12 +255,7 @@ class RangeOptions:
     stop_datetime: Annotated[
         str | None, typer.Option(metavar="TIME", help="Stop at the first event of this time or later.")
     ] = None
-    tz: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ZONE", help="Time zone of input and output: Europe/Berlin, +02:00, local. Default: UTC."
-        ),
-    ] = None
+    tz: ZoneOption = None
 
     def places(self, options: LogOptions) -> dict[str, Any]:
         """``start`` and ``stop`` for `binlog_core.open`; from here on times are shown in ``--tz``."""
@@ -324,15 +317,7 @@ class RangeOptions:
 class FollowOptions:
     """Whether reading ends at the end of the logs."""
 
-    follow: Annotated[
-        bool,
-        typer.Option(
-            "--follow",
-            "-F",
-            "--stop-never",
-            help="At the end, wait for what the server writes next, until Ctrl-C.",
-        ),
-    ] = False
+    follow: Annotated[bool, option("follow")] = False
 
     def check(self, logs: LogOptions, part: RangeOptions) -> None:
         """Refuse to follow logs that have an end."""
@@ -348,58 +333,19 @@ class FollowOptions:
 class ChangeOptions:
     """Which row changes, as whole rows."""
 
-    table: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--table",
-            "--tables",
-            "-t",
-            help="Table or pattern: orders, shop.orders, shop.*; can be repeated.",
-        ),
-    ] = None
-    exclude_table: Annotated[
-        list[str] | None,
-        typer.Option("--exclude-table", help="Table or pattern to leave out; can be repeated."),
-    ] = None
-    database: Annotated[
-        list[str] | None,
-        typer.Option("--database", "-d", help="Only tables of this database; can be repeated."),
-    ] = None
+    table: Annotated[list[str] | None, option("tables")] = None
+    exclude_table: Annotated[list[str] | None, option("exclude_tables")] = None
+    database: DatabaseOption = None
     columns: str | None = dataclasses.field(default=None, init=False)
-    where: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Only changes that match, before or after: id = 42 and status in ('paid', 'sent')."
-            " Text is compared by code points, whatever its collation: 'A' is not 'a'.",
-        ),
-    ] = None
-    op: Annotated[
-        list[str] | None,
-        typer.Option(help="insert, update or delete; can be repeated, or separated by commas."),
-    ] = None
-    include_gtids: Annotated[
-        str | None, typer.Option(metavar="SET", help="Only transactions in this GTID set.")
-    ] = None
-    exclude_gtids: Annotated[
-        str | None, typer.Option(metavar="SET", help="Only transactions outside this GTID set.")
-    ] = None
-    server_id: Annotated[
-        str | None, typer.Option(metavar="IDS", help="Only events of this server, or of several: 7,8.")
-    ] = None
-    thread_id: Annotated[
-        str | None,
-        typer.Option(
-            metavar="IDS",
-            help="Only changes of this connection, or of several: 67,68. MariaDB logs it since 11.8.",
-        ),
-    ] = None
+    where: Annotated[str | None, option("where")] = None
+    op: Annotated[list[str] | None, option("ops")] = None
+    include_gtids: Annotated[str | None, option("gtids")] = None
+    exclude_gtids: Annotated[str | None, option("exclude_gtids")] = None
+    server_id: Annotated[str | None, option("server_id")] = None
+    thread_id: ThreadOption = None
     schema: SchemaOption = None
     schema_start: SchemaStartOption = None
-    charset: Annotated[
-        str | None,
-        typer.Option(help="Character set of text if the log and --schema do not give one: utf8mb4, latin1 …"),
-    ] = None
+    charset: Annotated[str | None, option("charset")] = None
 
     def selection(self) -> dict[str, Any]:
         """Arguments for `binlog_core.open`."""
@@ -450,7 +396,7 @@ class ChangeOptions:
 class RowOptions(ChangeOptions):
     """Which row changes, and which columns of them."""
 
-    columns: Annotated[str | None, typer.Option(help="Columns to read, separated by commas.")] = None
+    columns: Annotated[str | None, option("columns")] = None
 
 
 def ids(text: str | None, option: str) -> list[int]:

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, cast
 import typer
 from rich.console import Console
 
+from .._base.options import OPTIONS
 from .._base.redaction import printable as printable
 from ..errors import BinlogError
 from ..report import KINDS, NAMES_REMEDY, BinlogWarning
@@ -32,20 +33,8 @@ EXIT_BROKEN_PIPE = 141  # and of SIGPIPE
 
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 _PADDING = re.compile(r" +$", re.MULTILINE)
-_OPTIONS = {
-    "schema": "--schema",
-    "schema_start": "--schema-start",
-    "charset": "--charset",
-    "tables": "--table",
-    "exclude_tables": "--exclude-table",
-    "columns": "--columns",
-    "gtids": "--include-gtids",
-    "exclude_gtids": "--exclude-gtids",
-    "server_id": "--server-id",
-    "keys": "--keys",
-    "partial": "--partial",
-    "start": "--start",
-    "stop": "--stop",
+_OPTIONS = {"partial": "--partial"} | {  # by arguments that take a value
+    name: one.flags[0] for name, one in OPTIONS.items() if one.flags and not isinstance(one.default, bool)
 }
 _ARGUMENT = re.compile(rf"\b({'|'.join(_OPTIONS)})=(\S?)")
 # In errors, which may quote a condition such as keys=3, only where no value follows.

@@ -16,7 +16,7 @@ from .._base.change_columns import POSTIMAGE
 from .._core._index import any_bits, count_changes, summarize_transactions
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection, TableMapsMet
-from .._walk.track import Track
+from .._walk.track import Rules, Track
 from ..errors import BinlogError
 from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet, uuid_text
 from ..report import Report
@@ -138,11 +138,9 @@ def built(file: LogFile, definitions: Definitions | None, limits: Limits) -> Bui
         source = opened.enter_context(file.open())
         # With a mapping, both passes use the same pages.
         same = source if source.view() is not None else opened.enter_context(file.open())
-        track = Track(same, Report(warn=False), limits=limits, verify_checksum=False)
+        track = Track(same, Rules(Report(warn=False), limits, verify_checksum=False))
         builder = _Builder(Ranges(track))
-        decoder = LogDecoder(
-            source, selection=builder.selection, report=builder.report, definitions=definitions, limits=limits
-        )
+        decoder = LogDecoder(source, builder.selection, Rules(builder.report, limits), definitions)
         rows = builder.read(decoder)
         return Built(rows, builder.has_gtids, builder.ends_at == track.end)
 

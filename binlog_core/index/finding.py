@@ -11,7 +11,7 @@ from .._base.redaction import shown_url
 from .._format.magic import MAGIC
 from .._sources.places import is_server
 from .._tables.given_names import NamesMet
-from .._walk.track import Track
+from .._walk.track import Rules, Track
 from ..errors import BinlogError
 from ..report import Report
 from .choosing import LogRanges
@@ -177,7 +177,7 @@ class Indexes:
             return True
         if file.path not in self._mariadb:
             with file.open() as source:
-                format_ = Track(source, Report(warn=False)).wait_for_format()
+                format_ = Track(source, Rules(Report(warn=False))).wait_for_format()
             self._mariadb[file.path] = format_ is not None and format_.is_mariadb
         return ranges.may_hold(selection, definitions, mariadb=self._mariadb[file.path])
 

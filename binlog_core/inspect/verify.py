@@ -27,7 +27,7 @@ from .._format.event_types import GTID_EVENTS, ROWS_EVENTS, ROWS_EVENTS_V0, Even
 from .._format.format_description import FormatDescription
 from .._sources.sources import BufferSource, Source
 from .._walk.event_walk import Damage, EventRun, walk
-from .._walk.track import Track
+from .._walk.track import Rules, Track
 from .._walk.typed_events import bodies_in, packed_events
 from ..batch.change_batch import OUTCOMES
 from ..errors import BinlogError, ChecksumError, DecodeError, DecompressionError, MissingExtraError
@@ -310,7 +310,7 @@ class _Verifier:
         return out
 
     def _track(self, report: Report) -> Track:
-        return Track(self._source(), report, verify_checksum=False, skip_errors=True)
+        return Track(self._source(), Rules.lenient(report))
 
     def _source(self) -> Source:
         source = BufferSource(self.data, self.path)
@@ -375,13 +375,8 @@ class _Verifier:
         reasons: dict[int, str] = {}
         open_begins: dict[int, None] = {}
         report = Report(warn=False)
-        decoder = LogDecoder(
-            self._source(),
-            selection=Selection(start_position=begin, stop_position=end),
-            report=report,
-            verify_checksum=False,
-            skip_errors=True,
-        )
+        selection = Selection(start_position=begin, stop_position=end)
+        decoder = LogDecoder(self._source(), selection, Rules.lenient(report))
         if lacks_bytes:
             decoder.track.believe_no_positions()
         try:

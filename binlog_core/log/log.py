@@ -22,7 +22,6 @@ from .._decode.selection import Columns, Selection, check_columns, check_conditi
 from .._decode.unmet import report_unmet
 from .._format.format_description import FormatDescription
 from .._sources.log_files import LogFile, LogFiles
-from .._sources.opened import OpenSources
 from .._tables.given_names import NamesMet
 from .._tables.tables import Table
 from .._walk.event_walk import EventRange, EventRun, HeaderFilter, headers_of
@@ -33,7 +32,7 @@ from ..limits import Limits
 from ..position import Position
 from ..report import Report
 from .batches import Batches
-from .decoders import Decoders
+from .open_logs import OpenLogs
 from .passes import Pass, Reading
 
 if TYPE_CHECKING:
@@ -74,15 +73,14 @@ class Log:
         # file's source, and `met` the given names that matched in the files before it.
         self.files = files
         self.settings = settings  # for the package
-        self.sources = OpenSources(files, first)  # for the package
-        self._decoders = Decoders(files, settings, self.sources, alone=within is not None)
+        self.opened = OpenLogs(files, settings, first, alone=within is not None)  # for the package
         self._indexes, self._owns_indexes = indexes, indexes is None
         self._within, self._met = within, met
         self._stopping = within if within is not None else threading.Event()
         self._latest = Reading(settings.report(), self._stopping)
         self._passed = False  # whether a pass has begun
         self._asked: Selection | None = None  # of the last pass over rows that was read to its end
-        source = self.sources.first
+        source = self.opened.first
         try:
             self._format = settings.decoder(source, settings.selection, self._latest.report).read_format()
             self._size: int | None = source.size
@@ -125,7 +123,7 @@ class Log:
     @property
     def size(self) -> int | None:
         """The current size of the (first) log in bytes, decrypted and decompressed; None if not known."""
-        if self._size is not None and not self.sources.closed and not self.sources.is_read_once(0):
+        if self._size is not None and not self.opened.closed and not self.opened.is_read_once(0):
             with self.files[0].open() as source:
                 self._size = source.size
         return self._size
@@ -171,7 +169,7 @@ class Log:
         return self._pass(self._header_chunks)
 
     def _header_chunks(self, reading: Reading) -> Iterator[np.ndarray]:
-        for decoder in self._decoders.of(reading, self.settings.selection):
+        for decoder in self.opened.decoders(reading, self.settings.selection):
             yield from headers_of(decoder.track, decoder.selection.part)
 
     def events(
@@ -212,7 +210,8 @@ class Log:
         wanted = None if where is None else lambda run: where(run.headers)
 
         def read(reading: Reading) -> Iterator[Event]:
-            for decoder in self._decoders.of(reading, self.settings.selection, follow=self.settings.follow):
+            settings = self.settings
+            for decoder in self.opened.decoders(reading, settings.selection, follow=settings.follow):
                 yield from events_of(decoder.track, types, wanted, decoder.selection.part)
 
         return self._pass(read)
@@ -236,7 +235,7 @@ class Log:
             return found
 
         def read(reading: Reading) -> Iterator[Event]:
-            for decoder in self._decoders.of(reading, self.settings.selection):
+            for decoder in self.opened.decoders(reading, self.settings.selection):
                 if not decoder.source.seekable:  # a server, or compressed: all of it comes anyway
                     yield from events_of(decoder.track, types, inside)
                     continue
@@ -267,7 +266,7 @@ class Log:
         if len(self.files) == 1 and not follow and not self.files[0].chained:
             yield self
             return
-        first, last = settings.file_range(self.files)
+        first, last = self.opened.file_range
         met = NamesMet()
         self._latest = reading = Reading(settings.report(), stop)  # about the files; each has its own besides
         self.files.tell(reading.report)
@@ -276,7 +275,7 @@ class Log:
                 self.files[i].continue_history(reading.report)
             met.last = i == last and not (follow or self.files[last].chained)
             here = settings.in_file(first=i == first, last=i == last, follow=follow and i == last)
-            file, source = self.files[i], self.sources.take(i)
+            file, source = self.files[i], self.opened.take(i)
             if file.chained:
                 file = replace(file, path=source.path)
             with self._alone_in(file, source, stop, here, met) as log:
@@ -315,7 +314,7 @@ class Log:
     ) -> Iterator[Log]:
         indexes = self.indexes if settings.selection.narrows else None
         alone = Log(LogFiles([file]), settings, within=stopping, first=source, indexes=indexes, met=met)
-        with alone as log, self.sources.kept(log):
+        with alone as log, self.opened.kept(log):
             yield log
 
     @property
@@ -378,7 +377,7 @@ class Log:
             assert isinstance(self.files[0], ServerLog)
             definitions: Definitions | None = self.files[0].definitions(settings.limits, settings.charset)
         elif (definitions := settings.definitions()) is not None and definitions.follows:
-            self._decoders.follow_up_to_start(definitions, reading.report)
+            self.opened.follow_up_to_start(definitions, reading.report)
         selection = replace(selection, met=NamesMet() if self._met is None else self._met)
         for group in self._decoded(reading, selection, definitions, indexed=indexed):
             selection.met.rows |= bool(group.batches)
@@ -392,10 +391,9 @@ class Log:
             reading.defined = lambda: selection.of_tables(selection.met.fitting.values())
 
     def _leaves_most_out(self, selection: Selection) -> bool:
-        settings, files = self.settings, self.files
-        first, last = settings.file_range(files)
-        logs = ((files[i], settings.ranged(selection, files, i)) for i in range(first, last + 1))
-        return self.indexes.leave_most_out(logs, settings.definitions, self._format)
+        first, last = self.opened.file_range
+        logs = ((self.files[i], self.opened.selection_in(i, selection)) for i in range(first, last + 1))
+        return self.indexes.leave_most_out(logs, self.settings.definitions, self._format)
 
     def _decoded(
         self, reading: Reading, selection: Selection, definitions: Definitions | None, *, indexed: bool
@@ -406,11 +404,11 @@ class Log:
         if self._divides(selection, definitions) and not (indexed and self._leaves_most_out(selection)):
             from .threaded_pass import ThreadedPass
 
-            threaded = ThreadedPass(self.files, self.settings, selection, reading, self.sources.take)
-            with self.sources.kept(threaded):
+            threaded = ThreadedPass(self.opened, selection, reading)
+            with self.opened.kept(threaded):
                 yield from threaded.groups()
             return
-        for decoder in self._decoders.of(reading, selection, definitions, follow=self.settings.follow):
+        for decoder in self.opened.decoders(reading, selection, definitions, follow=self.settings.follow):
             if indexed:
                 file = next((file for file in self.files if file.path == decoder.path), None)
                 yield from self.indexes.groups(decoder, file, definitions)
@@ -425,7 +423,7 @@ class Log:
             return False
         from .parts import LEAST_PARTS, PART_BYTES
 
-        first, last = settings.file_range(self.files)
+        first, last = self.opened.file_range
         files = self.files[first : last + 1]
         if len(files) == 1 and (self._size or 0) < LEAST_PARTS * PART_BYTES:
             return False
@@ -531,7 +529,7 @@ class Log:
         reading = self._reading()
         groups = self._items(reading, lambda reading: self._groups(reading, selection, indexed=True))
         reader = ChangeReader(reading.report, skip_errors=self.settings.skip_errors)
-        return Pass(reading, reader.changes(groups, self.sources))
+        return Pass(reading, reader.changes(groups, self.opened))
 
     # ------------------------------------------------------------ life
 
@@ -545,7 +543,7 @@ class Log:
         position : Position
             The position of a group whose batches are stored.
         """
-        self.sources.acknowledge(position)
+        self.opened.acknowledge(position)
 
     def stop(self) -> None:
         """Stop all passes that wait for a growing log, from another thread or a signal handler.
@@ -558,12 +556,12 @@ class Log:
 
     def close(self) -> None:
         """Stop reading and end all passes. Batches stay valid: each keeps the bytes it refers to."""
-        self.sources.closed = True
+        self.opened.closed = True
         if self._within is None:
             self._stopping.set()
         if self._owns_indexes and self._indexes is not None:
             self._indexes.close()
-        self.sources.close()
+        self.opened.close()
 
     def __enter__(self) -> Self:
         return self
@@ -585,7 +583,7 @@ class Log:
 
     def _facts(self) -> list[str]:
         """What is known without reading more."""
-        facts = ["closed"] if self.sources.closed else []
+        facts = ["closed"] if self.opened.closed else []
         if self._format is not None:
             facts += [self._format.server_version, f"v{self._format.binlog_version}"]
             facts += [f"checksums {self._format.checksum}"]
@@ -617,10 +615,10 @@ class Log:
         return stopping
 
     def _items(self, reading: Reading, read: Callable[[Reading], Iterator[T]]) -> Generator[T, None, None]:
-        self.sources.check_open()
+        self.opened.check_open()
         self._latest = reading
         self.files.tell(reading.report)
         for item in read(reading):
             yield item
             del item  # it lives no longer than its user wants
-            self.sources.check_still_open()
+            self.opened.check_still_open()

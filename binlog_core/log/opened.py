@@ -61,7 +61,7 @@ def files_of(target: AnyTarget, **options: Unpack[StoredOptions]) -> LogFiles:
     given: Any = {name: value for name, value in options.items() if value is not None}
     if isinstance(target, Log):
         files = log_of(target, **given).files
-        first, last = target.settings.file_range(files)
+        first, last = target.opened.file_range
         return LogFiles(files[first : last + 1], files.gaps, files.left_out)
     if is_server(target):
         from ..server.target import server_logs

@@ -7,31 +7,26 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from .._decode.gtid_selection import GtidArgument, gtid_set
-from .._decode.selection import (
-    Columns,
-    Selection,
-    check_arguments,
-    check_kinds,
-    columns_by_pattern,
-    names,
-    ops_mask,
-)
+from .._decode.selection import Columns, Selection, columns_by_pattern, names, ops_mask
 from .._sources.places import is_server
 from .._sources.resolve import resolve
 from ..errors import BinlogError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..position import CommitRecord
 from ..schema.definitions import load
+from .arguments import check
 from .log import Log
-from .settings import Settings
+from .settings import Settings, condition_in
+from .threads import processors
 
 if TYPE_CHECKING:
+    from .._base.options import OnError
     from .._decode.selection import LogPlace
     from .._sources.log_files import LogFiles
     from ..conditions.language import Condition
     from ..schema.definitions import SchemaSource
     from ..schema.given import Schema
-    from .options import Keys, OnError, Op, Path, Start, Target
+    from .options import Keys, Op, Path, Start, Target
 
 
 def open(
@@ -164,50 +159,15 @@ def open(
     TypeError, ValueError
         An argument's type or value is not one of those listed here.
     """
-    if on_error not in ("raise", "skip"):
-        raise ValueError(f"on_error={on_error!r}: expected 'raise' or 'skip'")
-    if not hasattr(threads, "__index__") or isinstance(threads, bool):
-        raise TypeError(f"threads= takes an int, not {type(threads).__name__}")
-    if threads < 0:
-        raise ValueError(f"threads={threads}: expected at least 1, or 0 for all processors")
-    if not threads:
-        from .threads import processors
-
-        threads = processors()
+    given = locals()
     if isinstance(target, list | tuple) and len(target) == 1:
         target = target[0]
-    live = is_server(target)
-    if isinstance(target, list | tuple) and any(map(is_server, target)):
-        raise ValueError("a server cannot be read together with other logs")
-    if not live and (server, password_file, defaults_file) != (None, None, None):
-        raise ValueError(
-            "server=, password_file= and defaults_file= are for servers: mysql://… or mariadb://…"
-        )
-    if isinstance(schema, str) and schema == "server" and not live:
-        raise ValueError('schema="server" is for servers: for files expected schema="mysql://…" or "ddl"')
-    if live and (keys, mmap, storage_options) != (None, None, None):
-        raise ValueError("keys=, mmap= and storage_options= are for files: a server sends its logs itself")
-    by_record = isinstance(start, CommitRecord)
-    if live and by_record:
-        raise ValueError(f"start={start!r}: expected GTIDs, a datetime or a Position, since this is a server")
-    checked = (None, None) if live else (None if by_record else start, stop)
-    check_arguments(checked[0], checked[1], server_id, limits, schema, schema_start, charset)
-    check_kinds(
-        keys,
-        storage_options,
-        verify_checksum=verify_checksum,
-        strict=strict,
-        rows_v0=rows_v0,
-        follow=follow,
-        index=index,
-        mmap=True if mmap is None else mmap,
-    )
+    check(target, given)
+    limits = limits or DEFAULT_LIMITS
     if schema is not None:
         schema = load(schema)
     if schema_start is not None:
         schema_start = load(schema_start)
-    if follow and isinstance(target, bytes | bytearray | memoryview):
-        raise ValueError("follow=True is for logs that grow; bytes do not")
     begin: LogPlace | None
     end: LogPlace | None
     if is_server(target):
@@ -219,35 +179,28 @@ def open(
             start=start,
             stop=stop,
             follow=follow,
-            limits=limits or Limits(),
+            limits=limits,
             password_file=password_file,
             defaults_file=defaults_file,
         )
     else:
         files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
-        begin, end = cast("LogPlace | None", start), stop
-        if isinstance(start, CommitRecord):
-            begin = _place_of_record(start, files)
+        begin = _place_of_record(start, files) if isinstance(start, CommitRecord) else cast("Any", start)
+        end = stop
         if len(files) == 1 and isinstance(start, int) and isinstance(stop, int) and start > stop:
             raise ValueError(f"start={start} is after stop={stop}")
-    condition = None
-    if where is not None:
-        from ..conditions.language import condition_of
-
-        condition = condition_of(where, limits or DEFAULT_LIMITS)
-    selection = Selection(
-        tables=names(tables),
-        exclude_tables=names(exclude_tables),
-        columns=columns_by_pattern(columns),
-        where=condition,
-        ops=ops_mask(ops),
-        server_id=server_id,
-        rows_v0=rows_v0,
-        gtids=gtid_set(gtids, "gtids"),
-        exclude_gtids=gtid_set(exclude_gtids, "exclude_gtids"),
-    )
     settings = Settings(
-        selection=selection,
+        selection=Selection(
+            tables=names(tables),
+            exclude_tables=names(exclude_tables),
+            columns=columns_by_pattern(columns),
+            where=condition_in(where, limits),
+            ops=ops_mask(ops),
+            server_id=server_id,
+            rows_v0=rows_v0,
+            gtids=gtid_set(gtids, "gtids"),
+            exclude_gtids=gtid_set(exclude_gtids, "exclude_gtids"),
+        ),
         start=begin,
         stop=end,
         schema=schema,
@@ -256,9 +209,9 @@ def open(
         verify_checksum=verify_checksum,
         skip_errors=on_error == "skip",
         strict=strict,
-        limits=limits or Limits(),
+        limits=limits,
         follow=follow,
-        threads=threads,
+        threads=threads or processors(),
         index=index,
     )
     return Log(files, settings)

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
+from .._base.options import OnError
+
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 Path: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = Path | Iterable[Path]
 Keys: TypeAlias = str | os.PathLike[str] | Mapping[str, bytes] | Mapping[int, bytes]
-OnError: TypeAlias = Literal["raise", "skip"]
 Op: TypeAlias = Literal["insert", "update", "delete"]
 
 

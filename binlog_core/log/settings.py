@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from .._base.times import epoch_seconds
 from .._decode.group import ALL_ASIDES
-from .._decode.gtid_selection import union
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Columns, LogPlace, Selection, columns_by_pattern, names
-from .._sources.log_names import name_within, unpacked
-from .._tables.given_names import NamesMet
-from ..errors import BinlogError
-from ..gtids import GtidSet, parse_gtid_set
+from .._walk.track import Rules
 from ..limits import Limits
 from ..position import Position
 from ..report import Report
@@ -26,7 +20,6 @@ if TYPE_CHECKING:
     from .._decode.executed import Executed
     from .._decode.log_plans import Known
     from .._sources.follow import Follower
-    from .._sources.log_files import LogFile, LogFiles
     from .._sources.sources import Source
     from ..conditions.language import Condition
 
@@ -80,17 +73,9 @@ class Settings:
         known: Known | None = None,
     ) -> LogDecoder:
         """A decoder of one source; see there."""
+        rules = Rules(report, self.limits, verify_checksum=self.verify_checksum, skip_errors=self.skip_errors)
         return LogDecoder(
-            source,
-            selection=selection,
-            report=report,
-            definitions=definitions,
-            limits=self.limits,
-            verify_checksum=self.verify_checksum,
-            skip_errors=self.skip_errors,
-            follower=follower,
-            executed=executed,
-            known=known,
+            source, selection, rules, definitions, follower=follower, executed=executed, known=known
         )
 
     def selected(
@@ -108,95 +93,21 @@ class Settings:
         if columns is not None:
             selection.columns = columns_by_pattern(columns)
         if where is not None:
-            from ..conditions.language import condition_of
-
-            selection.where = condition_of(where, self.limits)
+            selection.where = condition_in(where, self.limits)
         return selection
-
-    def file_range(self, files: LogFiles) -> tuple[int, int]:
-        """Which files hold `start` and `stop`."""
-
-        def index(place: LogPlace | None, default: int) -> int:
-            position = place if isinstance(place, Position) else None
-            if position is not None:
-                place = position.file, position.offset
-            if not isinstance(place, tuple):
-                return default
-            name = unpacked(place[0])
-            found = [i for i, f in enumerate(files) if place[0] == f.path]
-            found = found or [i for i, f in enumerate(files) if unpacked(name_within(f.path)) == name]
-            named = [i for i, f in enumerate(files) if unpacked(os.path.basename(f.path)) == name]
-            found = found or named
-            if position is not None and len(named) > 1:
-                found = _of_history(files, named, position) or found
-            if not found:
-                raise BinlogError(f"there is no file {place[0]!r} among those given", path=files[0].path)
-            return found[0]
-
-        return index(self.start, 0), index(self.stop, len(files) - 1)
-
-    def ranged(
-        self, selection: Selection, files: LogFiles, i: int, following: LogFile | None = None
-    ) -> Selection:
-        """The selection for the i-th file, or for one that followed the last."""
-        first, last = self.file_range(files)
-        changes: dict[str, Any] = {}
-        for place, at, kind in ((self.start, first, "start"), (self.stop, last, "stop")):
-            if isinstance(place, dt.datetime):
-                changes[f"{kind}_timestamp"] = epoch_seconds(place)
-            elif isinstance(place, Position) and i == at:
-                changes[f"{kind}_position"] = place.offset
-                if kind == "start":
-                    changes |= {"done_records": place.records, "done_gtids": place.gtids}
-            elif place is not None and i == at:
-                changes[f"{kind}_position"] = place[1] if isinstance(place, tuple) else place
-        share = (following or files[i]).share
-        if share is not None:
-            if share.before is not None:
-                changes["repeated"] = before = parse_gtid_set(share.before)
-                changes["exclude_gtids"] = union(before, selection.exclude_gtids)
-            if share.until is not None:
-                changes["stop_position"] = min(share.until, changes.get("stop_position", share.until))
-        return replace(selection, **changes)
-
-    def part(
-        self, files: LogFiles, *, start: int | None, stop: int | None, anchors: int, in_parts: bool
-    ) -> Selection:
-        """The selection for a part of the only file.
-
-        Parameters
-        ----------
-        start : int or None
-            The position of the first event.
-        stop : int or None
-            Read up to the first anchor at or after it.
-        anchors : int
-            What an anchor is: see ``_walk.anchors.Head``.
-        in_parts : bool
-            Whether others read the rest of the log.
-        """
-        return replace(
-            self.ranged(replace(self.selection, met=NamesMet()), files, 0),
-            start_position=start,
-            stop_position=stop,
-            stop_anchor=anchors,
-            in_parts=in_parts,
-        )
 
     def in_file(self, *, first: bool, last: bool, follow: bool) -> Settings:
         """For one file, which is the first of the range, or the last, or between them."""
         return replace(self, start=_in_file(self.start, first), stop=_in_file(self.stop, last), follow=follow)
 
 
-def _of_history(files: LogFiles, named: list[int], position: Position) -> list[int]:
-    """Of an archive's logs with the same name, the one whose history a position belongs to."""
-    shares = [(i, share) for i in named if (share := files[i].share) is not None]
-    if position.server is not None and (of := [i for i, share in shares if share.server == position.server]):
-        return of[-1:]
-    # The position is after a failover: all logs before it come first.
-    ours = position.gtids or GtidSet()
-    behind = [i for i, share in shares if share.before and not parse_gtid_set(share.before) - ours]
-    return behind[-1:]
+def condition_in(where: str | Condition | None, limits: Limits) -> Condition | None:
+    """The condition that ``where=`` gives; without one, its language is not even imported."""
+    if where is None:
+        return None
+    from ..conditions.language import condition_of
+
+    return condition_of(where, limits)
 
 
 def _in_file(place: LogPlace | None, at_edge: bool) -> int | dt.datetime | Position | None:

@@ -22,11 +22,10 @@ from .parts import Item, PartReader, ThreadPart, parts_of
 if TYPE_CHECKING:
     from .._decode.group import Group
     from .._decode.selection import Selection
-    from .._sources.log_files import LogFiles
     from .._sources.sources import Source
     from ..position import Position
+    from .open_logs import OpenLogs
     from .passes import Reading
-    from .settings import Settings
 
 _WAITING = 8  # groups of a part that wait to be handed over; their thread waits with them
 _MANY_BATCHES = 100  # of a group: they cost time, and there are fewer if a log is not divided
@@ -78,30 +77,20 @@ class ThreadedPass:
 
     Parameters
     ----------
-    files : LogFiles
+    opened : OpenLogs
         Regular files, or bytes.
-    settings : Settings
     selection : Selection
     reading : Reading
         How the pass reads.
-    take : callable
-        Opens the i-th file.
     """
 
-    def __init__(
-        self,
-        files: LogFiles,
-        settings: Settings,
-        selection: Selection,
-        reading: Reading,
-        take: Callable[[int], Source],
-    ) -> None:
-        self._files = files
-        self._settings = settings
+    def __init__(self, opened: OpenLogs, selection: Selection, reading: Reading) -> None:
+        self._opened = opened
+        self._files = opened.files
+        self._settings = opened.settings
         self._selection = selection
         self._reading = reading
-        self._take = take
-        self._file_range = settings.file_range(files)
+        self._file_range = opened.file_range
         self._process = os.getpid()
         # Reentrant, since garbage collection in this thread may close the pass.
         self._lock = threading.RLock()
@@ -127,8 +116,8 @@ class ThreadedPass:
             try:
                 if i > first:
                     self._files[i].check_share()
-                whole.source = self._take(i)
-                selection = self._settings.ranged(self._selection, self._files, i)
+                whole.source = self._opened.take(i)
+                selection = self._opened.selection_in(i, self._selection)
                 parts = parts_of(whole, selection, self._settings.threads)
             except BaseException as error:
                 whole.error, parts = error, [whole]
@@ -231,7 +220,7 @@ class ThreadedPass:
             raise
 
     def _reader_of(self, i: int, source: Source, *, first: bool, on_pause: Callable[[], None]) -> PartReader:
-        selection = self._settings.ranged(self._selection, self._files, i)
+        selection = self._opened.selection_in(i, self._selection)
         with self._lock:
             if self._known[0] != i:
                 self._known = i, Known(selection.where)

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection
 from .._format.event_header import FIRST_EVENT
+from .._walk.track import Rules
 from .._walk.typed_events import definition_statements
 from ..errors import ProtocolError, SchemaError, ServerError
 from ..events import QueryEvent
@@ -166,13 +167,7 @@ class History:
                 source = ServerSource(stream, follow=False)
                 if not self._files or self._files[-1] != source.path:
                     self._files.append(source.path)
-                decoder = LogDecoder(
-                    source,
-                    selection=Selection(),
-                    report=Report(warn=False),  # the reader of the rows reports it
-                    verify_checksum=False,
-                    skip_errors=True,
-                )
+                decoder = LogDecoder(source, Selection(), Rules.lenient(Report(warn=False)))
                 for event in definition_statements(decoder.track):
                     self._note(event, source.path)
                 if source.next_file is None:

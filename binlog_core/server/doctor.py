@@ -18,7 +18,7 @@ from .._decode.executed import last_of_domains
 from .._sources.log_names import LogName, unpacked
 from .._sources.resolve import resolve
 from .._sources.timeline import NAME
-from .._walk.track import Track
+from .._walk.track import Rules, Track
 from .._walk.typed_events import events_of
 from ..errors import BinlogError, ServerError
 from ..events import MariadbGtidListEvent, PreviousGtidsEvent
@@ -305,7 +305,7 @@ def _history(facts: Facts, path: str) -> list[Finding]:
     """Whether the server has an archive's transactions, as listed at the head of the archive's last log."""
     try:
         with resolve(path)[-1].open() as source:
-            events = islice(events_of(Track(source, Report(warn=False))), _HEAD)
+            events = islice(events_of(Track(source, Rules(Report(warn=False)))), _HEAD)
             head = next((event for event in events if isinstance(event, _GTID_LISTS)), None)
     except BinlogError:  # reported already, or there is none yet
         return []

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from .._base.options import Xa
 from .._decode.selection import Selection, check_condition, is_wanted_name, unmatched
 from .._tables.full_names import full_name
 from .._tables.given_names import NamesMet
@@ -56,7 +57,7 @@ def export_logs(
     run_id: str | None = None,
     catalog: Mapping[str, str] | str | None = None,
     output_options: dict[str, Any] | None = None,
-    xa: Literal["prepared", "committed"] = "prepared",
+    xa: Xa = "prepared",
     state: str | os.PathLike[str] | None = None,
 ) -> ExportResult:
     """Write the row changes of binary logs as Parquet, one directory per table, on Spark.

@@ -224,15 +224,10 @@ class _Search:
         selection = _Watched(tables=tables, columns={"*": ()})  # no value is decoded
         file = options.access.file(log.path)
         with file.open() as source, closing(Indexes()) as indexes:
-            decoder = LogDecoder(
-                source,
-                selection=selection,
-                report=Report(),
-                definitions=self.watcher,
-                limits=Limits() if self._every else Limits(group_rows=1),
-                verify_checksum=options.verify_checksum,
-                skip_errors=options.on_error != "raise",
-            )
+            rules = options.rules(Report())
+            if not self._every:
+                rules = replace(rules, limits=Limits(group_rows=1))
+            decoder = LogDecoder(source, selection, rules, self.watcher)
             try:
                 groups = indexes.groups(decoder, file, self.watcher) if options.index else decoder.groups()
                 for group in groups:

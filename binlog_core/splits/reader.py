@@ -154,7 +154,7 @@ class SplitReader:
             options = {**options, "exclude_gtids": union(parse_gtid_set(split.before), excluded)}
         self._log = open_log(split.path, **options)
         self.report = self._log.report
-        self._source = self._log.sources.take(0)
+        self._source = self._log.opened.take(0)
         try:
             skip_errors = self._log.settings.skip_errors
             self._bounds = SplitBounds(split, self._source, skip_errors=skip_errors)
@@ -215,8 +215,7 @@ class SplitReader:
             return
         try:
             log, settings = self._log, self._log.settings
-            selection = settings.part(
-                log.files,
+            selection = log.opened.selection_of_part(
                 start=bounds.start_position,
                 stop=bounds.stop_position,
                 anchors=bounds.stop_anchor,

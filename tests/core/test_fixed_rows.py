@@ -21,6 +21,7 @@ from binlog_core import ChangeBatch, Limits
 from binlog_core._decode.log_decoder import LogDecoder
 from binlog_core._decode.selection import Selection
 from binlog_core._sources.sources import BufferSource
+from binlog_core._walk.track import Rules
 from binlog_core.errors import DecodeError
 from binlog_core.report import Report
 
@@ -300,7 +301,7 @@ def test_a_log_that_ends_behind_the_rows() -> None:
 
 def rows_at_once(data: bytes) -> int:
     """How many of a log's rows were decoded many at a time."""
-    decoder = LogDecoder(BufferSource(data), selection=Selection(), report=Report())
+    decoder = LogDecoder(BufferSource(data), Selection(), Rules(Report()))
     for _ in decoder.groups():
         pass
     return decoder._loop.rows_at_once

@@ -14,6 +14,7 @@ from binlog_core._decode.group import Aside
 from binlog_core._decode.log_decoder import LogDecoder
 from binlog_core._decode.selection import Selection
 from binlog_core._sources.sources import BufferSource
+from binlog_core._walk.track import Rules
 from binlog_core.report import Report
 
 T = Table("shop", "t", [("id", "INT")])
@@ -75,11 +76,8 @@ def test_only_kinds_that_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     log.query("XA START X'31',X'',1", "shop")
 
     def kinds(*wanted: str) -> list[str]:
-        decoder = LogDecoder(
-            BufferSource(log.getvalue()),
-            selection=Selection(asides=frozenset(wanted)),
-            report=Report(warn=False),
-        )
+        selection = Selection(asides=frozenset(wanted))
+        decoder = LogDecoder(BufferSource(log.getvalue()), selection, Rules(Report(warn=False)))
         return [aside.kind for group in decoder.groups() for aside in group.asides]
 
     assert kinds("statement") == ["statement"]

@@ -7,13 +7,13 @@ from support.indexed import UUID, T
 from support.writer import Log
 
 from binlog_core._sources.sources import BufferSource
-from binlog_core._walk.track import Track
+from binlog_core._walk.track import Rules, Track
 from binlog_core.index.ranges import Range, Ranges, known_of
 from binlog_core.report import Report
 
 
 def found_in(log: Log) -> tuple[list[Range], bool]:
-    ranges = Ranges(Track(BufferSource(log.getvalue(), "log"), Report()))
+    ranges = Ranges(Track(BufferSource(log.getvalue(), "log"), Rules(Report())))
     ranges.reach(1 << 64)
     return ranges.found[: ranges.sound], ranges.has_gtids
 

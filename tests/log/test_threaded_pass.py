@@ -28,8 +28,7 @@ import binlog_core.duckdb
 from binlog_core import BinlogError, StrictError
 from binlog_core.batch.arrow_batch import ArrowBatch
 from binlog_core.inspect.summarize import summarize
-from binlog_core.log import parts, threaded_pass
-from binlog_core.log import threads as _threads
+from binlog_core.log import opening, parts, threaded_pass
 from binlog_core.log.passes import Prepared
 from binlog_core.log.threaded_pass import ThreadedPass
 
@@ -559,7 +558,7 @@ def test_all_processors_by_default(door: str, monkeypatch: pytest.MonkeyPatch, t
         return groups(self)
 
     monkeypatch.setattr(ThreadedPass, "groups", noted)
-    monkeypatch.setattr(_threads, "processors", lambda: 3)
+    monkeypatch.setattr(opening, "processors", lambda: 3)
     path = tmp_path / "bin.000001"
     path.write_bytes(DATA)
     if door == "summarize":

@@ -3,7 +3,7 @@
 import copy
 import pickle
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -154,3 +154,20 @@ def test_options_of_authentication() -> None:
     assert address.server_public_key == "/a/b.pem"
     assert not Address.of("mysql://db1").cleartext
     assert not Address.of("mysql://db1").get_server_public_key
+
+
+def test_the_page_has_each_option_with_its_default() -> None:
+    page = Path(__file__).parents[2] / "docs" / "live-servers.md"
+    [table] = re.findall(r"^\| option \| default \| \|\n((?:\|.*\n)+)", page.read_text("utf-8"), re.MULTILINE)
+    told = {}
+    for row in table.splitlines()[1:]:
+        names, default = row.removeprefix("| ").split(" | ")[:2]
+        told |= dict.fromkeys(re.findall(r"`(.+?)`", names), default.strip(" |").removesuffix(" s"))
+    elsewhere = {"hosts", "user", "password", "world"}  # in the address itself, or no option
+    assert told.keys() == {one.name for one in fields(Address)} - elsewhere
+    known = {one.name: one.default for one in fields(Address) if one.default not in (None, ())}
+    assert {name: default for name, default in told.items() if name in known} == {
+        name: f"{default:g}" if isinstance(default, float) else str(default).replace("False", "false")
+        for name, default in known.items()
+        if name in told
+    }

@@ -10,7 +10,7 @@ import binlog_core
 from binlog_core import EventType
 from binlog_core._sources.sources import BufferSource
 from binlog_core._walk import event_walk
-from binlog_core._walk.track import Track
+from binlog_core._walk.track import Rules, Track
 from binlog_core.report import Report
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
@@ -64,7 +64,7 @@ def test_which_events_are_begin(golden: Golden, chunk: int, monkeypatch: pytest.
     monkeypatch.setattr(event_walk, "_CHUNK", chunk)
     expected = [one["pos"] for one in golden.events if one["type"] == "Query" and one["info"] == "BEGIN"]
     found = []
-    for run in event_walk.runs_of(Track(BufferSource(golden.data, "log"), Report())):
+    for run in event_walk.runs_of(Track(BufferSource(golden.data, "log"), Rules(Report()))):
         found += run.headers["position"][event_walk.begins_in(run)].tolist()
     assert found == expected
 

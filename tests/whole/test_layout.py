@@ -22,13 +22,15 @@ THROUGH: dict[str, str] = {
     "cli/undo.py": "replay/test_undo.py",
     "lake/rows/option_texts.py": "lake/rows/test_source_options.py",  # parsers of the options' texts
     "lake/rows/debezium.py": "cli/test_cli_debezium.py",  # envelopes of whole logs
+    "_decode/context.py": "decode/test_log_decoder.py",  # a record
     "_decode/current_event.py": "inspect/test_transactions.py",  # glue between the loop and events
     "_decode/ddl_before.py": "schema/test_definitions.py",
     "_decode/gathering.py": "decode/test_log_decoder.py",  # part of the decoder
     "_decode/other_events.py": "decode/test_log_decoder.py",  # part of the decoder
     "_decode/unmet.py": "tables/test_given_names.py",
     "_decode/plans.py": "core/test_values.py",  # what the loop of the core runs
-    "log/decoders.py": "log/test_passes.py",  # opens the logs of passes
+    "log/arguments.py": "log/test_opening.py",  # what `open` refuses
+    "log/open_logs.py": "log/test_passes.py",  # opens the logs of passes
     "_format/innodb_binlog.py": "sources/test_innodb_binlog.py",  # with the source that reads its pages
     "_format/magic.py": "format/test_descriptors.py",  # constants
     "inspect/report_page/style.py": "inspect/test_report_page.py",  # colours

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from ..._decode.log_decoder import LogDecoder
 from ..._decode.selection import Selection
 from ..._tables.full_names import full_name
+from ..._walk.track import Rules
 from ...errors import BinlogError
 from ...events import QueryEvent
 from ...gtids import parse_gtid_set
@@ -124,19 +125,13 @@ class _StatementScan:
         """The statements that define tables."""
         log, collector = self.log, _StatementCollector()
         with self.access.file(log.path).open() as source:
-            decoder = LogDecoder(
-                source,
-                selection=Selection(
-                    tables=(),
-                    start_position=self.start,
-                    stop_position=self.end,
-                    repeated=parse_gtid_set(log.before) if log.before is not None else None,
-                ),
-                report=Report(),
-                definitions=collector,
-                verify_checksum=False,  # the reader of the rows verifies and finds the damage
-                skip_errors=True,
+            selection = Selection(
+                tables=(),
+                start_position=self.start,
+                stop_position=self.end,
+                repeated=parse_gtid_set(log.before) if log.before is not None else None,
             )
+            decoder = LogDecoder(source, selection, Rules.lenient(Report()), collector)
             for _ in decoder.groups():
                 pass
         return collector.found

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..._format.event_types import GTID_EVENTS, EventType
 from ..._sources.log_names import name_within
 from ..._walk import event_walk
-from ..._walk.track import Track
+from ..._walk.track import Rules, Track
 from ..._walk.typed_events import events_of
 from ...errors import PreparedBeforeError
 from ...events import GtidEvent, QueryEvent, XaPrepareEvent
@@ -245,6 +245,4 @@ class _XaScan:
 
     def _events(self, types: Sequence[int], where: event_walk.RunFilter) -> Iterable[Any]:
         with self.access.file(self.log.path).open() as source:
-            # The reader of the rows verifies and finds the damage.
-            track = Track(source, Report(), verify_checksum=False, skip_errors=True)
-            yield from events_of(track, types, where)
+            yield from events_of(Track(source, Rules.lenient(Report())), types, where)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._base.change_columns import CHANGED, DELETE, POSTIMAGE, PREIMAGE
+from ..._base.options import Images
 from ..._tables.column_types import SPAN_KINDS
 from ..._tables.tables import Column
 from ...batch.change_batch import ChangeBatch
@@ -18,8 +19,6 @@ from .types import import_pyarrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Images = Literal["both", "after", "keychange"]
 
 
 class Selected(NamedTuple):

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..._base.change_columns import DELETE, INSERT, LAKE_COLUMNS, LAKE_METADATA, POSTIMAGE, PREIMAGE
+from ..._base.options import Images
 from ..._decode.merge import ChangeReader
 from ...batch.arrow_batch import change_column
 from ...batch.change_batch import ChangeBatch
 from ...report import Place
 from .debezium import Envelopes, Event
 from .fit import CORRUPT, special_fields, to_json
-from .images import Images, metadata_column
+from .images import metadata_column
 from .ordinals import Ordinals
 from .reader import SplitRows
 from .types import import_pyarrow

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from ..._base.change_columns import LAKE_METADATA
 from ..._sources.places import is_server
@@ -31,8 +31,9 @@ def given_as(parse: Callable[[str], Any]) -> dict[str, Any]:
     return {"parse": parse}
 
 
-def one_of(*values: str) -> dict[str, Any]:
-    """The same, for an option that has one of a few values."""
+def one_of(kind: Any) -> dict[str, Any]:
+    """The same, for an option that has one of a few values: those of a Literal."""
+    values = get_args(kind)
     return {"parse": choice(*values), "values": values}
 
 

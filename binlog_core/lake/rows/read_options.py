@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..._base.change_columns import LAKE_METADATA
-from ..._tables.transcoding import TextErrors
+from ..._base.options import Images, OnError, TextErrors, Unnamed
+from ..._walk.track import Rules
 from ...conditions.language import Condition
 from ..access import Access
 from . import option_texts as texts
-from .images import Images
 from .prepared import Prepared
 
 if TYPE_CHECKING:
     from ...conditions.pushed import PushedFilters
+    from ...report import Report
     from ...schema.definitions import SchemaSource
     from ...schema.given import Schema
     from .timeline import DefinitionTimeline
 
-Unnamed = Literal["refuse", "positions"]
-Xa = Literal["prepared", "committed"]
+OnErrorOrRows = Literal[OnError, "rows"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +58,8 @@ class LogOptions:
     text_errors : "raise" or "replace"
         What to do with bytes that are not valid text in their character set: raise an error, or replace them
         with U+FFFD.
+    on_error : "raise", "skip" or "rows"
+        What to do with a damaged event: raise an error, skip it, or give a row with `_corrupt`.
     verify_checksum : bool
         Verify each event's CRC32, if the log has them.
     index : bool
@@ -72,13 +74,14 @@ class LogOptions:
     schema: SchemaSource | Schema | DefinitionTimeline | None = field(default=None, repr=False)
     schema_start: SchemaSource | Schema | None = field(default=None, repr=False)
     keys: Any = field(default=None, repr=False, metadata=texts.given_as(str))
-    images: Images = field(default="both", metadata=texts.one_of(*get_args(Images)))
+    images: Images = field(default="both", metadata=texts.one_of(Images))
     key_columns: tuple[str, ...] | None = field(default=None, metadata=texts.given_as(texts.names))
     metadata: tuple[str, ...] = field(default=(), metadata=texts.given_as(texts.metadata_columns))
     start_time: int | None = field(default=None, metadata=texts.given_as(texts.moment))
     end_time: int | None = field(default=None, metadata=texts.given_as(texts.moment))
-    unnamed: Unnamed = field(default="refuse", metadata=texts.one_of(*get_args(Unnamed)))
-    text_errors: TextErrors = field(default="raise", metadata=texts.one_of("raise", "replace"))
+    unnamed: Unnamed = field(default="refuse", metadata=texts.one_of(Unnamed))
+    text_errors: TextErrors = field(default="raise", metadata=texts.one_of(TextErrors))
+    on_error: OnErrorOrRows = field(default="raise", metadata=texts.one_of(OnErrorOrRows))
     verify_checksum: bool = field(default=True, metadata=texts.given_as(texts.boolean))
     index: bool = field(default=True, metadata=texts.given_as(texts.boolean))
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
@@ -105,6 +108,11 @@ class LogOptions:
     def access(self) -> Access:
         """How logs are opened."""
         return Access(self.keys, self.storage_options)
+
+    def rules(self, report: Report) -> Rules:
+        """How the bytes of the logs are read."""
+        skips = self.on_error != "raise"
+        return Rules(report, verify_checksum=self.verify_checksum, skip_errors=skips)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +146,7 @@ class ReadOptions(LogOptions):
     columns: Mapping[str, tuple[str, ...]] | None = None
     pushed: PushedFilters | None = None
     absent: bool = False
-    on_error: Literal["raise", "skip"] = field(default="raise", metadata=texts.one_of("raise", "skip"))
+    on_error: OnError = field(default="raise", metadata=texts.one_of(OnError))
     statements: bool = False
     refused: tuple[str, ...] = ()
     prepared: Mapping[str, tuple[Prepared, ...]] = field(default_factory=dict, repr=False)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._base.change_columns import ABSENT, LAKE_COLUMNS
+from ..._base.options import Images, OnError, TextErrors, Unnamed
 from ..._decode.group import Group
 from ..._decode.log_decoder import LogDecoder
 from ..._decode.selection import Selection, matches
@@ -18,7 +19,6 @@ from ..._format.event_header import FIRST_EVENT
 from ..._format.format_description import FormatDescription
 from ..._tables.given_names import NamesMet
 from ..._tables.tables import Column, Table
-from ..._tables.transcoding import TextErrors
 from ..._walk.track import Tail
 from ...batch.arrow_batch import change_column
 from ...batch.arrow_types import ChangeColumn
@@ -29,11 +29,11 @@ from ...gtids import parse_gtid_set
 from ...index.finding import Indexes
 from ...report import NAMES_REMEDY
 from ...splits import Split, SplitBounds, SplitResult
-from .images import Images, absent_names, metadata_column, select_images
+from .images import absent_names, metadata_column, select_images
 from .observers import DamageReport, LoggedStatement, StatementRecorder
 from .ordinals import Ordinals, OrdinalsOfAll
 from .prepared import Prepared, XaRows
-from .read_options import ReadOptions, Unnamed
+from .read_options import ReadOptions
 from .timeline import definitions_of
 from .types import import_pyarrow, lake_schema, to_lake
 from .undone import UndoneRows
@@ -231,14 +231,8 @@ class SplitRows:
                 self.first_anchor = bounds.first_anchor
                 if bounds.first_anchor is None:
                     return
-            decoder = LogDecoder(
-                source,
-                selection=self._selection(options, bounds),
-                report=self.report,
-                definitions=definitions,
-                verify_checksum=options.verify_checksum,
-                skip_errors=options.on_error == "skip",
-            )
+            rules, selection = options.rules(self.report), self._selection(options, bounds)
+            decoder = LogDecoder(source, selection, rules, definitions)
             try:
                 for group in self._chosen(decoder, definitions, bounds):
                     self.format = decoder.format
@@ -410,7 +404,7 @@ def read_split(
     images: Images = "both",
     unnamed: Unnamed = "refuse",
     text_errors: TextErrors = "raise",
-    on_error: Literal["raise", "skip"] = "raise",
+    on_error: OnError = "raise",
     verify_checksum: bool = True,
     storage_options: dict[str, Any] | None = None,
     absent: bool = False,

@@ -9,24 +9,22 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from glob import escape
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict
 
+from ..._base.options import Images, TextErrors, Unnamed, Xa
 from ..._base.redaction import shown_text
 from ..._decode.selection import is_wanted_name
 from ..._tables.full_names import canonical_name, full_name, split_name
 from ..._tables.given_names import near
-from ..._tables.transcoding import TextErrors
 from ...schema.given import Schema
 from ...splits import DEFAULT_SPLIT_SIZE
 from . import option_texts as texts
 from .fit import OnSchemaChange
-from .images import Images
 from .json_rows import Documents
-from .read_options import LogOptions, ReadOptions, Unnamed, Xa
+from .read_options import LogOptions, OnErrorOrRows, ReadOptions
 
 _EPOCHS, _MOST_FILES = 128, 1 << 23
 Ddl = Literal["ignore", "fail", "rows"]
-OnError = Literal["raise", "skip", "rows"]
 
 
 class SourceKeywords(TypedDict, total=False):
@@ -44,7 +42,7 @@ class SourceKeywords(TypedDict, total=False):
     start_offset: str | None
     split_size: int | str
     verify_splits: bool
-    on_error: OnError
+    on_error: OnErrorOrRows
     on_schema_change: OnSchemaChange
     merge_schema: bool
     schema: str | os.PathLike[str] | None
@@ -78,7 +76,7 @@ class SourceOptions(LogOptions):
     tables, exclude_tables : tuple of str or None
         Without `table`, names or glob patterns of tables to read, and of those to leave out; separated by
         commas.
-    where, keys, images, unnamed, text_errors, verify_checksum, index
+    where, keys, images, unnamed, text_errors, on_error, verify_checksum, index
         See `LogOptions`.
     schema : str or None
         "ddl", a .sql file or a ``mysql://`` URL: see `LogOptions`. With "ddl", planning reads through all
@@ -92,8 +90,6 @@ class SourceOptions(LogOptions):
     absent : bool or None
         Whether to add `_absent`, the names of columns that a partial row image lacks. None ("auto") adds it
         if the first rows need it; without it, such columns are null.
-    on_error : "raise", "skip" or "rows"
-        What to do with a damaged event: raise an error, skip it, or give a row with `_corrupt`.
     start_time, end_time : int or None
         ISO 8601 (UTC if it has no time zone) or a number; events from the end on are not read.
     documents : "json", "variant" or "debezium"
@@ -143,17 +139,16 @@ class SourceOptions(LogOptions):
     )
     schema_start: str | None = field(default=None, repr=False, metadata=texts.given_as(texts.plain_address))
     absent: bool | None = field(default=None, metadata=texts.given_as(texts.absence))
-    on_error: OnError = field(default="raise", metadata=texts.one_of(*get_args(OnError)))
-    documents: Documents = field(default="json", metadata=texts.one_of(*get_args(Documents)))
+    documents: Documents = field(default="json", metadata=texts.one_of(Documents))
     start_offset: tuple[str, int] | None = field(default=None, metadata=texts.given_as(texts.offset))
     split_size: int | None = field(default=DEFAULT_SPLIT_SIZE, metadata=texts.given_as(texts.split_size_of))
     verify_splits: bool = field(default=False, metadata=texts.given_as(texts.boolean))
-    on_schema_change: OnSchemaChange = field(default="fail", metadata=texts.one_of(*get_args(OnSchemaChange)))
+    on_schema_change: OnSchemaChange = field(default="fail", metadata=texts.one_of(OnSchemaChange))
     merge_schema: bool = field(default=False, metadata=texts.given_as(texts.boolean))
     file_number: int | None = field(default=None, metadata=texts.given_as(texts.number(_MOST_FILES - 1)))
     epoch: int = field(default=0, metadata=texts.given_as(texts.number(_EPOCHS - 1)))
-    ddl: Ddl = field(default="ignore", metadata=texts.one_of(*get_args(Ddl)))
-    xa: Xa = field(default="prepared", metadata=texts.one_of(*get_args(Xa)))
+    ddl: Ddl = field(default="ignore", metadata=texts.one_of(Ddl))
+    xa: Xa = field(default="prepared", metadata=texts.one_of(Xa))
     push_filters: bool = field(default=False, metadata=texts.given_as(texts.boolean))
     max_bytes_per_trigger: int | None = field(default=None, metadata=texts.given_as(texts.size))
     server: str | None = field(default=None, metadata=texts.given_as(texts.server_address))
@@ -247,10 +242,10 @@ class SourceOptions(LogOptions):
         if self.schema is not None and not self.follows:
             common["schema"] = Schema.load(self.schema)
         common["schema_start"] = None  # the plan has it
+        common["on_error"] = "raise" if self.on_error == "raise" else "skip"
         return ReadOptions(
             **common,
             columns={own: tuple(columns)} if own is not None and columns is not None else None,
-            on_error="raise" if self.on_error == "raise" else "skip",
             statements=self.ddl != "ignore",
         )
 

@@ -95,7 +95,7 @@ def test_digits_that_are_not_a_number_are_refused(
 def test_options_of_source_and_functions_have_one_set_of_names() -> None:
     common = {one.name for one in fields(LogOptions)}
     source, functions = ({one.name for one in fields(kind)} for kind in (SourceOptions, ReadOptions))
-    assert common == (source & functions) - {"absent", "on_error"}
+    assert common == (source & functions) - {"absent"}
     given = inspect.signature(read_split).parameters.keys() - {"split"}
     assert given <= functions
     assert given & inspect.signature(binlog_core.open).parameters.keys() >= {"schema", "keys", "on_error"}

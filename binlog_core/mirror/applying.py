@@ -26,6 +26,16 @@ _APPLIED = ("alter", "truncate", "unknown")  # other statements lead to a new co
 _VERSION, _ORDINAL = "_commit_version", "_change_ordinal"
 
 
+def needs_copy(state: TableState, statements: Iterable[ReportedStatement]) -> bool:
+    """Whether statements replace a table, or change one whose copy may have the change already."""
+    for one in statements:
+        if one.kind in ("drop", "rename") or (one.kind == "create" and one.clears):
+            return True
+        if one.kind in ("alter", "unknown") and one.version < state.exact_from:
+            return True
+    return False
+
+
 class Batch(NamedTuple):
     """Part of a table's changes in which its columns have one type each.
 

@@ -105,7 +105,7 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
                 try:
                     viewed[one.full_name] = _planned(connection, lake, one, work)
                 except Exception as error:  # of this table alone, also of its catalog and store
-                    out.append(Compared(one.full_name, reason=_message(error)))
+                    out.append(Compared(one.full_name, reason=message_of(error)))
     if not viewed:
         return sorted(out, key=lambda one: one.table)
     lake.remove(_FOLDER)
@@ -134,13 +134,14 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
             try:
                 out.append(_compared(work.runner, lake, one, viewed[name], folder, parts))
             except Exception as error:
-                out.append(Compared(name, reason=_message(error)))
+                out.append(Compared(name, reason=message_of(error)))
     finally:
         lake.remove(_FOLDER)
     return sorted(out, key=lambda one: one.table)
 
 
-def _message(error: Exception) -> str:
+def message_of(error: Exception) -> str:
+    """What an error says, without its place."""
     return error.message if isinstance(error, BinlogError) else f"{type(error).__name__}: {error}"
 
 

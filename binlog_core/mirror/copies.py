@@ -36,7 +36,7 @@ from ..server.answers import maybe, text, understood, whole
 from ..server.connection import LIST_BYTES, Connection
 from ..server.result_set import RECEIVED
 from .marks import connected
-from .state import Lake, MirrorState, TableState
+from .state import COPIES, Lake, MirrorState, TableState
 from .values import FIXED_BINARY, SelectList, quoted, set_for_reading
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ _PAUSE = 1.0
 _ORDERED = frozenset(
     (Kind.INT, Kind.DECIMAL, Kind.YEAR, Kind.TEXT, Kind.BINARY, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 )
-_COPIES = "copies"
 # By their TABLE_TYPE; TEMPORARY ones belong to this session.
 _NO_TABLES = ("VIEW", "SYSTEM VIEW", "SEQUENCE", "TEMPORARY", "TEMPORARY SEQUENCE")
 _VERSIONED = "SYSTEM VERSIONED"
@@ -190,6 +189,18 @@ def tables_of_server(connection: Connection) -> dict[str, tuple[str, str]]:
         right="SELECT",
     )
     return {full_name(database, name): (database, name) for database, name, *_ in rows}
+
+
+def charsets_of_server(connection: Connection) -> dict[str, str | None]:
+    """The default character sets of the server's databases."""
+    rows = connection.query(
+        "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA",
+        text,
+        maybe,
+        most=LIST_BYTES,
+        right="SELECT",
+    )
+    return {name: charset for name, charset, *_ in rows}
 
 
 def is_hidden(connection: Connection, state: TableState) -> bool:
@@ -382,7 +393,7 @@ class Copier:
             least, most, nulls = statistics_of(metadata[0]) if metadata else ({}, {}, {})
             done = Copied(chunk.table, chunk.number, name, count, size, least=least, most=most, nulls=nulls)
             filesystem, lake = open_filesystem(self.lake, self.storage_options)
-            notes = f"{lake}/{MIRROR}/{_COPIES}/{chunk.copy}"
+            notes = f"{lake}/{MIRROR}/{COPIES}/{chunk.copy}"
             filesystem.create_dir(notes, recursive=True)
             with filesystem.open_output_stream(f"{notes}/{chunk.number:06}.json") as sink:
                 sink.write(json.dumps({"name": name, "rows": count, "bytes": size}).encode())
@@ -455,10 +466,12 @@ def run_copies(
     *,
     rate: float | None = None,
     stop: threading.Event | None = None,
+    stepped: Callable[[], None] = lambda: None,
 ) -> dict[str, list[Copied] | BinlogError]:
     """Read the missing chunks of some copies; the files of each table, or its error.
 
-    When `stop` is set, chunks that are not complete are left out, and the files are not all.
+    `stepped` is called now and then. When `stop` is set, chunks that are not complete are left out, and the
+    files are not all.
     """
     chunks: list[CopyChunk] = []
     found: dict[str, list[Copied]] = {}
@@ -482,11 +495,13 @@ def run_copies(
         share = None if rate is None else rate / min(count, slots)
         copier = Copier(address, address.password, lake.uri, lake.storage_options, share, lake.is_delta)
         tasks = [chunks[i * len(chunks) // count : (i + 1) * len(chunks) // count] for i in range(count)]
-        for one in (one for results in runner.each(copier, tasks, stop) for one in results):
-            if one.error is not None:
-                failed.setdefault(one.table, one.error)
-            else:
-                found[one.table].append(one)
+        for results in runner.each(copier, tasks, stop):
+            for one in results:
+                if one.error is not None:
+                    failed.setdefault(one.table, one.error)
+                else:
+                    found[one.table].append(one)
+            stepped()
     return {name: failed.get(name) or found[name] for name in copies}
 
 
@@ -498,7 +513,7 @@ def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copie
     from pyarrow.fs import FileSelector
 
     out: dict[int, Copied] = {}
-    folder = f"{lake.path}/{MIRROR}/{_COPIES}/{copy.id}"
+    folder = f"{lake.path}/{MIRROR}/{COPIES}/{copy.id}"
     filesystem, path = open_filesystem(directory, lake.storage_options)
     within = FileSelector(path, allow_not_found=True)
     there = {info.base_name: info.size for info in filesystem.get_file_info(within)}
@@ -552,10 +567,10 @@ def remove_notes(lake: Lake, state: MirrorState) -> None:
     from pyarrow.fs import FileSelector
 
     made = {one.copy["id"] for one in state.tables.values() if one.copy is not None}
-    folder = FileSelector(f"{lake.path}/{MIRROR}/{_COPIES}", allow_not_found=True)
+    folder = FileSelector(f"{lake.path}/{MIRROR}/{COPIES}", allow_not_found=True)
     for info in lake.filesystem.get_file_info(folder):
         if info.base_name not in made:
-            lake.remove(f"{_COPIES}/{info.base_name}")
+            lake.remove(f"{COPIES}/{info.base_name}")
 
 
 def clean_up(lake: Lake, state: TableState, copy: str, kept: Collection[str] | None = None) -> None:
@@ -568,5 +583,5 @@ def clean_up(lake: Lake, state: TableState, copy: str, kept: Collection[str] | N
     for info in filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
         if info.base_name.startswith(f"copy-{copy}-") and info.base_name not in kept:
             filesystem.delete_file(info.path)
-    lake.remove(f"{_COPIES}/{copy}")
+    lake.remove(f"{COPIES}/{copy}")
     state.left = [one for one in state.left if one != copy]

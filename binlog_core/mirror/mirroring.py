@@ -27,14 +27,14 @@ from ..report import BinlogWarning
 from ..schema.ddl import DdlTracker
 from ..schema.table_definitions import TableSchema
 from ..server.address import Address
-from ..server.answers import maybe, text
-from ..server.connection import LIST_BYTES, Connection
-from .applying import apply_round
+from ..server.connection import Connection
+from .applying import apply_round, needs_copy
 from .changes import Decoded, LogPlan, decode, definitions_at, merged
 from .copies import (
     Copied,
     Copy,
     Planned,
+    charsets_of_server,
     clean_up,
     commit_copy,
     computed_columns,
@@ -47,15 +47,7 @@ from .copies import (
 )
 from .history import History
 from .joining import compact
-from .losses import (
-    check_filters,
-    check_settings,
-    logs_computed,
-    warn_of_cascades,
-    warn_of_engines,
-    warn_of_generated_columns,
-    warn_of_partial_json,
-)
+from .losses import check_filters, check_settings, logs_computed, warn_of_losses
 from .marks import Mark, check_server, identity, place_of, take_mark
 from .receiving import Receiver
 from .state import CHANGES, GTIDS, Lake, MirrorState, Offset, TableState
@@ -103,6 +95,8 @@ class Mirroring:
         The most bytes that copies read in a second.
     passed : callable of MirrorState
         Called when everything that was there is done.
+    serve, halt
+        Called between steps, and the event that ends a long step then: see `serving`. None: `stop`.
     """
 
     def __init__(
@@ -118,8 +112,11 @@ class Mirroring:
         compact: float | None = None,
         rate: float | None = None,
         passed: Callable[[MirrorState], None] = lambda state: None,
+        serve: Callable[[Mirroring], None] = lambda work: None,
+        halt: threading.Event | None = None,
     ) -> None:
-        self._passed = passed
+        self._passed, self._serve = passed, serve
+        self._halt = stop if halt is None else halt
         self._compact_after, self._rate = compact, rate
         self.runner = runner
         self._lake = lake
@@ -138,14 +135,25 @@ class Mirroring:
         self.logs_computed = True  # generated columns, of updated rows
         # Cleanups to do: at first those of a run that was killed, and of tables that are not wanted any more.
         self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state), self._remove_changes]
-        unwanted = state.leave_unwanted()
-        for one in unwanted:
-            one.end_copy()
-        tables = (*state.tables.values(), *unwanted)
-        self._left += [partial(clean_up, lake, one, copy) for one in tables for copy in one.left]
+        self._leave_unwanted()
         self._missed: Counter[str] = Counter()  # how often a table was gone or changed when it was copied
         self._reach = Reach()
         self._case = ""  # of names of tables: "0" is as they are written, "1" in lower case
+
+    def _leave_unwanted(self) -> None:
+        unwanted = self.state.leave_unwanted()
+        for one in unwanted:
+            one.end_copy()
+        tables = (*self.state.tables.values(), *unwanted)
+        self._left += [partial(clean_up, self._lake, one, copy) for one in tables for copy in one.left]
+
+    def amended(self, *, look: bool) -> None:
+        """Go on after others have changed the state; `look`: for tables of the server that are wanted now."""
+        self._behind = True  # those that go on again
+        self._leave_unwanted()
+        if look:
+            self._look()
+        self._save()
 
     # ------------------------------------------------------------ runs
 
@@ -161,6 +169,7 @@ class Mirroring:
         self.archive()
         end: int | None = None
         while True:
+            self._serve(self)
             self._look()
             self._copy()
             self.replay(None, asked)
@@ -189,21 +198,23 @@ class Mirroring:
                 waits = self.server or error.lost  # otherwise the address may be wrong
                 if not waits or time.monotonic() - lost_at >= self.address.reconnect:
                     raise
+                self._serve(self)
                 self._stop.wait(_PAUSE)
 
     def _stream(self) -> None:
         """Replay what the server sends, as it comes, until it is time to look at its tables again."""
         if not self._receiver.streams:
-            self._stop.wait(_PAUSE)
+            self._halt.wait(_PAUSE)
             return
         self._receiver.begin()
         look_at = time.monotonic() + _LOOK
         while not self._stop.is_set() and (left := look_at - time.monotonic()) > 0:
+            self._serve(self)
             if any(one.stage == "copying" for one in self.state.tables.values()):
-                self._receiver.wait(_PAUSE)  # it was tried just now
+                self._receiver.wait(_PAUSE, self._halt)  # it was tried just now
                 return
             self._look_due = False
-            more = self._receiver.wait(min(left, _ASK))
+            more = self._receiver.wait(min(left, _ASK), self._halt)
             if self._stop.is_set():
                 return
             asked, end = self._receiver.asked()
@@ -267,11 +278,7 @@ class Mirroring:
     def _warn_of_losses(self) -> None:
         self._find_reach()
         with Connection(self.address) as connection:
-            facts = connection.facts()
-            warn_of_cascades(self._reach, self.state.wants)
-            warn_of_partial_json(connection)
-            for warn in (warn_of_generated_columns, warn_of_engines):
-                warn(connection, facts, self.state.wants)
+            warn_of_losses(connection, self._reach, self.state.wants)
 
     def _look(self) -> None:
         """Find tables that are new, or exist again, and those that the log shows to be gone."""
@@ -292,6 +299,8 @@ class Mirroring:
                 tables[name] = TableState(database, table)
             elif tables[name].stage == "dropped":
                 tables[name].copy_anew()
+            if self.state.paused:
+                tables[name].pause()
         if any(one.place is not None and not one.gone for one in lacking):
             self.archive()  # up to what ended them
         for state in lacking:
@@ -350,9 +359,12 @@ class Mirroring:
             for one in copying
             if one.copy is not None
         }
-        found = run_copies(self.runner, self._lake, self.address, copies, rate=self._rate, stop=self._stop)
-        if self._stop.is_set():
-            return  # the archive stops too; the chunks that were read are kept for the next run
+        told = partial(self._stepped, self.state)
+        found = run_copies(
+            self.runner, self._lake, self.address, copies, rate=self._rate, stop=self._halt, stepped=told
+        )
+        if self._halt.is_set():
+            return  # the archive may stop too; the chunks that were read are kept for the next time
         self.archive()
         for name, (_, copy, *_) in copies.items():
             try:  # the archive cannot get the rest of its log from another server
@@ -406,7 +418,8 @@ class Mirroring:
             tables.setdefault(Mark(**one.copy.mark), []).append(one.definition)
         if not tables:
             return {}
-        charsets, logs = self._charsets(), plan.logs()
+        with Connection(self.address) as connection:
+            charsets, logs = charsets_of_server(connection), plan.logs()
         found: dict[Mark, int | BinlogError] = {}
         for mark, definitions in tables.items():
             try:
@@ -452,18 +465,6 @@ class Mirroring:
             except Exception:  # of the stores
                 self._left.append(remove)
 
-    def _charsets(self) -> dict[str, str | None]:
-        """The default character sets of the databases."""
-        with Connection(self.address) as connection:
-            rows = connection.query(
-                "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA",
-                text,
-                maybe,
-                most=LIST_BYTES,
-                right="SELECT",
-            )
-        return {name: charset for name, charset, *_ in rows}
-
     def _compact(self) -> None:
         """Merge the small files of tables whose turn it is."""
         for state in self.state.tables.values():
@@ -502,6 +503,7 @@ class Mirroring:
         if self.state.round is not None:
             self._round()
         while not self._stop.is_set():
+            self._serve(self)
             self._begin_histories()
             following = [one for one in self.state.tables.values() if one.stage == "following"]
             if not following:
@@ -642,7 +644,7 @@ class Mirroring:
             if not self._tried(state, append):
                 return
         state.gone |= any(one.kind in ("drop", "rename") for one in statements)
-        if _needs_copy(state, statements) or (state.keyless and changed):
+        if needs_copy(state, statements) or (state.keyless and changed):
             state.copy_anew()
             return
         if later is not None and (later.row_key != key or not self._has_unlogged(state, later)):
@@ -713,13 +715,3 @@ def _outage(error: Exception) -> BinlogError:
 def _gtids_property(offset: Offset) -> dict[str, str]:
     """The property of a commit with the GTIDs that the table then contains."""
     return {"binlog_core.gtids": offset[GTIDS]} if offset.get(GTIDS) else {}
-
-
-def _needs_copy(state: TableState, statements: Iterable[Any]) -> bool:
-    """Whether statements replace a table, or change one whose copy may have the change already."""
-    for one in statements:
-        if one.kind in ("drop", "rename") or (one.kind == "create" and one.clears):
-            return True
-        if one.kind in ("alter", "unknown") and one.version < state.exact_from:
-            return True
-    return False

@@ -31,12 +31,13 @@ _STATE, _LOCK = "state.json", "lock"
 _LOCK_TRIES, _LOCK_PAUSE = 10, 0.02
 ARCHIVE = "archive"
 CHANGES = "changes"  # of the current round
+COPIES = "copies"  # notes about chunks that are read, by the copies' ids
 _HISTORY = "history"  # the directory of a table has a dot in its name
 _FORMAT = 1
 FORMATS = ("delta", "iceberg")
 GTIDS = "gtids"  # in an offset
 
-Stage = Literal["copying", "following", "parked", "dropped"]
+Stage = Literal["copying", "following", "parked", "paused", "dropped"]
 Offset = dict[str, Any]
 
 
@@ -48,8 +49,9 @@ class TableState:
     ----------
     database, name : str
         The names of the database and the table.
-    stage : "copying", "following", "parked" or "dropped"
-        Its first copy is not complete; it is kept up to date; it stopped for a reason; the server dropped it.
+    stage : "copying", "following", "parked", "paused" or "dropped"
+        Its first copy is not complete; it is kept up to date; it stopped for a reason; somebody stopped it;
+        the server dropped it.
     place : int or None
         The place in the log up to which it has everything (file number * 2**40 + offset): a key of
         `MirrorState.offsets`.
@@ -69,7 +71,8 @@ class TableState:
     history : int or None
         The place up to which its history has everything; if it is not `place`, the history has a gap.
     again : str or None
-        For a parked table, the stage in which it is tried again; None if it is not.
+        For a parked table, the stage in which it is tried again; None if it is not. For a paused one, the
+        stage in which it goes on.
     compacted : float
         When it was last checked for small files, in seconds since 1970 UTC.
     left : list of str
@@ -115,6 +118,17 @@ class TableState:
         if self.stage == "parked" and self.again is not None:
             self.stage, self.again, self.reason, self.failures = self.again, None, None, 0
 
+    def pause(self) -> None:
+        """Stop it until `resume`; a table that stopped for good, or that the server dropped, stays so."""
+        going_on = self.again if self.stage == "parked" else self.stage
+        if going_on in ("copying", "following"):
+            self.stage, self.again, self.reason = "paused", going_on, None
+
+    def resume(self) -> None:
+        """Continue a paused table from where it stopped."""
+        if self.stage == "paused" and self.again is not None:
+            self.stage, self.again, self.failures = self.again, None, 0
+
     def copy_anew(self) -> None:
         """Have it copied from the beginning."""
         self.end_copy()
@@ -155,6 +169,10 @@ class MirrorState:
         Whether all versions of rows are kept too.
     exclude_tables : tuple of str
         The names and patterns of tables that are left out, although a pattern names them.
+    amended : tuple of (str, bool)
+        Names and patterns that were added (True) or dropped since, at any run: the last that matches decides.
+    paused : bool
+        Whether all tables are paused, also those that come.
     """
 
     id: str
@@ -168,6 +186,8 @@ class MirrorState:
     round: dict[str, Any] | None = None
     history: bool = False
     exclude_tables: tuple[str, ...] = ()
+    amended: tuple[tuple[str, bool], ...] = ()
+    paused: bool = False
 
     @property
     def has_copies(self) -> bool:
@@ -176,7 +196,14 @@ class MirrorState:
 
     def wants(self, table: str) -> bool:
         """Whether a table is to be mirrored."""
+        for pattern, wanted in reversed(self.amended):
+            if is_wanted_name(table, (pattern,), None):
+                return wanted
         return is_wanted_name(table, self.patterns, self.exclude_tables)
+
+    def amend(self, pattern: str, *, wanted: bool) -> None:
+        """Want some tables from now on, or do not want them any more, whatever `patterns` say."""
+        self.amended = (*(one for one in self.amended if one[0] != pattern), (pattern, wanted))
 
     def leave_unwanted(self) -> list[TableState]:
         """Forget the tables that are no longer wanted, and return them; in the lake they stay as they are."""
@@ -214,6 +241,7 @@ class MirrorState:
         del found["saved"]
         found["patterns"] = tuple(found["patterns"])
         found["exclude_tables"] = tuple(found.get("exclude_tables", ()))
+        found["amended"] = tuple((pattern, wanted) for pattern, wanted in found.get("amended", ()))
         found["tables"] = {name: TableState(**one) for name, one in found["tables"].items()}
         found["offsets"] = {int(place): one for place, one in found["offsets"].items()}
         return cls(**found)
@@ -395,6 +423,15 @@ class Lake:
             if self.filesystem.get_file_info(path).type is FileType.Directory:
                 self.filesystem.delete_dir(path)
 
+    def copied(self, state: TableState) -> float | None:
+        """The share of a table's chunks that the copy that is being made has; None if none is made."""
+        from pyarrow.fs import FileSelector
+
+        if state.stage != "copying" or state.copy is None:
+            return None
+        folder = FileSelector(f"{self.path}/{MIRROR}/{COPIES}/{state.copy['id']}", allow_not_found=True)
+        return len(self.filesystem.get_file_info(folder)) / len(state.copy["chunks"])
+
     def worker(self) -> tuple[Holder | None, bool]:
         """Who works on the mirror or did last, if that is known, and whether they still work."""
         holder = self.held.read()
@@ -429,8 +466,10 @@ class Lake:
             self.held.note(asked, place)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Ensure that no other process of this machine mirrors into this lake, and note that this one does.
+    def locked(self, *, works: bool = True) -> Iterator[None]:
+        """Ensure that no other process of this machine mirrors into this lake; note that this one does.
+
+        `works`: False if it only changes the state, so that others still see who worked last.
 
         Raises
         ------
@@ -440,7 +479,8 @@ class Lake:
         with self._lock():
             with _writing(self.uri):
                 self.filesystem.create_dir(f"{self.path}/{MIRROR}", recursive=True)
-                self.held.begin()
+                if works:
+                    self.held.begin()
             try:
                 yield
             finally:
@@ -502,10 +542,22 @@ def opened(lake: Lake, catalog: Mapping[str, str] | str | None = None) -> Mirror
     MirrorError
         The lake has no mirror.
     """
+    found = loaded(lake)
+    lake.use(found, catalog)
+    return found
+
+
+def loaded(lake: Lake) -> MirrorState:
+    """The state of the mirror in a lake, for who leaves its tables alone.
+
+    Raises
+    ------
+    MirrorError
+        The lake has no mirror.
+    """
     found = lake.load()
     if found is None:
         raise MirrorError(
             "the lake has no mirror: expected one that 'mirror SERVER LAKE' made", path=lake.uri
         )
-    lake.use(found, catalog)
     return found

@@ -76,6 +76,10 @@ Master = Annotated[
 NamedTables = Annotated[
     list[str], typer.Argument(metavar="TABLE", help="Names or patterns such as 'shop.*'.")
 ]
+MaskKeyFile = Annotated[
+    Path | None,
+    typer.Option(help="File with the key of --mask-columns. Default: BINLOG_CORE_MASK_KEY."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per table.")]
 
 
@@ -94,6 +98,15 @@ def run(
         list[str] | None,
         typer.Option(help="Names or patterns to leave out, such as 'shop.tmp_*'; can be repeated."),
     ] = None,
+    exclude_columns: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns to leave out, such as 'shop.users.password'; can be repeated."),
+    ] = None,
+    mask_columns: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns to hash with a key, such as 'shop.*.email'; can be repeated."),
+    ] = None,
+    mask_key_file: MaskKeyFile = None,
     archive: Annotated[
         str | None, typer.Option(help="Directory for the server's logs. Default: a directory in the lake.")
     ] = None,
@@ -152,6 +165,9 @@ def run(
             lake,
             tables=tables,
             exclude_tables=exclude_tables or (),
+            exclude_columns=exclude_columns or (),
+            mask_columns=mask_columns or (),
+            mask_key_file=mask_key_file,
             archive=archive,
             until=until,
             format=format,
@@ -204,6 +220,7 @@ def resync(
     tables: Tables = None,
     catalog: Catalog = None,
     master: Master = None,
+    mask_key_file: MaskKeyFile = None,
     as_json: AsJson = False,
     *,
     login: LoginOptions,
@@ -214,7 +231,7 @@ def resync(
     """
     from ..mirror import resync as copy_anew
 
-    access = login.login("options")
+    access = login.login("options") | {"mask_key_file": mask_key_file}
     with errors_as_lines(), _runner(master) as runner, patience(_ASKING):
         found = copy_anew(lake, *(tables or ()), catalog=catalog_of(catalog), runner=runner, **access)
     with errors_as_lines():
@@ -229,6 +246,7 @@ def verify(
     tables: Tables = None,
     catalog: Catalog = None,
     master: Master = None,
+    mask_key_file: MaskKeyFile = None,
     as_json: AsJson = False,
     *,
     login: LoginOptions,
@@ -241,7 +259,7 @@ def verify(
     """
     from ..mirror import verify as compare
 
-    access = login.login("options")
+    access = login.login("options") | {"mask_key_file": mask_key_file}
     with errors_as_lines(), _runner(master) as runner:
         with patience(_ASKING):
             found = compare(lake, *(tables or ()), catalog=catalog_of(catalog), runner=runner, **access)

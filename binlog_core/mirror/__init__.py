@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from .._base.durations import seconds_of
 from .._sources.places import is_url, local_path
 from ..errors import MirrorError
+from .columns import ColumnSettings, read_key
 from .reporting import MirrorStatus, TableStatus, statuses
 from .state import ARCHIVE, FORMATS, Lake, MirrorState, loaded, new_state, opened
 
@@ -51,6 +52,9 @@ def mirror(
     *,
     tables: str | Sequence[str],
     exclude_tables: str | Sequence[str] = (),
+    exclude_columns: str | Sequence[str] = (),
+    mask_columns: str | Sequence[str] = (),
+    mask_key_file: Uri | None = None,
     archive: Uri | None = None,
     until: Literal["now"] | None = None,
     format: Literal["delta", "iceberg"] | None = None,
@@ -84,6 +88,14 @@ def mirror(
         longer named stays in the lake as it is; named again, it is copied anew.
     exclude_tables : str or sequence of str, optional
         Names or patterns of tables to leave out, although `tables` names them.
+    exclude_columns : str or sequence of str, optional
+        Names or patterns of columns that the lake is not to have, as ``database.table.column``.
+    mask_columns : str or sequence of str, optional
+        Names or patterns of columns that the lake has as hashes: HMAC-SHA256 in hexadecimal digits, of the
+        value as text. A change of these two leads to a copy of the tables whose columns it concerns.
+    mask_key_file : path, optional
+        A file with the key of these hashes, of 16 bytes or more; by default it is in the environment, as
+        ``BINLOG_CORE_MASK_KEY``. It is never written anywhere.
     archive : str or path, optional
         Where the raw copies of the server's logs are kept (see `binlog_core.archive.archive`); workers must
         be able to read it. By default a directory in the lake.
@@ -147,7 +159,8 @@ def mirror(
         raise ValueError(f"rate={rate!r}: expected more than 0")
     from .serving import Serving
 
-    patterns = (tables,) if isinstance(tables, str) else tuple(tables)
+    patterns = _names(tables)
+    columns = ColumnSettings(_names(exclude_columns), _names(mask_columns), read_key(mask_key_file))
     stop = stop or threading.Event()
     place = Lake(os.fspath(lake), storage_options)
     with place.locked():
@@ -161,7 +174,7 @@ def mirror(
             place.save(state)  # the next run need not be told again, even if this one fails at once
         place.use(state, catalog)
         state.server, state.patterns = _without_password(server), patterns
-        state.exclude_tables = (exclude_tables,) if isinstance(exclude_tables, str) else tuple(exclude_tables)
+        state.exclude_tables = _names(exclude_tables)
         if archive is not None:
             given = os.fspath(archive)
             state.archive = given if is_url(given) else os.path.abspath(given)
@@ -182,6 +195,7 @@ def mirror(
             rate=rate,
             passed=passed,
             serving=serving,
+            columns=columns,
         ) as work:
             if serving is None:
                 work.until_now()
@@ -230,6 +244,7 @@ def resync(
     options: Mapping[str, Any] | None = None,
     password_file: Uri | None = None,
     defaults_file: Uri | None = None,
+    mask_key_file: Uri | None = None,
 ) -> list[TableStatus]:
     """Copy tables again, and bring all tables up to the server's current position.
 
@@ -242,7 +257,7 @@ def resync(
         The mirror's lake.
     *tables : str
         Names or patterns; without any, all tables that are parked or suspect.
-    runner, catalog, storage_options, options, password_file, defaults_file
+    runner, catalog, storage_options, options, password_file, defaults_file, mask_key_file
         As for `mirror`. The server's address is that of the mirror.
 
     Returns
@@ -265,7 +280,8 @@ def resync(
         state = opened(place, catalog)
         change(state, RESYNC, tables)
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
-        with _working(place, state, state.server, login, runner, None, None) as work:
+        columns = ColumnSettings(state.exclude_columns, state.mask_columns, read_key(mask_key_file))
+        with _working(place, state, state.server, login, runner, None, None, columns=columns) as work:
             work.until_now()
         return statuses(place, state)
 
@@ -279,6 +295,7 @@ def verify(
     options: Mapping[str, Any] | None = None,
     password_file: Uri | None = None,
     defaults_file: Uri | None = None,
+    mask_key_file: Uri | None = None,
 ) -> list[Compared]:
     """Compare all values of all rows with the server's, at one position in its log.
 
@@ -292,7 +309,7 @@ def verify(
         The mirror's lake.
     *tables : str
         Names or patterns; without any, all tables.
-    runner, catalog, storage_options, options, password_file, defaults_file
+    runner, catalog, storage_options, options, password_file, defaults_file, mask_key_file
         As for `mirror`.
 
     Returns
@@ -315,7 +332,8 @@ def verify(
         state = opened(place, catalog)
         state.chosen(tables)
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
-        with _working(place, state, state.server, login, runner, None, None) as work:
+        columns = ColumnSettings(state.exclude_columns, state.mask_columns, read_key(mask_key_file))
+        with _working(place, state, state.server, login, runner, None, None, columns=columns) as work:
             return compare(work, place, tables)
 
 
@@ -463,6 +481,7 @@ def _working(
     rate: float | None = None,
     passed: Callable[[MirrorState], None] = lambda state: None,
     serving: Serving | None = None,
+    columns: ColumnSettings,
 ) -> Iterator[Mirroring]:
     from ..archive import archiver_of
     from ..archive.archiver import Archiver
@@ -508,6 +527,7 @@ def _working(
             passed=passed,
             serve=serving or (lambda work: None),
             halt=None if serving is None else serving.due,
+            columns=columns,
         )
     finally:
         receiver.end()
@@ -544,6 +564,10 @@ class _Progress:
         if time.monotonic() >= self._next:
             self._show(statuses(self._lake, state, quick=True))
             self._next = time.monotonic() + _PROGRESS_INTERVAL
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _without_password(server: str) -> str:

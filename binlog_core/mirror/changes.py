@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from glob import escape
 from typing import Any
 
@@ -32,7 +33,8 @@ from ..schema.table_definitions import TableSchema
 from ..schema.table_statements import read_statement
 from ..schema.tokens import executed_by
 from ..splits import FILE_NUMBER_SHIFT, Split
-from .raw import RawWriter
+from .columns import ColumnRules
+from .raw import NO_RULES, RawWriter
 from .state import CHANGES, GTIDS, Lake
 
 _PART_BYTES = 64 << 20
@@ -283,8 +285,10 @@ def decode(
     end: Offset,
     *,
     by_case: bool = False,
+    columns: Mapping[str, ColumnRules] = NO_RULES,
+    mask_key: bytes | None = None,
 ) -> Decoded:
-    """Decode the logs between two offsets; `by_case`: see `Decoded`.
+    """Decode the logs between two offsets; `by_case`: see `Decoded`; `columns`, `mask_key`: see `RawWriter`.
 
     Raises
     ------
@@ -300,7 +304,7 @@ def decode(
     writer = SplitWriter(
         folder,
         replace(plan.reading, statements=True),
-        parts=RawWriter,
+        parts=partial(RawWriter, columns=columns, mask_key=mask_key),
         storage_options=lake.storage_options,
     )
     files: dict[str, list[FileStatistics]] = {}

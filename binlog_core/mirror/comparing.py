@@ -114,7 +114,16 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
     try:
         found = tuple(viewed.values())
         sessions = sum(len(one.chunks) for one in found)
-        viewer = Viewer(work.address, work.address.password, folder, found, work.server, sessions, work.old)
+        viewer = Viewer(
+            work.address,
+            work.address.password,
+            folder,
+            found,
+            work.server,
+            sessions,
+            work.old,
+            work.columns.key,
+        )
         asked = time.time()
         mark, seen = view(work.runner, viewer)
         work.archive()
@@ -127,7 +136,7 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
         work.replay(last, asked)
         for one in chosen:
             name = one.full_name
-            if one.stage != "following" or not work.stands_at(one, last):
+            if one.stage != "following" or not _stands_at(work, one, last):
                 out.append(Compared(name, reason=one.reason or _MEANWHILE))
                 continue
             parts = [part for part in seen if part.table == name]
@@ -140,16 +149,26 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
     return sorted(out, key=lambda one: one.table)
 
 
+def _stands_at(work: Mirroring, state: TableState, place: int) -> bool:
+    """Whether a table has everything in the log up to a place, and nothing after it."""
+    if state.place is None or state.place >= place:
+        return state.place == place
+    plan = work.plan([state])
+    return plan.version(plan.behind(work.state.offsets[state.place], None, place)) == state.place
+
+
 def message_of(error: Exception) -> str:
     """What an error says, without its place."""
     return error.message if isinstance(error, BinlogError) else f"{type(error).__name__}: {error}"
 
 
 def _planned(connection: Connection, lake: Lake, state: TableState, work: Mirroring) -> Viewed:
-    copy = plan_copy(connection, state, {}, mariadb=work.mariadb, logs_computed=work.logs_computed)
+    copy = plan_copy(
+        connection, state, {}, mariadb=work.mariadb, logs_computed=work.logs_computed, settings=work.columns
+    )
     _, _, definition, selection = selected(state, copy, mariadb=work.mariadb)
     here = lake.opened(state).columns
-    names = spelled_like(selection.schema.names, here.names)
+    names = spelled_like(selection.lake_schema.names, here.names)
     if lacking := [one for one in names if one not in here.names]:
         raise MirrorError(f"the lake lacks the columns {', '.join(lacking)}")
     # An ALTER may have left the lake's types wider than the server's, never narrower.

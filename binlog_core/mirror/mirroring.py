@@ -30,6 +30,7 @@ from ..server.address import Address
 from ..server.connection import Connection
 from .applying import apply_round, needs_copy
 from .changes import Decoded, LogPlan, decode, definitions_at, merged
+from .columns import EVERYTHING, ColumnSettings
 from .copies import (
     Copied,
     Copy,
@@ -37,7 +38,6 @@ from .copies import (
     charsets_of_server,
     clean_up,
     commit_copy,
-    computed_columns,
     is_hidden,
     plan_copy,
     remove_notes,
@@ -50,6 +50,7 @@ from .joining import compact
 from .losses import check_filters, check_settings, logs_computed, warn_of_losses
 from .marks import Mark, check_server, identity, place_of, take_mark
 from .receiving import Receiver
+from .settings import settle
 from .state import CHANGES, GTIDS, Lake, MirrorState, Offset, TableState
 from .unlogged import Reach, reach_of
 from .values import set_for_reading
@@ -95,6 +96,8 @@ class Mirroring:
         The most bytes that copies read in a second.
     passed : callable of MirrorState
         Called when everything that was there is done.
+    columns : ColumnSettings
+        Which columns are left out or masked.
     serve, halt
         Called between steps, and the event that ends a long step then: see `serving`. None: `stop`.
     """
@@ -114,13 +117,15 @@ class Mirroring:
         passed: Callable[[MirrorState], None] = lambda state: None,
         serve: Callable[[Mirroring], None] = lambda work: None,
         halt: threading.Event | None = None,
+        columns: ColumnSettings = EVERYTHING,
     ) -> None:
         self._passed, self._serve = passed, serve
         self._halt = stop if halt is None else halt
         self._compact_after, self._rate = compact, rate
         self.runner = runner
         self._lake = lake
-        self.state = state
+        self.state, self.columns = state, columns
+        settle(state, columns)
         self.address = address
         self._receiver = receiver
         self._behind = False  # what the server had when it was asked
@@ -346,7 +351,12 @@ class Mirroring:
                     try:
                         self._lake.check_no_other(state, self.state.id)
                         copy = plan_copy(
-                            connection, state, mark, mariadb=self.mariadb, logs_computed=self.logs_computed
+                            connection,
+                            state,
+                            mark,
+                            mariadb=self.mariadb,
+                            logs_computed=self.logs_computed,
+                            settings=self.columns,
                         )
                         state.copy = asdict(copy)
                     except BinlogError as error:
@@ -359,9 +369,15 @@ class Mirroring:
             for one in copying
             if one.copy is not None
         }
-        told = partial(self._stepped, self.state)
         found = run_copies(
-            self.runner, self._lake, self.address, copies, rate=self._rate, stop=self._halt, stepped=told
+            self.runner,
+            self._lake,
+            self.address,
+            copies,
+            rate=self._rate,
+            stop=self._halt,
+            stepped=partial(self._stepped, self.state),
+            mask_key=self.columns.key,
         )
         if self._halt.is_set():
             return  # the archive may stop too; the chunks that were read are kept for the next time
@@ -442,7 +458,7 @@ class Mirroring:
             if table.last_commit().get(_COPY) != copy.id:
                 mark = str(copy.mark.get("gtids") or copy.mark["file"])
                 properties = {_COPY: copy.id, "binlog_core.mark": mark, **_gtids_property(offset)}
-                commit_copy(table, selection.schema, files, App(self.state.id, place), properties)
+                commit_copy(table, selection.lake_schema, files, App(self.state.id, place), properties)
             kept = {one.name for one in table.files()}
         except Exception as error:  # of the format's library, the catalog and the stores below them
             self._failed(state, _outage(error))
@@ -452,6 +468,7 @@ class Mirroring:
         state.reason, state.gone, state.suspect = None, False, None
         state.stage, state.place, state.exact_from = "following", place, exact
         state.keyless, state.unlogged = definition.row_key is None, list(copy.unlogged)
+        state.note_rules(copy.rules)
         state.compacted = time.time()  # its files are as large as they should be
         state.as_of = state.history = None
         self._left.append(partial(clean_up, self._lake, state, copy.id, kept))
@@ -541,13 +558,6 @@ class Mirroring:
                 one.history = one.place
                 self._save(soon=True)
 
-    def stands_at(self, state: TableState, place: int) -> bool:
-        """Whether a table has everything in the log up to a place, and nothing after it."""
-        if state.place is None or state.place >= place:
-            return state.place == place
-        plan = self.plan([state])
-        return plan.version(plan.behind(self.state.offsets[state.place], None, place)) == state.place
-
     def _round(self, plan: LogPlan | None = None) -> None:
         """Apply the round in `state.round`, for the first time or again; `plan`: that of its tables."""
         work = self.state.round
@@ -585,7 +595,16 @@ class Mirroring:
         wanted = tables
         while True:
             try:
-                return decode(self.runner, self._lake, plan, start, end, by_case=self._case == "0")
+                return decode(
+                    self.runner,
+                    self._lake,
+                    plan,
+                    start,
+                    end,
+                    by_case=self._case == "0",
+                    columns={one.full_name: one.rules for one in wanted if one.columns},
+                    mask_key=self.columns.key,
+                )
             except BinlogError as error:
                 state = next((one for one in wanted if one.full_name == error.table), None)
                 if state is None:
@@ -638,20 +657,17 @@ class Mirroring:
         changed = files or any(one.kind != "create" for one in statements)
         definition, later = (known.definition(state.database, state.name) for known in definitions)
         key = definition.row_key if definition is not None else None
+        if state.rules.concerned(statements):  # also the history is not to have what is left out or masked
+            state.copy_anew()
+            return
         history = self._history if state.history == state.place and not state.keyless else None
         if history is not None and changed:
             append = partial(history.append, state, files, statements, decoded.folder, version)
             if not self._tried(state, append):
                 return
         state.gone |= any(one.kind in ("drop", "rename") for one in statements)
-        if needs_copy(state, statements) or (state.keyless and changed):
+        if needs_copy(state, statements, files, key, later, logs_computed=self.logs_computed):
             state.copy_anew()
-            return
-        if later is not None and (later.row_key != key or not self._has_unlogged(state, later)):
-            state.copy_anew()
-            return
-        if key and any(_without_case(file.key) != _without_case(key) for file in files):
-            state.copy_anew()  # it had another key in between, and maybe two rows with this one
             return
         if changed:
             if not key:
@@ -679,12 +695,6 @@ class Mirroring:
         if history is not None:
             state.history = version
 
-    def _has_unlogged(self, state: TableState, definition: TableSchema) -> bool:
-        """Whether the columns that a table lacks are those that the server does not log now."""
-        unlogged = () if self.logs_computed else computed_columns(definition)
-        present = {column.name.lower() for column in definition.columns}
-        return {one.lower() for one in unlogged} == {one.lower() for one in state.unlogged} & present
-
     def _tried(self, state: TableState, write: Callable[[], None]) -> bool:
         """Write to a table; False if it failed: it is copied or parked, or tried again next time."""
         try:
@@ -701,10 +711,6 @@ class Mirroring:
         else:
             return True
         return False
-
-
-def _without_case(key: tuple[str, ...] | None) -> tuple[str, ...]:
-    return tuple(name.lower() for name in key or ())
 
 
 def _outage(error: Exception) -> BinlogError:

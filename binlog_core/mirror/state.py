@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from .._base import new_files
@@ -25,6 +25,7 @@ from ..lake.tables.delta import DeltaLakeTable
 from ..lake.tables.destination import directory_name, open_filesystem, write_whole
 from ..lake.tables.iceberg import IcebergLakeTable, load_iceberg_catalog, without_secrets
 from ..lake.tables.table import FileTable
+from .columns import EVERY_COLUMN, ColumnRules
 from .holder import Held, Holder
 
 _STATE, _LOCK = "state.json", "lock"
@@ -83,6 +84,8 @@ class TableState:
         Why it may lack changes since its last copy, although it is followed.
     unlogged : list of str
         The names of its columns that are left out, and null, because the server does not log their changes.
+    columns : dict
+        What became of its columns in its last copy: the fields of `columns.ColumnRules`.
     """
 
     database: str
@@ -102,6 +105,16 @@ class TableState:
     gone: bool = False
     suspect: str | None = None
     unlogged: list[str] = field(default_factory=list)
+    columns: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rules(self) -> ColumnRules:
+        """What becomes of its columns."""
+        return ColumnRules.of_json(self.columns)
+
+    def note_rules(self, rules: ColumnRules) -> None:
+        """Note what becomes of its columns."""
+        self.columns = {} if rules == EVERY_COLUMN else asdict(rules)
 
     @property
     def full_name(self) -> str:
@@ -173,6 +186,8 @@ class MirrorState:
         Names and patterns that were added (True) or dropped since, at any run: the last that matches decides.
     paused : bool
         Whether all tables are paused, also those that come.
+    exclude_columns, mask_columns : tuple of str
+        The names and patterns of columns that are left out, and of those that are hashed.
     """
 
     id: str
@@ -188,6 +203,8 @@ class MirrorState:
     exclude_tables: tuple[str, ...] = ()
     amended: tuple[tuple[str, bool], ...] = ()
     paused: bool = False
+    exclude_columns: tuple[str, ...] = ()
+    mask_columns: tuple[str, ...] = ()
 
     @property
     def has_copies(self) -> bool:
@@ -240,7 +257,8 @@ class MirrorState:
             raise ValueError(f"version {version}")
         del found["saved"]
         found["patterns"] = tuple(found["patterns"])
-        found["exclude_tables"] = tuple(found.get("exclude_tables", ()))
+        for name in ("exclude_tables", "exclude_columns", "mask_columns"):
+            found[name] = tuple(found.get(name, ()))
         found["amended"] = tuple((pattern, wanted) for pattern, wanted in found.get("amended", ()))
         found["tables"] = {name: TableState(**one) for name, one in found["tables"].items()}
         found["offsets"] = {int(place): one for place, one in found["offsets"].items()}

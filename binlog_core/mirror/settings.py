@@ -1,0 +1,62 @@
+"""The settings of a run against those that a mirror's tables were copied with: what is copied again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..errors import MirrorError, SchemaError
+from .changes import definitions_at
+from .columns import ColumnRules, ColumnSettings, about_table
+from .state import MirrorState, TableState
+
+
+def settle(state: MirrorState, settings: ColumnSettings) -> None:
+    """Note settings, and have those tables copied again whose columns they leave out or mask otherwise.
+
+    Raises
+    ------
+    MirrorError
+        The key is not that of the hashes that a table has.
+    """
+    for one in state.tables.values():
+        about = settings.about(one.full_name)
+        before = about_table(one.full_name, state.exclude_columns, state.mask_columns)
+        if one.copy is not None:
+            begun = ColumnRules.of_json(one.copy.get("columns", {}))
+            if begun.patterns != about or begun.key not in ("", settings.mark):
+                _copy_again(one)
+        if one.stage == "parked" and before != about:
+            _copy_again(one)  # it may be what it was parked for
+        elif one.place is not None and one.stage not in ("copying", "dropped"):
+            if one.rules.patterns != about and not _stays(state, one, settings):
+                _copy_again(one)
+            elif one.rules.masks and one.rules.key != settings.mark:
+                raise MirrorError(
+                    f"the key of mask_columns is not that of the hashes in {one.full_name}: give that key, or"
+                    " copy all tables with masked columns again with the new one (resync)"
+                )
+    state.exclude_columns, state.mask_columns = settings.exclude, settings.mask
+
+
+def _copy_again(table: TableState) -> None:
+    """Have a table copied again, once it goes on if it is paused."""
+    paused = table.stage == "paused"
+    table.copy_anew()
+    if paused:
+        table.pause()
+
+
+def _stays(state: MirrorState, table: TableState, settings: ColumnSettings) -> bool:
+    """Whether other patterns mean the same columns of a table: then they are noted."""
+    known = definitions_at(state.offsets[table.place or 0])
+    definition = known.definition(table.database, table.name)
+    if definition is None:
+        return False
+    try:
+        rules = settings.rules(definition)
+    except SchemaError:  # a copy says it
+        return False
+    if (rules.lacks, rules.masks) != (table.rules.lacks, table.rules.masks):
+        return False
+    table.note_rules(replace(rules, key=table.rules.key))
+    return True

@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 
 from .._base.durations import seconds_of
 from .archive import stopping
+from .config_file import ConfigFile
 from .export import Catalog, catalog_of, spark_session
 from .options import LoginOptions, spread
 from .output import (
@@ -131,6 +132,7 @@ def run(
         typer.Option(help="File for the status: JSON, or Prometheus text (*.prom); may be given twice."),
     ] = None,
     master: Master = None,
+    config: ConfigFile = None,
     as_json: AsJson = False,
     *,
     login: LoginOptions,
@@ -143,6 +145,8 @@ def run(
     Examples:
 
       binlog-core mirror mysql://repl@db1 /lake/shop --tables 'shop.*' --until now
+
+      binlog-core mirror --config shop.toml
 
       binlog-core mirror status /lake/shop
 

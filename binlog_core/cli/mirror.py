@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 from .._base.durations import seconds_of
 from .archive import stopping
 from .config_file import ConfigFile
-from .export import Catalog, catalog_of, spark_session
+from .export import Catalog, catalog_of, pairs_of, spark_session
 from .options import LoginOptions, spread
 from .output import (
     EXIT_ERROR,
@@ -108,6 +108,10 @@ def run(
         typer.Option(help="Columns to hash with a key, such as 'shop.*.email'; can be repeated."),
     ] = None,
     mask_key_file: MaskKeyFile = None,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(help="Other names in the lake, such as 'shop_prod.*=shop.*'; can be repeated."),
+    ] = None,
     archive: Annotated[
         str | None, typer.Option(help="Directory for the server's logs. Default: a directory in the lake.")
     ] = None,
@@ -172,6 +176,7 @@ def run(
             exclude_columns=exclude_columns or (),
             mask_columns=mask_columns or (),
             mask_key_file=mask_key_file,
+            rename=pairs_of("--rename", rename),
             archive=archive,
             until=until,
             format=format,

@@ -18,6 +18,7 @@ from .._base.durations import seconds_of
 from .._sources.places import is_url, local_path
 from ..errors import MirrorError
 from .columns import ColumnSettings, read_key
+from .renaming import check_renames
 from .reporting import MirrorStatus, TableStatus, statuses
 from .state import ARCHIVE, FORMATS, Lake, MirrorState, loaded, new_state, opened
 
@@ -55,6 +56,7 @@ def mirror(
     exclude_columns: str | Sequence[str] = (),
     mask_columns: str | Sequence[str] = (),
     mask_key_file: Uri | None = None,
+    rename: Mapping[str, str] | None = None,
     archive: Uri | None = None,
     until: Literal["now"] | None = None,
     format: Literal["delta", "iceberg"] | None = None,
@@ -96,6 +98,9 @@ def mirror(
     mask_key_file : path, optional
         A file with the key of these hashes, of 16 bytes or more; by default it is in the environment, as
         ``BINLOG_CORE_MASK_KEY``. It is never written anywhere.
+    rename : mapping of str to str, optional
+        New names of tables in the lake by their own, as ``database.table``; a ``*`` stands for any text, the
+        same on both sides of ``{"shop_prod.*": "shop.*"}``. The first that matches counts.
     archive : str or path, optional
         Where the raw copies of the server's logs are kept (see `binlog_core.archive.archive`); workers must
         be able to read it. By default a directory in the lake.
@@ -158,8 +163,10 @@ def mirror(
     if rate is not None and rate <= 0:
         raise ValueError(f"rate={rate!r}: expected more than 0")
     from .serving import Serving
+    from .settings import rename as set_names
 
     patterns = _names(tables)
+    check_renames(rename or {})
     columns = ColumnSettings(_names(exclude_columns), _names(mask_columns), read_key(mask_key_file))
     stop = stop or threading.Event()
     place = Lake(os.fspath(lake), storage_options)
@@ -175,6 +182,7 @@ def mirror(
         place.use(state, catalog)
         state.server, state.patterns = _without_password(server), patterns
         state.exclude_tables = _names(exclude_tables)
+        set_names(state, rename or {})
         if archive is not None:
             given = os.fspath(archive)
             state.archive = given if is_url(given) else os.path.abspath(given)

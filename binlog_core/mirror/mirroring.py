@@ -301,7 +301,7 @@ class Mirroring:
             lacking = [one for one in lacking if not is_hidden(connection, one)]
         for name, (database, table) in wanted.items():
             if name not in tables:
-                tables[name] = TableState(database, table)
+                self.state.begin(database, table)
             elif tables[name].stage == "dropped":
                 tables[name].copy_anew()
             if self.state.paused:
@@ -349,7 +349,7 @@ class Mirroring:
                 set_for_reading(connection)  # with the settings of the sessions that read the chunks
                 for state in begun:
                     try:
-                        self._lake.check_no_other(state, self.state.id)
+                        self._lake.check_no_other(state, self.state)
                         copy = plan_copy(
                             connection,
                             state,

@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from .._tables.full_names import full_name
 from ..errors import MirrorError, SchemaError
 from .changes import definitions_at
 from .columns import ColumnRules, ColumnSettings, about_table
+from .renaming import renamed
 from .state import MirrorState, TableState
+
+
+def rename(state: MirrorState, names: Mapping[str, str]) -> None:
+    """Note new names of tables.
+
+    Raises
+    ------
+    MirrorError
+        A table is in the lake under another name than it would have.
+    """
+    for one in state.tables.values():
+        new = renamed(one.database, one.name, names)
+        if new == one.names or not state.wants(one.full_name):
+            continue
+        if one.place is not None or one.copy is not None:
+            here, there = full_name(*one.names), full_name(*new)
+            raise MirrorError(
+                f"{one.full_name} is in the lake as {here}, and would be {there}: no table there is renamed."
+                " Take it out (drop), run the mirror, and take it in again (add): it is then copied under"
+                " the new name"
+            )
+        one.renamed = [*new] if new != (one.database, one.name) else []
+    state.rename = dict(names)
 
 
 def settle(state: MirrorState, settings: ColumnSettings) -> None:

@@ -27,6 +27,7 @@ from ..lake.tables.iceberg import IcebergLakeTable, load_iceberg_catalog, withou
 from ..lake.tables.table import FileTable
 from .columns import EVERY_COLUMN, ColumnRules
 from .holder import Held, Holder
+from .renaming import Names, renamed
 
 _STATE, _LOCK = "state.json", "lock"
 _LOCK_TRIES, _LOCK_PAUSE = 10, 0.02
@@ -86,6 +87,8 @@ class TableState:
         The names of its columns that are left out, and null, because the server does not log their changes.
     columns : dict
         What became of its columns in its last copy: the fields of `columns.ColumnRules`.
+    renamed : list of str
+        The names of database and table in the lake, if they are others.
     """
 
     database: str
@@ -106,6 +109,13 @@ class TableState:
     suspect: str | None = None
     unlogged: list[str] = field(default_factory=list)
     columns: dict[str, Any] = field(default_factory=dict)
+    renamed: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> Names:
+        """The names of database and table in the lake."""
+        database, name = self.renamed or (self.database, self.name)
+        return database, name
 
     @property
     def rules(self) -> ColumnRules:
@@ -188,6 +198,8 @@ class MirrorState:
         Whether all tables are paused, also those that come.
     exclude_columns, mask_columns : tuple of str
         The names and patterns of columns that are left out, and of those that are hashed.
+    rename : dict of str to str
+        New names for tables in the lake: see `renaming`.
     """
 
     id: str
@@ -205,6 +217,7 @@ class MirrorState:
     paused: bool = False
     exclude_columns: tuple[str, ...] = ()
     mask_columns: tuple[str, ...] = ()
+    rename: dict[str, str] = field(default_factory=dict)
 
     @property
     def has_copies(self) -> bool:
@@ -221,6 +234,14 @@ class MirrorState:
     def amend(self, pattern: str, *, wanted: bool) -> None:
         """Want some tables from now on, or do not want them any more, whatever `patterns` say."""
         self.amended = (*(one for one in self.amended if one[0] != pattern), (pattern, wanted))
+
+    def begin(self, database: str, table: str) -> TableState:
+        """A table that was not known."""
+        one = TableState(database, table)
+        if (names := renamed(database, table, self.rename)) != (database, table):
+            one.renamed = [*names]
+        self.tables[one.full_name] = one
+        return one
 
     def leave_unwanted(self) -> list[TableState]:
         """Forget the tables that are no longer wanted, and return them; in the lake they stay as they are."""
@@ -321,7 +342,7 @@ class Lake:
 
     def table(self, state: TableState, history: int = 0) -> str:
         """The URI of a table, or with `history` from 1 on, of a table of its history."""
-        name = directory_name(state.database, state.name)
+        name = directory_name(*state.names)
         if history:
             name = f"{_HISTORY}/{name}" + (f".v{history}" if history > 1 else "")
         root = self.path if self.is_local and self._catalog is not None else self.uri
@@ -340,23 +361,30 @@ class Lake:
         table = self.opened(state)
         return table.exists and table.applied(mirror) is None
 
-    def check_no_other(self, state: TableState, mirror: str) -> None:
-        """Refuse to put a copy in place of a table that was not made by a mirror, by its id.
+    def check_no_other(self, state: TableState, mirror: MirrorState) -> None:
+        """Refuse to put a copy in place of a table that was not made by a mirror, or for another table.
 
         Raises
         ------
         MirrorError
             There is such a table.
         """
-        if self.has_other(state, mirror):
+        others = (one for one in mirror.tables.values() if one is not state and one.names == state.names)
+        if mirror.rename and state.place is None and (other := next(others, None)) is not None:
+            raise MirrorError(
+                f"{other.full_name} would have the same name in the lake: rename one of them otherwise",
+                path=self.table(state),
+            )
+        if self.has_other(state, mirror.id):
             raise MirrorError(
                 "the lake has a table of that name that this mirror did not make: move it away",
                 path=self.table(state),
             )
 
     def _of_catalog(self, state: TableState, history: int) -> IcebergLakeTable:
-        name = state.name + (f"__{_HISTORY}" if history else "") + (f"__v{history}" if history > 1 else "")
-        return IcebergLakeTable(self._catalog, (state.database, name), self.table(state, history))
+        database, name = state.names
+        name += (f"__{_HISTORY}" if history else "") + (f"__v{history}" if history > 1 else "")
+        return IcebergLakeTable(self._catalog, (database, name), self.table(state, history))
 
     def folder(self, state: TableState, history: int = 0) -> Folder:
         """The directory of a table's files; `history` as for `table`.

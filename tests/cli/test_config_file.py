@@ -28,6 +28,7 @@ rate = 20
 until = "now"
 catalog = { type = "sql", uri = "sqlite:///c.db" }
 status = ["shop.prom"]
+rename = { "shop_prod.*" = "shop.*" }
 """
 
 
@@ -72,6 +73,7 @@ def test_a_file_says_it_all(tmp_path: Path, given: list[dict[str, Any]]) -> None
         "until": "now",
         "catalog": {"type": "sql", "uri": "sqlite:///c.db"},
         "status": [Path("shop.prom")],
+        "rename": {"shop_prod.*": "shop.*"},
         "format": None,
     }
     assert {name: asked[name] for name in expected} == expected

@@ -112,6 +112,10 @@ def run(
         list[str] | None,
         typer.Option(help="Other names in the lake, such as 'shop_prod.*=shop.*'; can be repeated."),
     ] = None,
+    unsigned_bigint: Annotated[
+        Literal["decimal", "bigint"],
+        typer.Option(help="Type of BIGINT UNSIGNED in the lake; with bigint, larger values park the table."),
+    ] = "decimal",
     archive: Annotated[
         str | None, typer.Option(help="Directory for the server's logs. Default: a directory in the lake.")
     ] = None,
@@ -177,6 +181,7 @@ def run(
             mask_columns=mask_columns or (),
             mask_key_file=mask_key_file,
             rename=pairs_of("--rename", rename),
+            unsigned_bigint=unsigned_bigint,
             archive=archive,
             until=until,
             format=format,

@@ -57,6 +57,7 @@ def mirror(
     mask_columns: str | Sequence[str] = (),
     mask_key_file: Uri | None = None,
     rename: Mapping[str, str] | None = None,
+    unsigned_bigint: Literal["decimal", "bigint"] = "decimal",
     archive: Uri | None = None,
     until: Literal["now"] | None = None,
     format: Literal["delta", "iceberg"] | None = None,
@@ -101,6 +102,9 @@ def mirror(
     rename : mapping of str to str, optional
         New names of tables in the lake by their own, as ``database.table``; a ``*`` stands for any text, the
         same on both sides of ``{"shop_prod.*": "shop.*"}``. The first that matches counts.
+    unsigned_bigint : "decimal" or "bigint"
+        The type of BIGINT UNSIGNED in the lake: decimal(20, 0), or BIGINT, where a table with a larger value
+        is parked. A change copies the tables with such columns again.
     archive : str or path, optional
         Where the raw copies of the server's logs are kept (see `binlog_core.archive.archive`); workers must
         be able to read it. By default a directory in the lake.
@@ -160,6 +164,8 @@ def mirror(
     if format not in (None, *FORMATS):
         raise ValueError(f"format={format!r}: expected 'delta' or 'iceberg'")
     interval = None if compact is None else seconds_of(compact, "compact")
+    if unsigned_bigint not in ("decimal", "bigint"):
+        raise ValueError(f"unsigned_bigint={unsigned_bigint!r}: expected 'decimal' or 'bigint'")
     if rate is not None and rate <= 0:
         raise ValueError(f"rate={rate!r}: expected more than 0")
     from .serving import Serving
@@ -167,7 +173,12 @@ def mirror(
 
     patterns = _names(tables)
     check_renames(rename or {})
-    columns = ColumnSettings(_names(exclude_columns), _names(mask_columns), read_key(mask_key_file))
+    columns = ColumnSettings(
+        _names(exclude_columns),
+        _names(mask_columns),
+        read_key(mask_key_file),
+        bigints=unsigned_bigint == "bigint",
+    )
     stop = stop or threading.Event()
     place = Lake(os.fspath(lake), storage_options)
     with place.locked():
@@ -288,7 +299,7 @@ def resync(
         state = opened(place, catalog)
         change(state, RESYNC, tables)
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
-        columns = ColumnSettings(state.exclude_columns, state.mask_columns, read_key(mask_key_file))
+        columns = state.column_settings(read_key(mask_key_file))
         with _working(place, state, state.server, login, runner, None, None, columns=columns) as work:
             work.until_now()
         return statuses(place, state)
@@ -340,7 +351,7 @@ def verify(
         state = opened(place, catalog)
         state.chosen(tables)
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
-        columns = ColumnSettings(state.exclude_columns, state.mask_columns, read_key(mask_key_file))
+        columns = state.column_settings(read_key(mask_key_file))
         with _working(place, state, state.server, login, runner, None, None, columns=columns) as work:
             return compare(work, place, tables)
 

@@ -7,11 +7,12 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from glob import escape
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from .._decode.selection import is_wanted_name
-from ..errors import MirrorError, SchemaError
+from ..errors import DecodeError, MirrorError, SchemaError
 from ..lake.rows.fit import to_json
 from ..lake.rows.types import import_pyarrow
 from ..lake.tables.results import ReportedStatement
@@ -40,12 +41,18 @@ class ColumnRules:
         The patterns, in small letters, of both in this table, also of columns that may come.
     key : str
         The mark of the key of the hashes; empty if there are none.
+    longs : tuple of str
+        The names, in small letters, of the columns of BIGINT UNSIGNED that the lake has as BIGINT.
+    bigints : bool
+        Whether it has all that there are as BIGINT, also those that may come.
     """
 
     lacks: tuple[str, ...] = ()
     masks: tuple[str, ...] = ()
     patterns: Patterns = ((), ())
     key: str = ""
+    longs: tuple[str, ...] = ()
+    bigints: bool = False
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> ColumnRules:
@@ -53,7 +60,14 @@ class ColumnRules:
         if not found:
             return EVERY_COLUMN
         lacking, masking = map(tuple, found["patterns"])
-        return cls(tuple(found["lacks"]), tuple(found["masks"]), (lacking, masking), found["key"])
+        return cls(
+            tuple(found["lacks"]),
+            tuple(found["masks"]),
+            (lacking, masking),
+            found["key"],
+            tuple(found["longs"]),
+            found["bigints"],
+        )
 
     def keeps(self, name: str) -> bool:
         """Whether the lake has a column."""
@@ -62,14 +76,19 @@ class ColumnRules:
     def schema(self, schema: pa.Schema) -> pa.Schema:
         """The columns that the lake has, of these of the server: hashes are texts."""
         pa = import_pyarrow()
-        masked = [
-            pa.field(one.name, pa.string()) if one.name.lower() in self.masks else one for one in schema
-        ]
-        return pa.schema([one for one in masked if self.keeps(one.name)])
+        other = {**dict.fromkeys(self.longs, pa.int64()), **dict.fromkeys(self.masks, pa.string())}
+        kept = [one for one in schema if self.keeps(one.name)]
+        return pa.schema([one.with_type(other.get(one.name.lower(), one.type)) for one in kept])
 
     def applied(self, rows: pa.RecordBatch, key: bytes | None) -> pa.RecordBatch:
-        """The rows as the lake has them."""
-        if not self.lacks and not self.masks:
+        """The rows as the lake has them.
+
+        Raises
+        ------
+        DecodeError
+            A value does not fit BIGINT.
+        """
+        if not self.lacks and not self.masks and not self.longs:
             return rows
         if self.masks and key is None:
             raise ValueError("the key of masked columns is missing")
@@ -78,11 +97,20 @@ class ColumnRules:
         for i, name in enumerate(schema.names):
             if name.lower() in self.masks:
                 arrays[i] = hashed(arrays[i], key or b"")
+            elif name.lower() in self.longs:
+                try:
+                    arrays[i] = arrays[i].cast(schema.field(name).type)
+                except ValueError:  # as pyarrow's errors are
+                    told = (
+                        "a value of BIGINT UNSIGNED is beyond BIGINT: mirror it with unsigned_bigint=decimal"
+                    )
+                    raise DecodeError(told, column=name) from None
         return import_pyarrow().record_batch(arrays, schema=schema)
 
     def concerned(self, statements: Iterable[ReportedStatement]) -> bool:
         """Whether statements name such a column: what it is called, or what it has, may change."""
-        patterns = (*self.patterns[0], *self.patterns[1])
+        patterns = (*self.patterns[0], *self.patterns[1], *map(escape, self.longs))
+        patterns += ("unsigned", "serial") if self.bigints else ()  # it may add another
         for one in statements if patterns else ():
             if one.kind in ("alter", "unknown"):
                 try:
@@ -108,6 +136,8 @@ class ColumnSettings:
         Names and patterns of columns, as ``database.table.column``.
     key : bytes or None
         The key of the hashes.
+    bigints : bool
+        Whether the lake has BIGINT UNSIGNED as BIGINT.
 
     Raises
     ------
@@ -118,6 +148,7 @@ class ColumnSettings:
     exclude: tuple[str, ...] = ()
     mask: tuple[str, ...] = ()
     key: bytes | None = field(default=None, repr=False)
+    bigints: bool = False
 
     def __post_init__(self) -> None:
         for option, patterns in (("exclude_columns", self.exclude), ("mask_columns", self.mask)):
@@ -159,7 +190,10 @@ class ColumnSettings:
                 raise SchemaError(
                     "a column of the table's key can be neither left out nor masked", table=table, column=name
                 )
-        return ColumnRules(lacks, masks, self.about(table), self.mark if masks else "")
+        longs = [one.name.lower() for one in definition.columns if one.type_name == "bigint" and one.unsigned]
+        kept = tuple(name for name in longs if self.bigints and name not in (*lacks, *masks))
+        mark = self.mark if masks else ""
+        return ColumnRules(lacks, masks, self.about(table), mark, kept, self.bigints)
 
     @property
     def mark(self) -> str:

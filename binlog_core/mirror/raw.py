@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..errors import DecodeError
 from ..lake.apply.files import shaped
 from ..lake.apply.jobs import Folder
 from ..lake.rows.reader import Chunk
@@ -60,7 +61,10 @@ class RawWriter(PartWriter):
         """See `PartWriter`."""
         rules = self._columns.get(chunk.table.full_name)
         if rules is not None:
-            chunk = chunk._replace(batch=rules.applied(chunk.batch, self._mask_key))
+            try:
+                chunk = chunk._replace(batch=rules.applied(chunk.batch, self._mask_key))
+            except DecodeError as error:
+                raise error.located(table=chunk.table.full_name) from None
         super().write(chunk)
 
     def _begin(self, key: Any, chunk: Chunk) -> Part:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from .._tables.full_names import full_name
 from ..errors import MirrorError, SchemaError
 from .changes import definitions_at
-from .columns import ColumnRules, ColumnSettings, about_table
+from .columns import ColumnRules, ColumnSettings, Patterns, about_table
 from .renaming import renamed
 from .state import MirrorState, TableState
 
@@ -45,16 +45,16 @@ def settle(state: MirrorState, settings: ColumnSettings) -> None:
         The key is not that of the hashes that a table has.
     """
     for one in state.tables.values():
-        about = settings.about(one.full_name)
-        before = about_table(one.full_name, state.exclude_columns, state.mask_columns)
+        asked = settings.about(one.full_name), settings.bigints
+        before = about_table(one.full_name, state.exclude_columns, state.mask_columns), state.bigints
         if one.copy is not None:
             begun = ColumnRules.of_json(one.copy.get("columns", {}))
-            if begun.patterns != about or begun.key not in ("", settings.mark):
+            if _asked(begun) != asked or begun.key not in ("", settings.mark):
                 _copy_again(one)
-        if one.stage == "parked" and before != about:
+        if one.stage == "parked" and before != asked:
             _copy_again(one)  # it may be what it was parked for
         elif one.place is not None and one.stage not in ("copying", "dropped"):
-            if one.rules.patterns != about and not _stays(state, one, settings):
+            if _asked(one.rules) != asked and not _stays(state, one, settings):
                 _copy_again(one)
             elif one.rules.masks and one.rules.key != settings.mark:
                 raise MirrorError(
@@ -62,6 +62,11 @@ def settle(state: MirrorState, settings: ColumnSettings) -> None:
                     " copy all tables with masked columns again with the new one (resync)"
                 )
     state.exclude_columns, state.mask_columns = settings.exclude, settings.mask
+    state.bigints = settings.bigints
+
+
+def _asked(rules: ColumnRules) -> tuple[Patterns, bool]:
+    return rules.patterns, rules.bigints
 
 
 def _copy_again(table: TableState) -> None:
@@ -82,7 +87,8 @@ def _stays(state: MirrorState, table: TableState, settings: ColumnSettings) -> b
         rules = settings.rules(definition)
     except SchemaError:  # a copy says it
         return False
-    if (rules.lacks, rules.masks) != (table.rules.lacks, table.rules.masks):
+    now = table.rules
+    if (rules.lacks, rules.masks, rules.longs) != (now.lacks, now.masks, now.longs):
         return False
     table.note_rules(replace(rules, key=table.rules.key))
     return True

@@ -25,7 +25,7 @@ from ..lake.tables.delta import DeltaLakeTable
 from ..lake.tables.destination import directory_name, open_filesystem, write_whole
 from ..lake.tables.iceberg import IcebergLakeTable, load_iceberg_catalog, without_secrets
 from ..lake.tables.table import FileTable
-from .columns import EVERY_COLUMN, ColumnRules
+from .columns import EVERY_COLUMN, ColumnRules, ColumnSettings
 from .holder import Held, Holder
 from .renaming import Names, renamed
 
@@ -198,6 +198,8 @@ class MirrorState:
         Whether all tables are paused, also those that come.
     exclude_columns, mask_columns : tuple of str
         The names and patterns of columns that are left out, and of those that are hashed.
+    bigints : bool
+        Whether the lake has BIGINT UNSIGNED as BIGINT.
     rename : dict of str to str
         New names for tables in the lake: see `renaming`.
     """
@@ -217,6 +219,7 @@ class MirrorState:
     paused: bool = False
     exclude_columns: tuple[str, ...] = ()
     mask_columns: tuple[str, ...] = ()
+    bigints: bool = False
     rename: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -234,6 +237,10 @@ class MirrorState:
     def amend(self, pattern: str, *, wanted: bool) -> None:
         """Want some tables from now on, or do not want them any more, whatever `patterns` say."""
         self.amended = (*(one for one in self.amended if one[0] != pattern), (pattern, wanted))
+
+    def column_settings(self, key: bytes | None) -> ColumnSettings:
+        """Which columns are left out or masked, or have another type."""
+        return ColumnSettings(self.exclude_columns, self.mask_columns, key, self.bigints)
 
     def begin(self, database: str, table: str) -> TableState:
         """A table that was not known."""

@@ -211,3 +211,37 @@ def test_a_masked_key_parks_the_table_alone(
     assert "neither left out nor masked" in (found[0].reason or "")
     found = mirror(url, tmp_path / "lake", **given)
     assert [one.stage for one in found] == ["following", "following"]
+
+
+def test_bigint_unsigned_as_bigint(url: str, sql: Sql, form: Form, tmp_path: Path) -> None:
+    """Also as a key, also added by an ALTER; a value that does not fit parks the table alone."""
+    lake = tmp_path / "lake"
+    sql("CREATE TABLE p (id BIGINT UNSIGNED PRIMARY KEY, n BIGINT UNSIGNED, d DECIMAL(20, 0))")
+    sql("INSERT INTO p VALUES (1, 5, 7), (2, NULL, NULL)")
+
+    def run(kind: Any) -> TableStatus:
+        given = {"tables": "refused.p", "until": "now", "compact": None, **form.settings}
+        (one,) = mirror(url, lake, unsigned_bigint=kind, **given)
+        return one
+
+    run("bigint")
+    sql("INSERT INTO p VALUES (3, 9223372036854775807, 1)")
+    sql("DELETE FROM p WHERE id = 1")
+    run("bigint")
+    found = form.read(lake / "refused.p")
+    assert [str(kind) for kind in found.schema.types] == ["int64", "int64", "decimal128(20, 0)"]
+    assert [(row["id"], row["n"]) for row in rows(lake, form)] == [(2, None), (3, 9223372036854775807)]
+    sql("ALTER TABLE p ADD COLUMN m BIGINT UNSIGNED DEFAULT 8")
+    run("bigint")
+    assert form.read(lake / "refused.p").schema.field("m").type == pa.int64()
+    assert [row["m"] for row in rows(lake, form)] == [8, 8]
+    (one,) = verify(lake)
+    assert (one.agrees, one.rows) == (True, 2)
+
+    sql("INSERT INTO p VALUES (4, 9223372036854775808, 1, 1)")
+    found = run("bigint")
+    assert (found.stage, len(rows(lake, form))) == ("parked", 2)
+    assert "beyond BIGINT" in (found.reason or "")
+    assert run("decimal").stage == "following"
+    assert [row["n"] for row in rows(lake, form)][-1] == 9223372036854775808
+    assert form.read(lake / "refused.p").schema.field("id").type == pa.decimal128(20, 0)

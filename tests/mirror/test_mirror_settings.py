@@ -42,6 +42,8 @@ def copied(settings: ColumnSettings, stage: Stage = "following") -> MirrorState:
         ({"exclude": ("shop.t.mail",)}, {"mask": ("shop.t.mail",), "key": KEY}, True),
         ({"mask": ("shop.t.mail",), "key": KEY}, {"mask": ("shop.*.mai?",), "key": KEY}, False),
         ({"mask": ("shop.t.mail",), "key": KEY}, {}, True),
+        ({}, {"bigints": True}, False),  # it has no such column
+        ({"bigints": True, "exclude": ("shop.t.n",)}, {"bigints": True}, True),
         ({"mask": ("shop.t.x*",), "key": KEY}, {"mask": ("shop.t.x*",), "key": KEY[::-1]}, False),
     ],
 )

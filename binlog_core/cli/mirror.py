@@ -116,6 +116,10 @@ def run(
         Literal["decimal", "bigint"],
         typer.Option(help="Type of BIGINT UNSIGNED in the lake; with bigint, larger values park the table."),
     ] = "decimal",
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(help="commit_timestamp or gtid, of the last change of each row; can be repeated."),
+    ] = None,
     archive: Annotated[
         str | None, typer.Option(help="Directory for the server's logs. Default: a directory in the lake.")
     ] = None,
@@ -172,29 +176,33 @@ def run(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     with errors_as_lines(), _runner(master) as runner, stopping() as told, _Line(lasts=until is None) as line:
-        found = keep_mirror(
-            server,
-            lake,
-            tables=tables,
-            exclude_tables=exclude_tables or (),
-            exclude_columns=exclude_columns or (),
-            mask_columns=mask_columns or (),
-            mask_key_file=mask_key_file,
-            rename=pairs_of("--rename", rename),
-            unsigned_bigint=unsigned_bigint,
-            archive=archive,
-            until=until,
-            format=format,
-            catalog=catalog_of(catalog),
-            history=history,
-            status=status or (),
-            compact=every,
-            rate=None if rate is None else rate * 1e6,
-            runner=runner,
-            **access,
-            stop=told.event,
-            progress=line,
-        )
+        try:
+            found = keep_mirror(
+                server,
+                lake,
+                tables=tables,
+                exclude_tables=exclude_tables or (),
+                exclude_columns=exclude_columns or (),
+                mask_columns=mask_columns or (),
+                mask_key_file=mask_key_file,
+                rename=pairs_of("--rename", rename),
+                unsigned_bigint=unsigned_bigint,
+                metadata=metadata or (),
+                archive=archive,
+                until=until,
+                format=format,
+                catalog=catalog_of(catalog),
+                history=history,
+                status=status or (),
+                compact=every,
+                rate=None if rate is None else rate * 1e6,
+                runner=runner,
+                **access,
+                stop=told.event,
+                progress=line,
+            )
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
     with errors_as_lines():
         _show(found, as_json=as_json)
     if told.interrupted:

@@ -58,6 +58,7 @@ def mirror(
     mask_key_file: Uri | None = None,
     rename: Mapping[str, str] | None = None,
     unsigned_bigint: Literal["decimal", "bigint"] = "decimal",
+    metadata: str | Sequence[str] = (),
     archive: Uri | None = None,
     until: Literal["now"] | None = None,
     format: Literal["delta", "iceberg"] | None = None,
@@ -105,6 +106,9 @@ def mirror(
     unsigned_bigint : "decimal" or "bigint"
         The type of BIGINT UNSIGNED in the lake: decimal(20, 0), or BIGINT, where a table with a larger value
         is parked. A change copies the tables with such columns again.
+    metadata : str or sequence of str, optional
+        Columns about the last change of each row: "commit_timestamp" and "gtid" become
+        ``__commit_timestamp`` and ``__gtid``, which are null for rows as they were copied.
     archive : str or path, optional
         Where the raw copies of the server's logs are kept (see `binlog_core.archive.archive`); workers must
         be able to read it. By default a directory in the lake.
@@ -178,6 +182,7 @@ def mirror(
         _names(mask_columns),
         read_key(mask_key_file),
         bigints=unsigned_bigint == "bigint",
+        metadata=_names(metadata),
     )
     stop = stop or threading.Event()
     place = Lake(os.fspath(lake), storage_options)

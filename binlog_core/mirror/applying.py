@@ -192,6 +192,7 @@ class _ServerColumns:
         self.generated: set[str] = set()
         self.names: set[str] | None = set()
         self._unlogged = {name.lower() for name in state.unlogged}
+        self._metadata = state.rules.metadata
         self._note()
 
     def present(self) -> ServerColumns | None:
@@ -216,7 +217,8 @@ class _ServerColumns:
         return [name for name in names if name in SPECIAL or self._is_kept(name.lower())]
 
     def _is_kept(self, name: str) -> bool:
-        return name not in self._unlogged and (self.names is None or name in self.names)
+        known = self.names is None or name in self.names or name in self._metadata
+        return known and name not in self._unlogged
 
     def _note(self) -> None:
         known = self._tracker.definition(*self._place)

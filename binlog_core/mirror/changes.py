@@ -59,6 +59,8 @@ class LogPlan(LogRanges):
         Whether the server stores names in lower case, and its log has statements as they were written.
     counted : collection of str
         The names of tables whose changes are counted, without their values.
+    metadata : tuple of str
+        Further columns of changes: see `ReadOptions`.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class LogPlan(LogRanges):
         *,
         lower_case: bool = False,
         counted: Collection[str] = (),
+        metadata: tuple[str, ...] = (),
     ) -> None:
         options = SourceOptions(
             tables=tuple(escape(name) for name in tables),
@@ -79,7 +82,7 @@ class LogPlan(LogRanges):
             storage_options=storage_options,
         )
         # Those that an apply knows: it would take a table's own column for one of them.
-        reading = replace(options.read_options(), absent=True, refused=SPECIAL)
+        reading = replace(options.read_options(), absent=True, refused=SPECIAL, metadata=metadata)
         values = {escape(name): () for name in counted}
         self.reading = replace(reading, tables=(*(reading.tables or ()), *values), columns=values or None)
         self.access = options.access

@@ -11,9 +11,10 @@ from glob import escape
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from .._base.change_columns import LAKE_COLUMNS, LAKE_METADATA
 from .._decode.selection import is_wanted_name
 from ..errors import DecodeError, MirrorError, SchemaError
-from ..lake.rows.fit import to_json
+from ..lake.rows.fit import special_fields, to_json
 from ..lake.rows.types import import_pyarrow
 from ..lake.tables.results import ReportedStatement
 from ..schema.table_definitions import TableSchema
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 MASK_KEY = "BINLOG_CORE_MASK_KEY"
 _LEAST_KEY = 16  # bytes
 _HASH = "sha256"
+METADATA = {"__commit_timestamp": LAKE_COLUMNS[2], "__gtid": LAKE_METADATA[0]}  # from columns of changes
 _WILD = frozenset("*?[")
 Patterns = tuple[tuple[str, ...], tuple[str, ...]]  # of columns that are left out, and that are masked
 
@@ -45,6 +47,8 @@ class ColumnRules:
         The names, in small letters, of the columns of BIGINT UNSIGNED that the lake has as BIGINT.
     bigints : bool
         Whether it has all that there are as BIGINT, also those that may come.
+    metadata : tuple of str
+        The names of columns about the last change of a row: see `METADATA`.
     """
 
     lacks: tuple[str, ...] = ()
@@ -53,6 +57,7 @@ class ColumnRules:
     key: str = ""
     longs: tuple[str, ...] = ()
     bigints: bool = False
+    metadata: tuple[str, ...] = ()
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> ColumnRules:
@@ -67,6 +72,7 @@ class ColumnRules:
             found["key"],
             tuple(found["longs"]),
             found["bigints"],
+            tuple(found["metadata"]),
         )
 
     def keeps(self, name: str) -> bool:
@@ -78,22 +84,29 @@ class ColumnRules:
         pa = import_pyarrow()
         other = {**dict.fromkeys(self.longs, pa.int64()), **dict.fromkeys(self.masks, pa.string())}
         kept = [one for one in schema if self.keeps(one.name)]
-        return pa.schema([one.with_type(other.get(one.name.lower(), one.type)) for one in kept])
+        kept = [one.with_type(other.get(one.name.lower(), one.type)) for one in kept]
+        types = special_fields()
+        return pa.schema([*kept, *(pa.field(name, types[METADATA[name]]) for name in self.metadata)])
 
     def applied(self, rows: pa.RecordBatch, key: bytes | None) -> pa.RecordBatch:
-        """The rows as the lake has them.
+        """The rows as the lake has them; those that were not changes have nulls as metadata.
 
         Raises
         ------
         DecodeError
             A value does not fit BIGINT.
         """
-        if not self.lacks and not self.masks and not self.longs:
+        if not self.lacks and not self.masks and not self.longs and not self.metadata:
             return rows
         if self.masks and key is None:
             raise ValueError("the key of masked columns is missing")
         schema = self.schema(rows.schema)
-        arrays = [rows.column(name) for name in schema.names]
+        pa, there = import_pyarrow(), set(rows.schema.names)
+        sources = [METADATA.get(name, name) for name in schema.names]
+        arrays = [
+            rows.column(source) if source in there else pa.nulls(rows.num_rows, one.type)
+            for source, one in zip(sources, schema, strict=True)
+        ]
         for i, name in enumerate(schema.names):
             if name.lower() in self.masks:
                 arrays[i] = hashed(arrays[i], key or b"")
@@ -105,7 +118,7 @@ class ColumnRules:
                         "a value of BIGINT UNSIGNED is beyond BIGINT: mirror it with unsigned_bigint=decimal"
                     )
                     raise DecodeError(told, column=name) from None
-        return import_pyarrow().record_batch(arrays, schema=schema)
+        return pa.record_batch(arrays, schema=schema)
 
     def concerned(self, statements: Iterable[ReportedStatement]) -> bool:
         """Whether statements name such a column: what it is called, or what it has, may change."""
@@ -138,6 +151,8 @@ class ColumnSettings:
         The key of the hashes.
     bigints : bool
         Whether the lake has BIGINT UNSIGNED as BIGINT.
+    metadata : tuple of str
+        Which columns about the last change of a row it has: names of `METADATA` without their underscores.
 
     Raises
     ------
@@ -149,8 +164,13 @@ class ColumnSettings:
     mask: tuple[str, ...] = ()
     key: bytes | None = field(default=None, repr=False)
     bigints: bool = False
+    metadata: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        known = [name.lstrip("_") for name in METADATA]
+        for one in self.metadata:
+            if one not in known:
+                raise ValueError(f"metadata={one!r}: expected {' or '.join(known)}")
         for option, patterns in (("exclude_columns", self.exclude), ("mask_columns", self.mask)):
             for one in patterns:
                 if one.count(".") < 2 or not all(one.split(".")):
@@ -173,6 +193,12 @@ class ColumnSettings:
             A column of the key is among them, or the table lacks one that is named.
         """
         table, names = definition.full_name, [one.name.lower() for one in definition.columns]
+        metadata = tuple(name for name in METADATA if name.lstrip("_") in self.metadata)
+        for name in metadata:
+            if name in names:
+                raise SchemaError(
+                    "a column of the table has the name of a column of metadata", table=table, column=name
+                )
         found = []
         for patterns in self.about(table):
             for pattern in patterns:
@@ -193,7 +219,13 @@ class ColumnSettings:
         longs = [one.name.lower() for one in definition.columns if one.type_name == "bigint" and one.unsigned]
         kept = tuple(name for name in longs if self.bigints and name not in (*lacks, *masks))
         mark = self.mark if masks else ""
-        return ColumnRules(lacks, masks, self.about(table), mark, kept, self.bigints)
+        return ColumnRules(lacks, masks, self.about(table), mark, kept, self.bigints, metadata)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns of changes that are read besides those that all changes have."""
+        found = (METADATA[f"__{name}"] for name in self.metadata)
+        return tuple(name for name in found if name in LAKE_METADATA)
 
     @property
     def mark(self) -> str:

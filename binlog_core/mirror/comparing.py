@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import BinlogError, MirrorError, ServerError
@@ -166,6 +166,7 @@ def _planned(connection: Connection, lake: Lake, state: TableState, work: Mirror
     copy = plan_copy(
         connection, state, {}, mariadb=work.mariadb, logs_computed=work.logs_computed, settings=work.columns
     )
+    copy = replace(copy, columns={**copy.columns, "metadata": ()})  # which the server does not have
     _, _, definition, selection = selected(state, copy, mariadb=work.mariadb)
     here = lake.opened(state).columns
     names = spelled_like(selection.lake_schema.names, here.names)
@@ -196,7 +197,8 @@ def _compared(
     ours = [one.name for one in table.files()]
     place = lake.folder(state)
     counted = differing(runner, viewed, (folder, theirs), (place, ours), max(rows, table.rows), folder)
-    more = [name for name in table.columns.names if name not in viewed.schema.names]  # of dropped ones, null
+    known = {*viewed.schema.names, *state.rules.metadata}
+    more = [name for name in table.columns.names if name not in known]  # of dropped ones, null
     held = [name for name in more if not all(runner.map(_Empty(place, name), ours))]
     return Compared(state.full_name, rows, *counted, columns=held)
 

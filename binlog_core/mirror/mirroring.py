@@ -252,9 +252,11 @@ class Mirroring:
     def plan(self, tables: Iterable[TableState]) -> LogPlan:
         """The archive, for reading some tables."""
         names = [one.full_name for one in tables]
-        storage, run = self._lake.storage_options, self.runner.light
-        counted = self._reach.parents(names) - set(names)
-        return LogPlan(self.state.archive, names, storage, run, lower_case=self._case == "1", counted=counted)
+        storage, run, lower = self._lake.storage_options, self.runner.light, self._case == "1"
+        counted, more = self._reach.parents(names) - set(names), self.columns.read
+        return LogPlan(
+            self.state.archive, names, storage, run, lower_case=lower, counted=counted, metadata=more
+        )
 
     # ------------------------------------------------------------ the server
 

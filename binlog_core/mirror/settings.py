@@ -45,8 +45,9 @@ def settle(state: MirrorState, settings: ColumnSettings) -> None:
         The key is not that of the hashes that a table has.
     """
     for one in state.tables.values():
-        asked = settings.about(one.full_name), settings.bigints
-        before = about_table(one.full_name, state.exclude_columns, state.mask_columns), state.bigints
+        asked = settings.about(one.full_name), settings.bigints, settings.metadata
+        about = about_table(one.full_name, state.exclude_columns, state.mask_columns)
+        before = about, state.bigints, state.metadata
         if one.copy is not None:
             begun = ColumnRules.of_json(one.copy.get("columns", {}))
             if _asked(begun) != asked or begun.key not in ("", settings.mark):
@@ -62,11 +63,11 @@ def settle(state: MirrorState, settings: ColumnSettings) -> None:
                     " copy all tables with masked columns again with the new one (resync)"
                 )
     state.exclude_columns, state.mask_columns = settings.exclude, settings.mask
-    state.bigints = settings.bigints
+    state.bigints, state.metadata = settings.bigints, settings.metadata
 
 
-def _asked(rules: ColumnRules) -> tuple[Patterns, bool]:
-    return rules.patterns, rules.bigints
+def _asked(rules: ColumnRules) -> tuple[Patterns, bool, tuple[str, ...]]:
+    return rules.patterns, rules.bigints, tuple(name.lstrip("_") for name in rules.metadata)
 
 
 def _copy_again(table: TableState) -> None:
@@ -89,6 +90,8 @@ def _stays(state: MirrorState, table: TableState, settings: ColumnSettings) -> b
         return False
     now = table.rules
     if (rules.lacks, rules.masks, rules.longs) != (now.lacks, now.masks, now.longs):
+        return False
+    if not {*now.metadata} <= {*rules.metadata}:  # a column more has nulls for what was before
         return False
     table.note_rules(replace(rules, key=table.rules.key))
     return True

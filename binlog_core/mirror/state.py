@@ -200,6 +200,8 @@ class MirrorState:
         The names and patterns of columns that are left out, and of those that are hashed.
     bigints : bool
         Whether the lake has BIGINT UNSIGNED as BIGINT.
+    metadata : tuple of str
+        Which columns about the last change of a row it has.
     rename : dict of str to str
         New names for tables in the lake: see `renaming`.
     """
@@ -220,6 +222,7 @@ class MirrorState:
     exclude_columns: tuple[str, ...] = ()
     mask_columns: tuple[str, ...] = ()
     bigints: bool = False
+    metadata: tuple[str, ...] = ()
     rename: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -239,8 +242,8 @@ class MirrorState:
         self.amended = (*(one for one in self.amended if one[0] != pattern), (pattern, wanted))
 
     def column_settings(self, key: bytes | None) -> ColumnSettings:
-        """Which columns are left out or masked, or have another type."""
-        return ColumnSettings(self.exclude_columns, self.mask_columns, key, self.bigints)
+        """Which columns are left out or masked, or have another type, and which are added."""
+        return ColumnSettings(self.exclude_columns, self.mask_columns, key, self.bigints, self.metadata)
 
     def begin(self, database: str, table: str) -> TableState:
         """A table that was not known."""
@@ -285,7 +288,7 @@ class MirrorState:
             raise ValueError(f"version {version}")
         del found["saved"]
         found["patterns"] = tuple(found["patterns"])
-        for name in ("exclude_tables", "exclude_columns", "mask_columns"):
+        for name in ("exclude_tables", "exclude_columns", "mask_columns", "metadata"):
             found[name] = tuple(found.get(name, ()))
         found["amended"] = tuple((pattern, wanted) for pattern, wanted in found.get("amended", ()))
         found["tables"] = {name: TableState(**one) for name, one in found["tables"].items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -161,3 +162,24 @@ def test_without_a_terminal_there_is_a_line_for_each_change(
         assert [one.split("  ")[1] for one in said] == (
             ["copying 1 of 1 tables", "1 table follows the server"] if lasts else []
         )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--mask-columns", "shop.t.email"), "BINLOG_CORE_MASK_KEY"),
+        (("--exclude-columns", "email"), "database.table.column"),
+        (("--metadata", "xid"), "commit_timestamp or gtid"),
+        (("--rename", "shop.*=crm"), "expected database.table"),
+        (("--rename", "shop.*"), "NAME=VALUE"),
+        (("--unsigned-bigint", "text"), "decimal"),
+    ],
+)
+def test_options_are_checked_before_the_server_is_asked(
+    options: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BINLOG_CORE_MASK_KEY", raising=False)
+    ran = run("mirror", "mysql://127.0.0.1:1", tmp_path / "lake", "--tables", "shop.*", *options)
+    assert ran.code == 2
+    assert message in re.sub(r"[\s│]+", " ", ran.err)
+    assert not (tmp_path / "lake").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import hmac
 from pathlib import Path
@@ -245,3 +246,40 @@ def test_bigint_unsigned_as_bigint(url: str, sql: Sql, form: Form, tmp_path: Pat
     assert run("decimal").stage == "following"
     assert [row["n"] for row in rows(lake, form)][-1] == 9223372036854775808
     assert form.read(lake / "refused.p").schema.field("id").type == pa.decimal128(20, 0)
+
+
+def test_columns_about_the_last_change(url: str, sql: Sql, form: Form, tmp_path: Path) -> None:
+    """Null for rows as copied; one more needs no copy, one less does; they are no part of a comparison."""
+    lake = tmp_path / "lake"
+    sql("CREATE TABLE p (id INT PRIMARY KEY, n INT)")
+    sql("INSERT INTO p VALUES (1, 1), (2, 2)")
+    names = ("__commit_timestamp", "__gtid")
+
+    def run(*metadata: str) -> list[list[Any]]:
+        given = {"tables": "refused.p", "until": "now", "compact": None, **form.settings}
+        (one,) = mirror(url, lake, metadata=metadata, **given)
+        assert one.stage == "following", one.reason
+        (compared,) = verify(lake)
+        assert compared.agrees, compared
+        return [[row.get(name, "none") for name in names] for row in rows(lake, form)]
+
+    assert run("commit_timestamp") == [[None, "none"]] * 2
+    sql("SET timestamp = 1600000000")
+    sql("UPDATE p SET n = 3 WHERE id = 1")
+    then = dt.datetime.fromtimestamp(1_600_000_000, dt.UTC)
+    assert run("commit_timestamp") == [[then, "none"], [None, "none"]]
+    sql("SET timestamp = DEFAULT")
+    sql("ALTER TABLE p ADD COLUMN m INT")
+    sql("INSERT INTO p VALUES (3, 3, 3)")
+    gtid = sql("SELECT @@gtid_binlog_pos")[0][0]
+    found = run("commit_timestamp", "gtid")
+    assert (found[:2], found[2][1]) == ([[then, None], [None, None]], gtid)
+    assert found[2][0] > then
+    sql("DELETE FROM p WHERE id = 3")
+    assert run("commit_timestamp", "gtid") == [[then, None], [None, None]]
+    assert run("gtid") == [["none", None]] * 2  # copied again
+    sql("CREATE TABLE q (id INT PRIMARY KEY, __gtid INT)")
+    (_, one) = mirror(
+        url, lake, tables=["refused.p", "refused.q"], metadata="gtid", until="now", **form.settings
+    )
+    assert (one.stage, "name of a column of metadata" in (one.reason or "")) == ("parked", True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 
 from .._tables.full_names import full_name
 from ..errors import MirrorError, SchemaError
+from ..schema.ddl import DdlTracker
 from .changes import definitions_at
 from .columns import ColumnRules, ColumnSettings, Patterns, about_table
 from .renaming import renamed
@@ -44,6 +46,7 @@ def settle(state: MirrorState, settings: ColumnSettings) -> None:
     MirrorError
         The key is not that of the hashes that a table has.
     """
+    known = cache(lambda place: definitions_at(state.offsets[place]))  # read once for all tables there
     for one in state.tables.values():
         asked = settings.about(one.full_name), settings.bigints, settings.metadata
         about = about_table(one.full_name, state.exclude_columns, state.mask_columns)
@@ -55,7 +58,7 @@ def settle(state: MirrorState, settings: ColumnSettings) -> None:
         if one.stage == "parked" and before != asked:
             _copy_again(one)  # it may be what it was parked for
         elif one.place is not None and one.stage not in ("copying", "dropped"):
-            if _asked(one.rules) != asked and not _stays(state, one, settings):
+            if _asked(one.rules) != asked and not _stays(one, settings, known(one.place)):
                 _copy_again(one)
             elif one.rules.masks and one.rules.key != settings.mark:
                 raise MirrorError(
@@ -78,9 +81,8 @@ def _copy_again(table: TableState) -> None:
         table.pause()
 
 
-def _stays(state: MirrorState, table: TableState, settings: ColumnSettings) -> bool:
+def _stays(table: TableState, settings: ColumnSettings, known: DdlTracker) -> bool:
     """Whether other patterns mean the same columns of a table: then they are noted."""
-    known = definitions_at(state.offsets[table.place or 0])
     definition = known.definition(table.database, table.name)
     if definition is None:
         return False

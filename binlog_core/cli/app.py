@@ -57,7 +57,7 @@ def command(name: str) -> Any:
     made: Any = typer.main.get_command(found)
     made.name = name
     if shutil.get_terminal_size().columns < 80:  # in a table of options, names and addresses would be cut
-        for one in getattr(made, "commands", {name: made}).values():
+        for one in (made, *getattr(made, "commands", {}).values()):
             one.rich_markup_mode = None
     return made
 

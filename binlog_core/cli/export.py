@@ -291,13 +291,18 @@ def _lag(state: ExportState) -> Table:
 
 def catalog_of(properties: list[str] | None) -> dict[str, str] | None:
     """The properties of ``--catalog``; None: there are none."""
-    if not properties:
+    return pairs_of("--catalog", properties)
+
+
+def pairs_of(option: str, given: list[str] | None) -> dict[str, str] | None:
+    """The values of an option that is repeated as ``NAME=VALUE``; None: there are none."""
+    if not given:
         return None
     found = {}
-    for one in properties:
+    for one in given:
         name, equals, value = one.partition("=")
         if not equals:
-            raise typer.BadParameter(f"--catalog {one}: expected NAME=VALUE")
+            raise typer.BadParameter(f"{option} {one}: expected NAME=VALUE")
         found[name] = value
     return found
 

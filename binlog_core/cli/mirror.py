@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,7 +20,8 @@ from typer.core import TyperGroup
 
 from .._base.durations import seconds_of
 from .archive import stopping
-from .export import Catalog, catalog_of, spark_session
+from .config_file import ConfigFile
+from .export import Catalog, catalog_of, pairs_of, spark_session
 from .options import LoginOptions, option, spread
 from .output import (
     EXIT_ERROR,
@@ -30,6 +33,7 @@ from .output import (
     printable,
     results,
 )
+from .progress import patience
 
 if TYPE_CHECKING:
     from ..mirror import TableStatus
@@ -37,10 +41,18 @@ if TYPE_CHECKING:
     from ..spark.workers import SparkRunner
 
 _RUN = "run"
+_ASKING = "working"
+_BETWEEN_LINES = 30.0  # seconds, during copies
+_COPIES_SHOWN = 3
 
 
 class _Group(TyperGroup):
-    """``mirror SERVER LAKE`` is ``mirror run SERVER LAKE``."""
+    """``mirror SERVER LAKE`` is ``mirror run SERVER LAKE``, also in the help."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        run = self.commands[_RUN]
+        run.format_help(type(ctx)(run, info_name=ctx.info_name, parent=ctx.parent), formatter)
+        super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
@@ -62,6 +74,13 @@ Tables = Annotated[
 Master = Annotated[
     str | None, typer.Option(help="Spark master that does the work. Default: this process, without Java.")
 ]
+NamedTables = Annotated[
+    list[str], typer.Argument(metavar="TABLE", help="Names or patterns such as 'shop.*'.")
+]
+MaskKeyFile = Annotated[
+    Path | None,
+    typer.Option(help="File with the key of --mask-columns. Default: BINLOG_CORE_MASK_KEY."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per table.")]
 
 
@@ -77,6 +96,27 @@ def run(
     lake: Lake,
     tables: Annotated[list[str], option("tables")],
     exclude_tables: Annotated[list[str] | None, option("exclude_tables", flag="--exclude-tables")] = None,
+    exclude_columns: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns to leave out, such as 'shop.users.password'; can be repeated."),
+    ] = None,
+    mask_columns: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns to hash with a key, such as 'shop.*.email'; can be repeated."),
+    ] = None,
+    mask_key_file: MaskKeyFile = None,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(help="Other names in the lake, such as 'shop_prod.*=shop.*'; can be repeated."),
+    ] = None,
+    unsigned_bigint: Annotated[
+        Literal["decimal", "bigint"],
+        typer.Option(help="Type of BIGINT UNSIGNED in the lake; with bigint, larger values park the table."),
+    ] = "decimal",
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(help="commit_timestamp or gtid, of the last change of each row; can be repeated."),
+    ] = None,
     archive: Annotated[
         str | None, typer.Option(help="Directory for the server's logs. Default: a directory in the lake.")
     ] = None,
@@ -101,6 +141,7 @@ def run(
         typer.Option(help="File for the status: JSON, or Prometheus text (*.prom); may be given twice."),
     ] = None,
     master: Master = None,
+    config: ConfigFile = None,
     as_json: AsJson = False,
     *,
     login: LoginOptions,
@@ -114,11 +155,15 @@ def run(
 
       binlog-core mirror mysql://repl@db1 /lake/shop --tables 'shop.*' --until now
 
+      binlog-core mirror --config shop.toml
+
       binlog-core mirror status /lake/shop
 
       binlog-core mirror verify /lake/shop shop.orders
 
       binlog-core mirror resync /lake/shop shop.orders
+
+      binlog-core mirror pause /lake/shop shop.orders
     """
     from ..mirror import mirror as keep_mirror
 
@@ -127,24 +172,35 @@ def run(
         every = seconds_of(compact, "--compact")
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    with errors_as_lines(), _runner(master) as runner, stopping() as told:
-        found = keep_mirror(
-            server,
-            lake,
-            tables=tables,
-            exclude_tables=exclude_tables or (),
-            archive=archive,
-            until=until,
-            format=format,
-            catalog=catalog_of(catalog),
-            history=history,
-            status=status or (),
-            compact=every,
-            rate=None if rate is None else rate * 1e6,
-            runner=runner,
-            **access,
-            stop=told.event,
-        )
+    with errors_as_lines(), _runner(master) as runner, stopping() as told, _Line(lasts=until is None) as line:
+        try:
+            found = keep_mirror(
+                server,
+                lake,
+                tables=tables,
+                exclude_tables=exclude_tables or (),
+                exclude_columns=exclude_columns or (),
+                mask_columns=mask_columns or (),
+                mask_key_file=mask_key_file,
+                rename=pairs_of("--rename", rename),
+                unsigned_bigint=unsigned_bigint,
+                metadata=metadata or (),
+                archive=archive,
+                until=until,
+                format=format,
+                catalog=catalog_of(catalog),
+                history=history,
+                status=status or (),
+                compact=every,
+                rate=None if rate is None else rate * 1e6,
+                runner=runner,
+                **access,
+                stop=told.event,
+                progress=line,
+            )
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    with errors_as_lines():
         _show(found, as_json=as_json)
     if told.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
@@ -183,16 +239,21 @@ def resync(
     tables: Tables = None,
     catalog: Catalog = None,
     master: Master = None,
+    mask_key_file: MaskKeyFile = None,
     as_json: AsJson = False,
     *,
     login: LoginOptions,
 ) -> None:
-    """Copy tables again, by default parked and suspect ones; all tables reach the server's position."""
+    """Copy tables again, by default parked and suspect ones; all tables reach the server's position.
+
+    A running mirror is asked to do it, and goes on; it answers before the copies are made.
+    """
     from ..mirror import resync as copy_anew
 
-    access = login.login("options")
-    with errors_as_lines(), _runner(master) as runner:
+    access = login.login("options") | {"mask_key_file": mask_key_file}
+    with errors_as_lines(), _runner(master) as runner, patience(_ASKING):
         found = copy_anew(lake, *(tables or ()), catalog=catalog_of(catalog), runner=runner, **access)
+    with errors_as_lines():
         _show(found, as_json=as_json)
     _exit(found)
 
@@ -204,23 +265,72 @@ def verify(
     tables: Tables = None,
     catalog: Catalog = None,
     master: Master = None,
+    mask_key_file: MaskKeyFile = None,
     as_json: AsJson = False,
     *,
     login: LoginOptions,
 ) -> None:
     """Compare tables with the server row by row, at one position in its log, and list the rows that differ.
 
+    A running mirror is asked to do it, and goes on.
+
     Exit code 1: a row differs, or a table could not be compared.
     """
     from ..mirror import verify as compare
 
-    access = login.login("options")
+    access = login.login("options") | {"mask_key_file": mask_key_file}
     with errors_as_lines(), _runner(master) as runner:
-        found = compare(lake, *(tables or ()), catalog=catalog_of(catalog), runner=runner, **access)
+        with patience(_ASKING):
+            found = compare(lake, *(tables or ()), catalog=catalog_of(catalog), runner=runner, **access)
         for one in found:
             _tell(one, as_json=as_json)
     if not all(one.agrees for one in found):
         raise typer.Exit(EXIT_ERROR)
+
+
+@mirror.command()
+def pause(lake: Lake, tables: Tables = None, as_json: AsJson = False) -> None:
+    """Stop following tables, by default all, until resume; the server's log is still archived."""
+    from ..mirror import pause as change
+
+    _change(change, lake, tables, as_json=as_json)
+
+
+@mirror.command()
+def resume(lake: Lake, tables: Tables = None, as_json: AsJson = False) -> None:
+    """Continue paused tables, by default all, from where they stopped."""
+    from ..mirror import resume as change
+
+    _change(change, lake, tables, as_json=as_json)
+
+
+@mirror.command()
+def add(lake: Lake, tables: NamedTables, as_json: AsJson = False) -> None:
+    """Mirror more tables, also at later runs, whatever their --tables and --exclude-tables say."""
+    from ..mirror import add as change
+
+    _change(change, lake, tables, as_json=as_json)
+
+
+@mirror.command()
+def drop(lake: Lake, tables: NamedTables, as_json: AsJson = False) -> None:
+    """Mirror tables no longer, also at later runs, until add; they stay in the lake as they are."""
+    from ..mirror import drop as change
+
+    _change(change, lake, tables, as_json=as_json)
+
+
+def _change(
+    change: Callable[..., list[TableStatus]], lake: str, tables: list[str] | None, *, as_json: bool
+) -> None:
+    """Have a running mirror do something, or note it for the next run."""
+    with errors_as_lines():
+        with patience(_ASKING):
+            found = change(lake, *(tables or ()))
+        _show(found, as_json=as_json)
+        if any(one.stopped is not None for one in found):
+            messages().print("no process runs this mirror: the next run finds it", markup=False)
+    _exit(found)
 
 
 @contextmanager
@@ -233,6 +343,59 @@ def _runner(master: str | None) -> Iterator[SparkRunner | None]:
 
     with spark_session(master, "mirror") as spark:
         yield SparkRunner(spark)
+
+
+class _Line:
+    """What a mirror does: a live line on a terminal, and where there is none, a line for each change.
+
+    Parameters
+    ----------
+    lasts : bool
+        Whether it runs until it is stopped; otherwise it only says something on a terminal.
+    """
+
+    def __init__(self, *, lasts: bool) -> None:
+        self._console = messages()
+        self._lasts = lasts
+        self._shown = self._console.status("")
+        self._before: tuple[Counter[str], float] = Counter(), 0.0
+
+    def __enter__(self) -> _Line:
+        if self._console.is_terminal:
+            self._shown.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._shown.stop()
+
+    def __call__(self, found: Sequence[TableStatus]) -> None:
+        """Show the state of the tables."""
+        if self._console.is_terminal:
+            self._shown.update(Text(printable(live_line(found))))
+        elif self._lasts:
+            stages, now = Counter(one.stage for one in found), time.monotonic()
+            due = "copying" in stages and now - self._before[1] >= _BETWEEN_LINES
+            if stages != self._before[0] or due:
+                self._before = stages, now
+                self._console.print(
+                    Text(f"{moment(time.time())}  {printable(live_line(found))}"), soft_wrap=True
+                )
+
+
+def live_line(found: Sequence[TableStatus]) -> str:
+    """The state of a mirror in one line."""
+    parts = []
+    stages = Counter(one.stage for one in found)
+    if count := stages.pop("copying", 0):
+        parts.append(f"copying {count:,} of {len(found):,} tables")
+        begun = sorted((one for one in found if one.copied), key=lambda one: -(one.copied or 0))
+        parts += [f"{one.table} {one.copied:.0%}" for one in begun[:_COPIES_SHOWN]]
+    if count := stages.pop("following", 0):
+        parts.append(f"{count:,} {'table follows' if count == 1 else 'tables follow'} the server")
+        lags = [one.lag_seconds for one in found if one.stage == "following" and one.lag_seconds is not None]
+        parts += [f"{max(lags):,.1f} s behind"] if lags else []
+    parts += [f"{count:,} {stage}" for stage, count in sorted(stages.items())]
+    return ", ".join(parts) or "no tables"
 
 
 def _exit(found: Iterable[TableStatus]) -> None:
@@ -253,7 +416,7 @@ def _show(found: Iterable[TableStatus], *, as_json: bool) -> None:
     for one in found:
         table.add_row(
             Text(printable(one.table)),
-            one.stage if one.stage != "stopped" else _stopped(one),
+            _stage(one),
             "" if one.lag_seconds is None else duration(one.lag_seconds),
             _unless_unknown(one.lag_bytes, one),
             _unless_unknown(one.lag_transactions, one),
@@ -270,8 +433,10 @@ def _show(found: Iterable[TableStatus], *, as_json: bool) -> None:
             messages().print(printable(text), markup=False)
 
 
-def _stopped(one: TableStatus) -> str:
-    return "stopped" if one.stopped is None else f"stopped since {moment(one.stopped)}"
+def _stage(one: TableStatus) -> str:
+    if one.stage == "stopped" and one.stopped is not None:
+        return f"stopped since {moment(one.stopped)}"
+    return f"{one.stage} {one.copied:.0%}" if one.copied else one.stage
 
 
 def _unless_unknown(lag: int | None, one: TableStatus) -> str:

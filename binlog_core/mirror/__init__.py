@@ -11,27 +11,40 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, quote, urlencode
 
 from .._base.durations import seconds_of
 from .._sources.places import is_url, local_path
 from ..errors import MirrorError
+from .columns import ColumnSettings, read_key
+from .renaming import check_renames
 from .reporting import MirrorStatus, TableStatus, statuses
-from .state import ARCHIVE, FORMATS, Lake, MirrorState, new_state, opened
+from .state import ARCHIVE, FORMATS, Lake, MirrorState, loaded, new_state, opened
 
 if TYPE_CHECKING:
     from ..lake.runner import Runner
     from ..server.address import Address
     from .comparing import Compared
     from .mirroring import Mirroring
+    from .serving import Serving
 
-__all__ = ["Compared", "TableStatus", "mirror", "resync", "status", "verify"]
+__all__ = [
+    "Compared",
+    "TableStatus",
+    "add",
+    "drop",
+    "mirror",
+    "pause",
+    "resume",
+    "resync",
+    "status",
+    "verify",
+]
 
 Uri = str | os.PathLike[str]
 Catalog = Mapping[str, str] | str | None
-_STATUS_INTERVAL = 10.0
+_STATUS_INTERVAL, _PROGRESS_INTERVAL = 10.0, 0.2
 
 
 def mirror(
@@ -40,6 +53,12 @@ def mirror(
     *,
     tables: str | Sequence[str],
     exclude_tables: str | Sequence[str] = (),
+    exclude_columns: str | Sequence[str] = (),
+    mask_columns: str | Sequence[str] = (),
+    mask_key_file: Uri | None = None,
+    rename: Mapping[str, str] | None = None,
+    unsigned_bigint: Literal["decimal", "bigint"] = "decimal",
+    metadata: str | Sequence[str] = (),
     archive: Uri | None = None,
     until: Literal["now"] | None = None,
     format: Literal["delta", "iceberg"] | None = None,
@@ -73,6 +92,23 @@ def mirror(
         longer named stays in the lake as it is; named again, it is copied anew.
     exclude_tables : str or sequence of str, optional
         Names or patterns of tables to leave out, although `tables` names them.
+    exclude_columns : str or sequence of str, optional
+        Names or patterns of columns that the lake is not to have, as ``database.table.column``.
+    mask_columns : str or sequence of str, optional
+        Names or patterns of columns that the lake has as hashes: HMAC-SHA256 in hexadecimal digits, of the
+        value as text. A change of these two leads to a copy of the tables whose columns it concerns.
+    mask_key_file : path, optional
+        A file with the key of these hashes, of 16 bytes or more; by default it is in the environment, as
+        ``BINLOG_CORE_MASK_KEY``. It is never written anywhere.
+    rename : mapping of str to str, optional
+        New names of tables in the lake by their own, as ``database.table``; a ``*`` stands for any text, the
+        same on both sides of ``{"shop_prod.*": "shop.*"}``. The first that matches counts.
+    unsigned_bigint : "decimal" or "bigint"
+        The type of BIGINT UNSIGNED in the lake: decimal(20, 0), or BIGINT, where a table with a larger value
+        is parked. A change copies the tables with such columns again.
+    metadata : str or sequence of str, optional
+        Columns about the last change of each row: "commit_timestamp" and "gtid" become
+        ``__commit_timestamp`` and ``__gtid``, which are null for rows as they were copied.
     archive : str or path, optional
         Where the raw copies of the server's logs are kept (see `binlog_core.archive.archive`); workers must
         be able to read it. By default a directory in the lake.
@@ -106,7 +142,7 @@ def mirror(
     stop : threading.Event, optional
         Set it to end the mirror.
     progress : callable, optional
-        Called with the state of the tables after each step.
+        Called with the state of the tables after steps, at most five times a second.
 
     Returns
     -------
@@ -132,9 +168,23 @@ def mirror(
     if format not in (None, *FORMATS):
         raise ValueError(f"format={format!r}: expected 'delta' or 'iceberg'")
     interval = None if compact is None else seconds_of(compact, "compact")
+    if unsigned_bigint not in ("decimal", "bigint"):
+        raise ValueError(f"unsigned_bigint={unsigned_bigint!r}: expected 'decimal' or 'bigint'")
     if rate is not None and rate <= 0:
         raise ValueError(f"rate={rate!r}: expected more than 0")
-    patterns = (tables,) if isinstance(tables, str) else tuple(tables)
+    from .serving import Serving
+    from .settings import rename as set_names
+
+    patterns = _names(tables)
+    check_renames(rename or {})
+    columns = ColumnSettings(
+        _names(exclude_columns),
+        _names(mask_columns),
+        read_key(mask_key_file),
+        bigints=unsigned_bigint == "bigint",
+        metadata=_names(metadata),
+    )
+    stop = stop or threading.Event()
     place = Lake(os.fspath(lake), storage_options)
     with place.locked():
         state = place.load()
@@ -147,7 +197,8 @@ def mirror(
             place.save(state)  # the next run need not be told again, even if this one fails at once
         place.use(state, catalog)
         state.server, state.patterns = _without_password(server), patterns
-        state.exclude_tables = (exclude_tables,) if isinstance(exclude_tables, str) else tuple(exclude_tables)
+        state.exclude_tables = _names(exclude_tables)
+        set_names(state, rename or {})
         if archive is not None:
             given = os.fspath(archive)
             state.archive = given if is_url(given) else os.path.abspath(given)
@@ -155,6 +206,7 @@ def mirror(
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
         files = [status] if isinstance(status, str | os.PathLike) else status
         passed = _StatusFiles(place, [os.fspath(one) for one in files])
+        serving = Serving(place, stop) if until is None else None
         with _working(
             place,
             state,
@@ -166,11 +218,14 @@ def mirror(
             compact=interval,
             rate=rate,
             passed=passed,
+            serving=serving,
+            columns=columns,
         ) as work:
-            if until == "now":
+            if serving is None:
                 work.until_now()
             else:
-                work.follow()
+                with serving:
+                    work.follow()
             found = statuses(place, state)
             passed.write(found)
         return found
@@ -213,8 +268,12 @@ def resync(
     options: Mapping[str, Any] | None = None,
     password_file: Uri | None = None,
     defaults_file: Uri | None = None,
+    mask_key_file: Uri | None = None,
 ) -> list[TableStatus]:
     """Copy tables again, and bring all tables up to the server's current position.
+
+    A running mirror is asked to do it: it answers before the copies are made, and its own runner and login
+    count.
 
     Parameters
     ----------
@@ -222,7 +281,7 @@ def resync(
         The mirror's lake.
     *tables : str
         Names or patterns; without any, all tables that are parked or suspect.
-    runner, catalog, storage_options, options, password_file, defaults_file
+    runner, catalog, storage_options, options, password_file, defaults_file, mask_key_file
         As for `mirror`. The server's address is that of the mirror.
 
     Returns
@@ -235,14 +294,18 @@ def resync(
     MirrorError
         The lake has no mirror, or does not have these tables.
     """
+    from .requests import RESYNC
+    from .serving import change
+
     place = Lake(os.fspath(lake), storage_options)
+    if (answer := _asked(place, RESYNC, tables)) is not None:
+        return [TableStatus(**one) for one in answer]
     with place.locked():
         state = opened(place, catalog)
-        for one in state.chosen(tables):
-            if tables or one.stage == "parked" or one.suspect is not None:
-                one.copy_anew()
+        change(state, RESYNC, tables)
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
-        with _working(place, state, state.server, login, runner, None, None) as work:
+        columns = state.column_settings(read_key(mask_key_file))
+        with _working(place, state, state.server, login, runner, None, None, columns=columns) as work:
             work.until_now()
         return statuses(place, state)
 
@@ -256,11 +319,13 @@ def verify(
     options: Mapping[str, Any] | None = None,
     password_file: Uri | None = None,
     defaults_file: Uri | None = None,
+    mask_key_file: Uri | None = None,
 ) -> list[Compared]:
     """Compare all values of all rows with the server's, at one position in its log.
 
     Workers read the server's tables in snapshots of one moment; a read lock is held while they are opened.
-    First the lake is brought to exactly this position.
+    First the lake is brought to exactly this position. A running mirror is asked to do all of it, with its
+    own runner and login; values of keys that JSON does not have are then texts.
 
     Parameters
     ----------
@@ -268,7 +333,7 @@ def verify(
         The mirror's lake.
     *tables : str
         Names or patterns; without any, all tables.
-    runner, catalog, storage_options, options, password_file, defaults_file
+    runner, catalog, storage_options, options, password_file, defaults_file, mask_key_file
         As for `mirror`.
 
     Returns
@@ -281,15 +346,149 @@ def verify(
     MirrorError
         The lake has no mirror, or does not have these tables.
     """
-    from .comparing import compare
+    from .comparing import Compared, compare
+    from .requests import VERIFY
 
     place = Lake(os.fspath(lake), storage_options)
+    if (answer := _asked(place, VERIFY, tables)) is not None:
+        return [Compared(**one) for one in answer]
     with place.locked():
         state = opened(place, catalog)
         state.chosen(tables)
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
-        with _working(place, state, state.server, login, runner, None, None) as work:
+        columns = state.column_settings(read_key(mask_key_file))
+        with _working(place, state, state.server, login, runner, None, None, columns=columns) as work:
             return compare(work, place, tables)
+
+
+def pause(lake: Uri, *tables: str, storage_options: dict[str, Any] | None = None) -> list[TableStatus]:
+    """Stop following tables until `resume`, also at later runs; the server's log is still archived.
+
+    A running mirror is asked to do it. If none runs, the next run finds it.
+
+    Parameters
+    ----------
+    lake : str or path
+        The mirror's lake.
+    *tables : str
+        Names or patterns; without any, all tables, also those that come.
+    storage_options : dict, optional
+        As for `mirror`.
+
+    Returns
+    -------
+    list of TableStatus
+        The state of each table. Parked and dropped ones stay so.
+
+    Raises
+    ------
+    MirrorError
+        The lake has no mirror, or does not have these tables, or a process works on it that ends by itself.
+    """
+    from .requests import PAUSE
+
+    return _change(lake, PAUSE, tables, storage_options)
+
+
+def resume(lake: Uri, *tables: str, storage_options: dict[str, Any] | None = None) -> list[TableStatus]:
+    """Continue paused tables from where they stopped.
+
+    Parameters
+    ----------
+    lake, *tables, storage_options
+        As for `pause`; without tables, all.
+
+    Returns
+    -------
+    list of TableStatus
+        The state of each table.
+
+    Raises
+    ------
+    MirrorError
+        As for `pause`.
+    """
+    from .requests import RESUME
+
+    return _change(lake, RESUME, tables, storage_options)
+
+
+def add(lake: Uri, *tables: str, storage_options: dict[str, Any] | None = None) -> list[TableStatus]:
+    """Mirror more tables, also at later runs, whatever their ``tables=`` and ``exclude_tables=`` say.
+
+    Parameters
+    ----------
+    lake, storage_options
+        As for `pause`.
+    *tables : str
+        Names or patterns.
+
+    Returns
+    -------
+    list of TableStatus
+        The state of each table; with those that were added, if the mirror runs and the server has them.
+
+    Raises
+    ------
+    MirrorError
+        As for `pause`.
+    """
+    from .requests import ADD
+
+    if not tables:
+        raise ValueError("tables=(): expected names or patterns of tables")
+    return _change(lake, ADD, tables, storage_options)
+
+
+def drop(lake: Uri, *tables: str, storage_options: dict[str, Any] | None = None) -> list[TableStatus]:
+    """Mirror tables no longer, also at later runs, until `add`: they stay in the lake as they are.
+
+    Parameters
+    ----------
+    lake, *tables, storage_options
+        As for `add`.
+
+    Returns
+    -------
+    list of TableStatus
+        The state of each table that is left.
+
+    Raises
+    ------
+    MirrorError
+        As for `pause`.
+    """
+    from .requests import DROP
+
+    if not tables:
+        raise ValueError("tables=(): expected names or patterns of tables")
+    return _change(lake, DROP, tables, storage_options)
+
+
+def _change(
+    lake: Uri, kind: str, tables: tuple[str, ...], storage_options: dict[str, Any] | None
+) -> list[TableStatus]:
+    from .serving import change
+
+    place = Lake(os.fspath(lake), storage_options)
+    if (answer := _asked(place, kind, tables)) is not None:
+        return [TableStatus(**one) for one in answer]
+    loaded(place)  # nothing is written where no mirror is
+    with place.locked(works=False):
+        state = loaded(place)
+        change(state, kind, tables)
+        place.save(state)
+    return [one for one in statuses(place, state, quick=True) if state.wants(one.table)]
+
+
+def _asked(place: Lake, kind: str, tables: tuple[str, ...]) -> list[dict[str, Any]] | None:
+    """The answer of the process that runs the mirror; None: none does that answers."""
+    from .requests import Requests
+
+    holder, at_work = place.worker()
+    if holder is None or not at_work or not holder.answers:
+        return None
+    return Requests(place).ask(kind, tables)
 
 
 @contextmanager
@@ -305,6 +504,8 @@ def _working(
     compact: float | None = None,
     rate: float | None = None,
     passed: Callable[[MirrorState], None] = lambda state: None,
+    serving: Serving | None = None,
+    columns: ColumnSettings,
 ) -> Iterator[Mirroring]:
     from ..archive import archiver_of
     from ..archive.archiver import Archiver
@@ -335,7 +536,7 @@ def _working(
         )
 
     receiver = Receiver(address, archiver, stop, streams=local_path(state.archive) is not None)
-    stepped = partial(_show_progress, place, progress) if progress is not None else lambda state: None
+    stepped = _Progress(place, progress) if progress is not None else lambda state: None
     try:
         yield Mirroring(
             runner or LocalRunner(),
@@ -348,6 +549,9 @@ def _working(
             compact=compact,
             rate=rate,
             passed=passed,
+            serve=serving or (lambda work: None),
+            halt=None if serving is None else serving.due,
+            columns=columns,
         )
     finally:
         receiver.end()
@@ -374,8 +578,20 @@ class _StatusFiles:
             write_status(Files(), path, status)
 
 
-def _show_progress(place: Lake, progress: Callable[[list[TableStatus]], None], state: MirrorState) -> None:
-    progress(statuses(place, state, quick=True))
+class _Progress:
+    """Shows the state of the tables, unless that was done just now."""
+
+    def __init__(self, lake: Lake, show: Callable[[list[TableStatus]], None]) -> None:
+        self._lake, self._show, self._next = lake, show, 0.0
+
+    def __call__(self, state: MirrorState) -> None:
+        if time.monotonic() >= self._next:
+            self._show(statuses(self._lake, state, quick=True))
+            self._next = time.monotonic() + _PROGRESS_INTERVAL
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _without_password(server: str) -> str:

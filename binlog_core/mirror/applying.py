@@ -18,12 +18,59 @@ from ..lake.tables.table import App, FileTable
 from ..schema.ddl import DdlTracker
 from ..schema.table_definitions import TableSchema
 from .changes import Decoded
+from .copies import computed_columns
 from .joining import ON_DRIVER
 from .raw import OnRaw, between, pieces
 from .state import Lake, TableState
 
 _APPLIED = ("alter", "truncate", "unknown")  # other statements lead to a new copy, or end the table
 _VERSION, _ORDINAL = "_commit_version", "_change_ordinal"
+
+
+def needs_copy(
+    state: TableState,
+    statements: Sequence[ReportedStatement],
+    files: Sequence[FileStatistics],
+    key: tuple[str, ...] | None,
+    later: TableSchema | None,
+    *,
+    logs_computed: bool,
+) -> bool:
+    """Whether a round of a table leads to a copy.
+
+    Parameters
+    ----------
+    state, statements, files
+        The table, what was done to it, and the files with its row images.
+    key : tuple of str or None
+        Its key at the beginning of the round.
+    later : TableSchema or None
+        Its definition at the end.
+    logs_computed : bool
+        Whether the server logs generated columns of updated rows.
+    """
+    for one in statements:
+        if one.kind in ("drop", "rename") or (one.kind == "create" and one.clears):
+            return True
+        if one.kind in ("alter", "unknown") and one.version < state.exact_from:
+            return True  # the copy may have the change already
+    if state.keyless and (files or any(one.kind != "create" for one in statements)):
+        return True
+    if later is not None and (later.row_key != key or not _has_unlogged(state, later, logs_computed)):
+        return True
+    # It had another key in between, and maybe two rows with this one.
+    return bool(key) and any(_without_case(file.key) != _without_case(key) for file in files)
+
+
+def _has_unlogged(state: TableState, definition: TableSchema, logs_computed: bool) -> bool:
+    """Whether the columns that a table lacks are those that the server does not log now."""
+    unlogged = () if logs_computed else computed_columns(definition)
+    present = {column.name.lower() for column in definition.columns}
+    return {one.lower() for one in unlogged} == {one.lower() for one in state.unlogged} & present
+
+
+def _without_case(key: tuple[str, ...] | None) -> tuple[str, ...]:
+    return tuple(name.lower() for name in key or ())
 
 
 class Batch(NamedTuple):
@@ -145,6 +192,7 @@ class _ServerColumns:
         self.generated: set[str] = set()
         self.names: set[str] | None = set()
         self._unlogged = {name.lower() for name in state.unlogged}
+        self._metadata = state.rules.metadata
         self._note()
 
     def present(self) -> ServerColumns | None:
@@ -169,7 +217,8 @@ class _ServerColumns:
         return [name for name in names if name in SPECIAL or self._is_kept(name.lower())]
 
     def _is_kept(self, name: str) -> bool:
-        return name not in self._unlogged and (self.names is None or name in self.names)
+        known = self.names is None or name in self.names or name in self._metadata
+        return known and name not in self._unlogged
 
     def _note(self) -> None:
         known = self._tracker.definition(*self._place)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from glob import escape
 from typing import Any
 
@@ -32,7 +33,8 @@ from ..schema.table_definitions import TableSchema
 from ..schema.table_statements import read_statement
 from ..schema.tokens import executed_by
 from ..splits import FILE_NUMBER_SHIFT, Split
-from .raw import RawWriter
+from .columns import ColumnRules
+from .raw import NO_RULES, RawWriter
 from .state import CHANGES, GTIDS, Lake
 
 _PART_BYTES = 64 << 20
@@ -57,6 +59,8 @@ class LogPlan(LogRanges):
         Whether the server stores names in lower case, and its log has statements as they were written.
     counted : collection of str
         The names of tables whose changes are counted, without their values.
+    metadata : tuple of str
+        Further columns of changes: see `ReadOptions`.
     """
 
     def __init__(
@@ -68,6 +72,7 @@ class LogPlan(LogRanges):
         *,
         lower_case: bool = False,
         counted: Collection[str] = (),
+        metadata: tuple[str, ...] = (),
     ) -> None:
         options = SourceOptions(
             tables=tuple(escape(name) for name in tables),
@@ -77,7 +82,7 @@ class LogPlan(LogRanges):
             storage_options=storage_options,
         )
         # Those that an apply knows: it would take a table's own column for one of them.
-        reading = replace(options.read_options(), absent=True, refused=SPECIAL)
+        reading = replace(options.read_options(), absent=True, refused=SPECIAL, metadata=metadata)
         values = {escape(name): () for name in counted}
         self.reading = replace(reading, tables=(*(reading.tables or ()), *values), columns=values or None)
         self.access = options.access
@@ -283,8 +288,10 @@ def decode(
     end: Offset,
     *,
     by_case: bool = False,
+    columns: Mapping[str, ColumnRules] = NO_RULES,
+    mask_key: bytes | None = None,
 ) -> Decoded:
-    """Decode the logs between two offsets; `by_case`: see `Decoded`.
+    """Decode the logs between two offsets; `by_case`: see `Decoded`; `columns`, `mask_key`: see `RawWriter`.
 
     Raises
     ------
@@ -300,7 +307,7 @@ def decode(
     writer = SplitWriter(
         folder,
         replace(plan.reading, statements=True),
-        parts=RawWriter,
+        parts=partial(RawWriter, columns=columns, mask_key=mask_key),
         storage_options=lake.storage_options,
     )
     files: dict[str, list[FileStatistics]] = {}

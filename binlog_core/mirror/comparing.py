@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import BinlogError, MirrorError, ServerError
@@ -105,7 +105,7 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
                 try:
                     viewed[one.full_name] = _planned(connection, lake, one, work)
                 except Exception as error:  # of this table alone, also of its catalog and store
-                    out.append(Compared(one.full_name, reason=_message(error)))
+                    out.append(Compared(one.full_name, reason=message_of(error)))
     if not viewed:
         return sorted(out, key=lambda one: one.table)
     lake.remove(_FOLDER)
@@ -114,7 +114,16 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
     try:
         found = tuple(viewed.values())
         sessions = sum(len(one.chunks) for one in found)
-        viewer = Viewer(work.address, work.address.password, folder, found, work.server, sessions, work.old)
+        viewer = Viewer(
+            work.address,
+            work.address.password,
+            folder,
+            found,
+            work.server,
+            sessions,
+            work.old,
+            work.columns.key,
+        )
         asked = time.time()
         mark, seen = view(work.runner, viewer)
         work.archive()
@@ -127,28 +136,40 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
         work.replay(last, asked)
         for one in chosen:
             name = one.full_name
-            if one.stage != "following" or not work.stands_at(one, last):
+            if one.stage != "following" or not _stands_at(work, one, last):
                 out.append(Compared(name, reason=one.reason or _MEANWHILE))
                 continue
             parts = [part for part in seen if part.table == name]
             try:
                 out.append(_compared(work.runner, lake, one, viewed[name], folder, parts))
             except Exception as error:
-                out.append(Compared(name, reason=_message(error)))
+                out.append(Compared(name, reason=message_of(error)))
     finally:
         lake.remove(_FOLDER)
     return sorted(out, key=lambda one: one.table)
 
 
-def _message(error: Exception) -> str:
+def _stands_at(work: Mirroring, state: TableState, place: int) -> bool:
+    """Whether a table has everything in the log up to a place, and nothing after it."""
+    if state.place is None or state.place >= place:
+        return state.place == place
+    plan = work.plan([state])
+    return plan.version(plan.behind(work.state.offsets[state.place], None, place)) == state.place
+
+
+def message_of(error: Exception) -> str:
+    """What an error says, without its place."""
     return error.message if isinstance(error, BinlogError) else f"{type(error).__name__}: {error}"
 
 
 def _planned(connection: Connection, lake: Lake, state: TableState, work: Mirroring) -> Viewed:
-    copy = plan_copy(connection, state, {}, mariadb=work.mariadb, logs_computed=work.logs_computed)
+    copy = plan_copy(
+        connection, state, {}, mariadb=work.mariadb, logs_computed=work.logs_computed, settings=work.columns
+    )
+    copy = replace(copy, columns={**copy.columns, "metadata": ()})  # which the server does not have
     _, _, definition, selection = selected(state, copy, mariadb=work.mariadb)
     here = lake.opened(state).columns
-    names = spelled_like(selection.schema.names, here.names)
+    names = spelled_like(selection.lake_schema.names, here.names)
     if lacking := [one for one in names if one not in here.names]:
         raise MirrorError(f"the lake lacks the columns {', '.join(lacking)}")
     # An ALTER may have left the lake's types wider than the server's, never narrower.
@@ -176,7 +197,8 @@ def _compared(
     ours = [one.name for one in table.files()]
     place = lake.folder(state)
     counted = differing(runner, viewed, (folder, theirs), (place, ours), max(rows, table.rows), folder)
-    more = [name for name in table.columns.names if name not in viewed.schema.names]  # of dropped ones, null
+    known = {*viewed.schema.names, *state.rules.metadata}
+    more = [name for name in table.columns.names if name not in known]  # of dropped ones, null
     held = [name for name in more if not all(runner.map(_Empty(place, name), ours))]
     return Compared(state.full_name, rows, *counted, columns=held)
 

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._sources.object_stores import load_json
@@ -35,8 +35,9 @@ from ..server.address import Address
 from ..server.answers import maybe, text, understood, whole
 from ..server.connection import LIST_BYTES, Connection
 from ..server.result_set import RECEIVED
+from .columns import EVERYTHING, ColumnRules, ColumnSettings
 from .marks import connected
-from .state import Lake, MirrorState, TableState
+from .state import COPIES, Lake, MirrorState, TableState
 from .values import FIXED_BINARY, SelectList, quoted, set_for_reading
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ _PAUSE = 1.0
 _ORDERED = frozenset(
     (Kind.INT, Kind.DECIMAL, Kind.YEAR, Kind.TEXT, Kind.BINARY, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 )
-_COPIES = "copies"
 # By their TABLE_TYPE; TEMPORARY ones belong to this session.
 _NO_TABLES = ("VIEW", "SYSTEM VIEW", "SEQUENCE", "TEMPORARY", "TEMPORARY SEQUENCE")
 _VERSIONED = "SYSTEM VERSIONED"
@@ -73,6 +73,8 @@ class Copy:
         The conditions of the chunks in SQL; "" has all rows.
     unlogged : sequence of str
         The names of columns that are left out, because the server does not log all their changes.
+    columns : dict
+        What becomes of the columns: the fields of `columns.ColumnRules`.
     """
 
     id: str
@@ -80,6 +82,12 @@ class Copy:
     mark: dict[str, Any]
     chunks: tuple[str, ...]
     unlogged: Sequence[str] = ()
+    columns: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rules(self) -> ColumnRules:
+        """What becomes of the columns."""
+        return ColumnRules.of_json(self.columns)
 
 
 class _GivenUp(Exception):
@@ -136,6 +144,7 @@ def plan_copy(
     *,
     mariadb: bool,
     logs_computed: bool = True,
+    settings: ColumnSettings = EVERYTHING,
 ) -> Copy:
     """Divide a table by its key.
 
@@ -147,6 +156,8 @@ def plan_copy(
         Whether the server is MariaDB.
     logs_computed : bool
         Whether the server logs generated columns of updated rows; otherwise they are left out.
+    settings : ColumnSettings
+        Which columns are left out or masked.
 
     Raises
     ------
@@ -158,6 +169,7 @@ def plan_copy(
     name = _sql_name(state)
     definition = _definition(connection, state)
     schema = parse_create_table(definition, state.database, state.name)
+    rules = settings.rules(schema)
     selection = SelectList.of(schema, mariadb=mariadb)
     columns = {column.name: column for column in selection.table.columns}
     for one in columns:
@@ -170,7 +182,7 @@ def plan_copy(
     if key and all(column.kind in _ORDERED and column.declared_type not in FIXED_BINARY for column in key):
         chunks = list(_conditions(connection, name, key, size))
     unlogged = () if logs_computed else computed_columns(schema)
-    return Copy(uuid.uuid4().hex[:12], definition, mark, tuple(chunks), unlogged)
+    return Copy(uuid.uuid4().hex[:12], definition, mark, tuple(chunks), unlogged, asdict(rules))
 
 
 def computed_columns(definition: TableSchema) -> tuple[str, ...]:
@@ -190,6 +202,18 @@ def tables_of_server(connection: Connection) -> dict[str, tuple[str, str]]:
         right="SELECT",
     )
     return {full_name(database, name): (database, name) for database, name, *_ in rows}
+
+
+def charsets_of_server(connection: Connection) -> dict[str, str | None]:
+    """The default character sets of the server's databases."""
+    rows = connection.query(
+        "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA",
+        text,
+        maybe,
+        most=LIST_BYTES,
+        right="SELECT",
+    )
+    return {name: charset for name, charset, *_ in rows}
 
 
 def is_hidden(connection: Connection, state: TableState) -> bool:
@@ -300,6 +324,8 @@ class Copier:
         The most bytes that it receives in a second.
     delta : bool
         Whether the lake's tables are Delta tables.
+    mask_key : bytes or None
+        The key of masked columns, which goes as the password does.
     """
 
     address: Address
@@ -308,6 +334,7 @@ class Copier:
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
     rate: float | None = None
     delta: bool = True
+    mask_key: bytes | None = field(default=None, repr=False)
 
     def __call__(self, chunks: Iterable[CopyChunk]) -> list[Copied]:
         """Copy each chunk; an error is a result, so that other tables continue."""
@@ -357,7 +384,7 @@ class Copier:
         table = f"{quoted(selection.table.database)}.{quoted(selection.table.name)}"
         where = f" WHERE {chunk.condition}" if chunk.condition else ""
         sql = f"SELECT {', '.join(selection.expressions)} FROM {table}{where}"
-        read = batches_of(connection, sql, selection, rate=self.rate)
+        read = batches_of(connection, sql, selection, rate=self.rate, mask_key=self.mask_key)
         count, writer, metadata = 0, None, list[Any]()
         try:
             filesystem.create_dir(folder, recursive=True)
@@ -370,7 +397,7 @@ class Copier:
                 for rows in _groups(_ahead(read, connection.close)):
                     if writer is None:
                         writer = parquet_writer(
-                            sink, selection.schema, rows, delta=self.delta, metadata_collector=metadata
+                            sink, selection.lake_schema, rows, delta=self.delta, metadata_collector=metadata
                         )
                         written.callback(writer.close)
                     writer.write_table(rows, row_group_size=rows.num_rows)
@@ -382,7 +409,7 @@ class Copier:
             least, most, nulls = statistics_of(metadata[0]) if metadata else ({}, {}, {})
             done = Copied(chunk.table, chunk.number, name, count, size, least=least, most=most, nulls=nulls)
             filesystem, lake = open_filesystem(self.lake, self.storage_options)
-            notes = f"{lake}/{MIRROR}/{_COPIES}/{chunk.copy}"
+            notes = f"{lake}/{MIRROR}/{COPIES}/{chunk.copy}"
             filesystem.create_dir(notes, recursive=True)
             with filesystem.open_output_stream(f"{notes}/{chunk.number:06}.json") as sink:
                 sink.write(json.dumps({"name": name, "rows": count, "bytes": size}).encode())
@@ -397,14 +424,19 @@ def _delete(filesystem: Any, path: str) -> None:
 
 
 def batches_of(
-    connection: Connection, sql: str, selection: SelectList, *, rate: float | None = None
+    connection: Connection,
+    sql: str,
+    selection: SelectList,
+    *,
+    rate: float | None = None,
+    mask_key: bytes | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a SELECT in the types of the lake; `rate`: the most bytes to receive in a second."""
+    """The rows of a SELECT as the lake has them; `rate`: the most bytes to receive in a second."""
     most = RECEIVED if rate is None else max(min(RECEIVED, int(rate * _PAUSE)), 1)
     next_at = time.monotonic()
     for rows in connection.stream(sql, most=most):
         size = rows.size
-        yield selection.batch(rows)
+        yield selection.rules.applied(selection.batch(rows), mask_key)
         if rate is not None:  # rows that are not received wait at the server
             next_at += size / rate
             time.sleep(max(next_at - time.monotonic(), 0))
@@ -455,10 +487,13 @@ def run_copies(
     *,
     rate: float | None = None,
     stop: threading.Event | None = None,
+    stepped: Callable[[], None] = lambda: None,
+    mask_key: bytes | None = None,
 ) -> dict[str, list[Copied] | BinlogError]:
     """Read the missing chunks of some copies; the files of each table, or its error.
 
-    When `stop` is set, chunks that are not complete are left out, and the files are not all.
+    `stepped` is called now and then. When `stop` is set, chunks that are not complete are left out, and the
+    files are not all.
     """
     chunks: list[CopyChunk] = []
     found: dict[str, list[Copied]] = {}
@@ -480,13 +515,17 @@ def run_copies(
         slots = runner.slots
         count = min(len(chunks), slots * _TASKS)
         share = None if rate is None else rate / min(count, slots)
-        copier = Copier(address, address.password, lake.uri, lake.storage_options, share, lake.is_delta)
+        copier = Copier(
+            address, address.password, lake.uri, lake.storage_options, share, lake.is_delta, mask_key
+        )
         tasks = [chunks[i * len(chunks) // count : (i + 1) * len(chunks) // count] for i in range(count)]
-        for one in (one for results in runner.each(copier, tasks, stop) for one in results):
-            if one.error is not None:
-                failed.setdefault(one.table, one.error)
-            else:
-                found[one.table].append(one)
+        for results in runner.each(copier, tasks, stop):
+            for one in results:
+                if one.error is not None:
+                    failed.setdefault(one.table, one.error)
+                else:
+                    found[one.table].append(one)
+            stepped()
     return {name: failed.get(name) or found[name] for name in copies}
 
 
@@ -498,7 +537,7 @@ def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copie
     from pyarrow.fs import FileSelector
 
     out: dict[int, Copied] = {}
-    folder = f"{lake.path}/{MIRROR}/{_COPIES}/{copy.id}"
+    folder = f"{lake.path}/{MIRROR}/{COPIES}/{copy.id}"
     filesystem, path = open_filesystem(directory, lake.storage_options)
     within = FileSelector(path, allow_not_found=True)
     there = {info.base_name: info.size for info in filesystem.get_file_info(within)}
@@ -516,7 +555,8 @@ def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copie
 def selected(state: TableState, copy: Copy, *, mariadb: bool) -> Planned:
     """A table's definition when its copy began, and its columns."""
     definition = parse_create_table(copy.definition, state.database, state.name)
-    return Planned(state, copy, definition, SelectList.of(definition, mariadb=mariadb, without=copy.unlogged))
+    selection = SelectList.of(definition, mariadb=mariadb, without=copy.unlogged, rules=copy.rules)
+    return Planned(state, copy, definition, selection)
 
 
 def commit_copy(
@@ -552,10 +592,10 @@ def remove_notes(lake: Lake, state: MirrorState) -> None:
     from pyarrow.fs import FileSelector
 
     made = {one.copy["id"] for one in state.tables.values() if one.copy is not None}
-    folder = FileSelector(f"{lake.path}/{MIRROR}/{_COPIES}", allow_not_found=True)
+    folder = FileSelector(f"{lake.path}/{MIRROR}/{COPIES}", allow_not_found=True)
     for info in lake.filesystem.get_file_info(folder):
         if info.base_name not in made:
-            lake.remove(f"{_COPIES}/{info.base_name}")
+            lake.remove(f"{COPIES}/{info.base_name}")
 
 
 def clean_up(lake: Lake, state: TableState, copy: str, kept: Collection[str] | None = None) -> None:
@@ -568,5 +608,5 @@ def clean_up(lake: Lake, state: TableState, copy: str, kept: Collection[str] | N
     for info in filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
         if info.base_name.startswith(f"copy-{copy}-") and info.base_name not in kept:
             filesystem.delete_file(info.path)
-    lake.remove(f"{_COPIES}/{copy}")
+    lake.remove(f"{COPIES}/{copy}")
     state.left = [one for one in state.left if one != copy]

@@ -43,6 +43,8 @@ class Holder:
         The tables that follow had everything that the server had committed by then.
     place : int or None
         The place of these tables in the log.
+    answers : bool
+        Whether it answers requests of others: see `requests`.
     """
 
     host: str
@@ -52,6 +54,7 @@ class Holder:
     ended: bool = False
     asked: float | None = None
     place: int | None = None
+    answers: bool = False
 
     @classmethod
     def here(cls) -> Holder:
@@ -68,13 +71,13 @@ class Holder:
         ValueError, TypeError, KeyError
             It is something else.
         """
-        one = cls(**{field.name: found[field.name] for field in fields(cls)})
+        one = cls(**{field.name: found[field.name] for field in fields(cls) if field.name in found})
         times = [one.since, one.seen, *(() if one.asked is None else (one.asked,))]
         numbers = [one.pid, *(() if one.place is None else (one.place,))]
         if not (
             isinstance(one.host, str)
             and one.host.isprintable()
-            and isinstance(one.ended, bool)
+            and all(isinstance(told, bool) for told in (one.ended, one.answers))
             and all(type(number) is int for number in numbers)
             and all(type(moment) in (int, float) and 0 <= moment < _LAST for moment in times)
         ):
@@ -119,6 +122,13 @@ class Held:
             if asked is not None:
                 holder.asked, holder.place = asked, place
             if time.monotonic() >= self._next:
+                self._write()
+
+    def answers(self) -> None:
+        """Note that it answers requests from now on."""
+        with self._writing:
+            if self.holder is not None:
+                self.holder.answers = True
                 self._write()
 
     def end(self) -> None:

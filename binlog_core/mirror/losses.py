@@ -89,6 +89,15 @@ def check_filters(connection: Connection, databases: Iterable[str]) -> None:
             )
 
 
+def warn_of_losses(connection: Connection, reach: Reach, wants: Callable[[str], bool]) -> None:
+    """Warn of all that the server's log does not show of tables that are wanted."""
+    facts = connection.facts()
+    warn_of_cascades(reach, wants)
+    warn_of_partial_json(connection)
+    for warn in (warn_of_generated_columns, warn_of_engines):
+        warn(connection, facts, wants)
+
+
 def warn_of_cascades(reach: Reach, wants: Callable[[str], bool]) -> None:
     """Warn of tables that a foreign key changes without logging the changes."""
     if reach.logged:

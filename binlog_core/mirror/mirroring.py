@@ -27,17 +27,17 @@ from ..report import BinlogWarning
 from ..schema.ddl import DdlTracker
 from ..schema.table_definitions import TableSchema
 from ..server.address import Address
-from ..server.answers import maybe, text
-from ..server.connection import LIST_BYTES, Connection
-from .applying import apply_round
+from ..server.connection import Connection
+from .applying import apply_round, needs_copy
 from .changes import Decoded, LogPlan, decode, definitions_at, merged
+from .columns import EVERYTHING, ColumnSettings
 from .copies import (
     Copied,
     Copy,
     Planned,
+    charsets_of_server,
     clean_up,
     commit_copy,
-    computed_columns,
     is_hidden,
     plan_copy,
     remove_notes,
@@ -47,17 +47,10 @@ from .copies import (
 )
 from .history import History
 from .joining import compact
-from .losses import (
-    check_filters,
-    check_settings,
-    logs_computed,
-    warn_of_cascades,
-    warn_of_engines,
-    warn_of_generated_columns,
-    warn_of_partial_json,
-)
+from .losses import check_filters, check_settings, logs_computed, warn_of_losses
 from .marks import Mark, check_server, identity, place_of, take_mark
 from .receiving import Receiver
+from .settings import settle
 from .state import CHANGES, GTIDS, Lake, MirrorState, Offset, TableState
 from .unlogged import Reach, reach_of
 from .values import set_for_reading
@@ -103,6 +96,10 @@ class Mirroring:
         The most bytes that copies read in a second.
     passed : callable of MirrorState
         Called when everything that was there is done.
+    columns : ColumnSettings
+        Which columns are left out or masked.
+    serve, halt
+        Called between steps, and the event that ends a long step then: see `serving`. None: `stop`.
     """
 
     def __init__(
@@ -118,12 +115,17 @@ class Mirroring:
         compact: float | None = None,
         rate: float | None = None,
         passed: Callable[[MirrorState], None] = lambda state: None,
+        serve: Callable[[Mirroring], None] = lambda work: None,
+        halt: threading.Event | None = None,
+        columns: ColumnSettings = EVERYTHING,
     ) -> None:
-        self._passed = passed
+        self._passed, self._serve = passed, serve
+        self._halt = stop if halt is None else halt
         self._compact_after, self._rate = compact, rate
         self.runner = runner
         self._lake = lake
-        self.state = state
+        self.state, self.columns = state, columns
+        settle(state, columns)
         self.address = address
         self._receiver = receiver
         self._behind = False  # what the server had when it was asked
@@ -138,14 +140,25 @@ class Mirroring:
         self.logs_computed = True  # generated columns, of updated rows
         # Cleanups to do: at first those of a run that was killed, and of tables that are not wanted any more.
         self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state), self._remove_changes]
-        unwanted = state.leave_unwanted()
-        for one in unwanted:
-            one.end_copy()
-        tables = (*state.tables.values(), *unwanted)
-        self._left += [partial(clean_up, lake, one, copy) for one in tables for copy in one.left]
+        self._leave_unwanted()
         self._missed: Counter[str] = Counter()  # how often a table was gone or changed when it was copied
         self._reach = Reach()
         self._case = ""  # of names of tables: "0" is as they are written, "1" in lower case
+
+    def _leave_unwanted(self) -> None:
+        unwanted = self.state.leave_unwanted()
+        for one in unwanted:
+            one.end_copy()
+        tables = (*self.state.tables.values(), *unwanted)
+        self._left += [partial(clean_up, self._lake, one, copy) for one in tables for copy in one.left]
+
+    def amended(self, *, look: bool) -> None:
+        """Go on after others have changed the state; `look`: for tables of the server that are wanted now."""
+        self._behind = True  # those that go on again
+        self._leave_unwanted()
+        if look:
+            self._look()
+        self._save()
 
     # ------------------------------------------------------------ runs
 
@@ -161,6 +174,7 @@ class Mirroring:
         self.archive()
         end: int | None = None
         while True:
+            self._serve(self)
             self._look()
             self._copy()
             self.replay(None, asked)
@@ -189,21 +203,23 @@ class Mirroring:
                 waits = self.server or error.lost  # otherwise the address may be wrong
                 if not waits or time.monotonic() - lost_at >= self.address.reconnect:
                     raise
+                self._serve(self)
                 self._stop.wait(_PAUSE)
 
     def _stream(self) -> None:
         """Replay what the server sends, as it comes, until it is time to look at its tables again."""
         if not self._receiver.streams:
-            self._stop.wait(_PAUSE)
+            self._halt.wait(_PAUSE)
             return
         self._receiver.begin()
         look_at = time.monotonic() + _LOOK
         while not self._stop.is_set() and (left := look_at - time.monotonic()) > 0:
+            self._serve(self)
             if any(one.stage == "copying" for one in self.state.tables.values()):
-                self._receiver.wait(_PAUSE)  # it was tried just now
+                self._receiver.wait(_PAUSE, self._halt)  # it was tried just now
                 return
             self._look_due = False
-            more = self._receiver.wait(min(left, _ASK))
+            more = self._receiver.wait(min(left, _ASK), self._halt)
             if self._stop.is_set():
                 return
             asked, end = self._receiver.asked()
@@ -236,9 +252,11 @@ class Mirroring:
     def plan(self, tables: Iterable[TableState]) -> LogPlan:
         """The archive, for reading some tables."""
         names = [one.full_name for one in tables]
-        storage, run = self._lake.storage_options, self.runner.light
-        counted = self._reach.parents(names) - set(names)
-        return LogPlan(self.state.archive, names, storage, run, lower_case=self._case == "1", counted=counted)
+        storage, run, lower = self._lake.storage_options, self.runner.light, self._case == "1"
+        counted, more = self._reach.parents(names) - set(names), self.columns.read
+        return LogPlan(
+            self.state.archive, names, storage, run, lower_case=lower, counted=counted, metadata=more
+        )
 
     # ------------------------------------------------------------ the server
 
@@ -267,11 +285,7 @@ class Mirroring:
     def _warn_of_losses(self) -> None:
         self._find_reach()
         with Connection(self.address) as connection:
-            facts = connection.facts()
-            warn_of_cascades(self._reach, self.state.wants)
-            warn_of_partial_json(connection)
-            for warn in (warn_of_generated_columns, warn_of_engines):
-                warn(connection, facts, self.state.wants)
+            warn_of_losses(connection, self._reach, self.state.wants)
 
     def _look(self) -> None:
         """Find tables that are new, or exist again, and those that the log shows to be gone."""
@@ -289,9 +303,11 @@ class Mirroring:
             lacking = [one for one in lacking if not is_hidden(connection, one)]
         for name, (database, table) in wanted.items():
             if name not in tables:
-                tables[name] = TableState(database, table)
+                self.state.begin(database, table)
             elif tables[name].stage == "dropped":
                 tables[name].copy_anew()
+            if self.state.paused:
+                tables[name].pause()
         if any(one.place is not None and not one.gone for one in lacking):
             self.archive()  # up to what ended them
         for state in lacking:
@@ -335,9 +351,14 @@ class Mirroring:
                 set_for_reading(connection)  # with the settings of the sessions that read the chunks
                 for state in begun:
                     try:
-                        self._lake.check_no_other(state, self.state.id)
+                        self._lake.check_no_other(state, self.state)
                         copy = plan_copy(
-                            connection, state, mark, mariadb=self.mariadb, logs_computed=self.logs_computed
+                            connection,
+                            state,
+                            mark,
+                            mariadb=self.mariadb,
+                            logs_computed=self.logs_computed,
+                            settings=self.columns,
                         )
                         state.copy = asdict(copy)
                     except BinlogError as error:
@@ -350,9 +371,18 @@ class Mirroring:
             for one in copying
             if one.copy is not None
         }
-        found = run_copies(self.runner, self._lake, self.address, copies, rate=self._rate, stop=self._stop)
-        if self._stop.is_set():
-            return  # the archive stops too; the chunks that were read are kept for the next run
+        found = run_copies(
+            self.runner,
+            self._lake,
+            self.address,
+            copies,
+            rate=self._rate,
+            stop=self._halt,
+            stepped=partial(self._stepped, self.state),
+            mask_key=self.columns.key,
+        )
+        if self._halt.is_set():
+            return  # the archive may stop too; the chunks that were read are kept for the next time
         self.archive()
         for name, (_, copy, *_) in copies.items():
             try:  # the archive cannot get the rest of its log from another server
@@ -406,7 +436,8 @@ class Mirroring:
             tables.setdefault(Mark(**one.copy.mark), []).append(one.definition)
         if not tables:
             return {}
-        charsets, logs = self._charsets(), plan.logs()
+        with Connection(self.address) as connection:
+            charsets, logs = charsets_of_server(connection), plan.logs()
         found: dict[Mark, int | BinlogError] = {}
         for mark, definitions in tables.items():
             try:
@@ -429,7 +460,7 @@ class Mirroring:
             if table.last_commit().get(_COPY) != copy.id:
                 mark = str(copy.mark.get("gtids") or copy.mark["file"])
                 properties = {_COPY: copy.id, "binlog_core.mark": mark, **_gtids_property(offset)}
-                commit_copy(table, selection.schema, files, App(self.state.id, place), properties)
+                commit_copy(table, selection.lake_schema, files, App(self.state.id, place), properties)
             kept = {one.name for one in table.files()}
         except Exception as error:  # of the format's library, the catalog and the stores below them
             self._failed(state, _outage(error))
@@ -439,6 +470,7 @@ class Mirroring:
         state.reason, state.gone, state.suspect = None, False, None
         state.stage, state.place, state.exact_from = "following", place, exact
         state.keyless, state.unlogged = definition.row_key is None, list(copy.unlogged)
+        state.note_rules(copy.rules)
         state.compacted = time.time()  # its files are as large as they should be
         state.as_of = state.history = None
         self._left.append(partial(clean_up, self._lake, state, copy.id, kept))
@@ -451,18 +483,6 @@ class Mirroring:
                 remove()
             except Exception:  # of the stores
                 self._left.append(remove)
-
-    def _charsets(self) -> dict[str, str | None]:
-        """The default character sets of the databases."""
-        with Connection(self.address) as connection:
-            rows = connection.query(
-                "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA",
-                text,
-                maybe,
-                most=LIST_BYTES,
-                right="SELECT",
-            )
-        return {name: charset for name, charset, *_ in rows}
 
     def _compact(self) -> None:
         """Merge the small files of tables whose turn it is."""
@@ -502,6 +522,7 @@ class Mirroring:
         if self.state.round is not None:
             self._round()
         while not self._stop.is_set():
+            self._serve(self)
             self._begin_histories()
             following = [one for one in self.state.tables.values() if one.stage == "following"]
             if not following:
@@ -538,13 +559,6 @@ class Mirroring:
             if self._tried(one, partial(self._history.begin, one)):
                 one.history = one.place
                 self._save(soon=True)
-
-    def stands_at(self, state: TableState, place: int) -> bool:
-        """Whether a table has everything in the log up to a place, and nothing after it."""
-        if state.place is None or state.place >= place:
-            return state.place == place
-        plan = self.plan([state])
-        return plan.version(plan.behind(self.state.offsets[state.place], None, place)) == state.place
 
     def _round(self, plan: LogPlan | None = None) -> None:
         """Apply the round in `state.round`, for the first time or again; `plan`: that of its tables."""
@@ -583,7 +597,16 @@ class Mirroring:
         wanted = tables
         while True:
             try:
-                return decode(self.runner, self._lake, plan, start, end, by_case=self._case == "0")
+                return decode(
+                    self.runner,
+                    self._lake,
+                    plan,
+                    start,
+                    end,
+                    by_case=self._case == "0",
+                    columns={one.full_name: one.rules for one in wanted if one.columns},
+                    mask_key=self.columns.key,
+                )
             except BinlogError as error:
                 state = next((one for one in wanted if one.full_name == error.table), None)
                 if state is None:
@@ -636,20 +659,17 @@ class Mirroring:
         changed = files or any(one.kind != "create" for one in statements)
         definition, later = (known.definition(state.database, state.name) for known in definitions)
         key = definition.row_key if definition is not None else None
+        if state.rules.concerned(statements):  # also the history is not to have what is left out or masked
+            state.copy_anew()
+            return
         history = self._history if state.history == state.place and not state.keyless else None
         if history is not None and changed:
             append = partial(history.append, state, files, statements, decoded.folder, version)
             if not self._tried(state, append):
                 return
         state.gone |= any(one.kind in ("drop", "rename") for one in statements)
-        if _needs_copy(state, statements) or (state.keyless and changed):
+        if needs_copy(state, statements, files, key, later, logs_computed=self.logs_computed):
             state.copy_anew()
-            return
-        if later is not None and (later.row_key != key or not self._has_unlogged(state, later)):
-            state.copy_anew()
-            return
-        if key and any(_without_case(file.key) != _without_case(key) for file in files):
-            state.copy_anew()  # it had another key in between, and maybe two rows with this one
             return
         if changed:
             if not key:
@@ -677,12 +697,6 @@ class Mirroring:
         if history is not None:
             state.history = version
 
-    def _has_unlogged(self, state: TableState, definition: TableSchema) -> bool:
-        """Whether the columns that a table lacks are those that the server does not log now."""
-        unlogged = () if self.logs_computed else computed_columns(definition)
-        present = {column.name.lower() for column in definition.columns}
-        return {one.lower() for one in unlogged} == {one.lower() for one in state.unlogged} & present
-
     def _tried(self, state: TableState, write: Callable[[], None]) -> bool:
         """Write to a table; False if it failed: it is copied or parked, or tried again next time."""
         try:
@@ -701,10 +715,6 @@ class Mirroring:
         return False
 
 
-def _without_case(key: tuple[str, ...] | None) -> tuple[str, ...]:
-    return tuple(name.lower() for name in key or ())
-
-
 def _outage(error: Exception) -> BinlogError:
     """An error that may go away by itself."""
     return BinlogError(f"{type(error).__name__}: {error}")
@@ -713,13 +723,3 @@ def _outage(error: Exception) -> BinlogError:
 def _gtids_property(offset: Offset) -> dict[str, str]:
     """The property of a commit with the GTIDs that the table then contains."""
     return {"binlog_core.gtids": offset[GTIDS]} if offset.get(GTIDS) else {}
-
-
-def _needs_copy(state: TableState, statements: Iterable[Any]) -> bool:
-    """Whether statements replace a table, or change one whose copy may have the change already."""
-    for one in statements:
-        if one.kind in ("drop", "rename") or (one.kind == "create" and one.clears):
-            return True
-        if one.kind in ("alter", "unknown") and one.version < state.exact_from:
-            return True
-    return False

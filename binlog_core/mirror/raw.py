@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..errors import DecodeError
 from ..lake.apply.files import shaped
 from ..lake.apply.jobs import Folder
 from ..lake.rows.reader import Chunk
@@ -19,6 +20,7 @@ from ..lake.rows.types import import_pyarrow
 from ..lake.runner import Runner
 from ..lake.tables.results import FileStatistics
 from ..lake.tables.writer import Part, PartWriter, quietly
+from .columns import ColumnRules
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,15 +29,43 @@ _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 _PLAIN_BYTES = 256 << 10  # smaller pieces are not compressed; on a local disk none is
 _VERSION = "_commit_version"
+NO_RULES: Mapping[str, ColumnRules] = {}
 
 
 class RawWriter(PartWriter):
     """Writes the rows of one split into one file; see `PartWriter`.
 
     Its `FileStatistics` are about pieces; their `bytes` are what the rows take in memory.
+
+    Parameters
+    ----------
+    columns : mapping of str to ColumnRules
+        What becomes of the columns of some tables.
+    mask_key : bytes or None
+        The key of masked columns.
     """
 
     _sink: Any = None
+
+    def __init__(
+        self,
+        *these: Any,
+        columns: Mapping[str, ColumnRules] = NO_RULES,
+        mask_key: bytes | None = None,
+        **named: Any,
+    ) -> None:
+        super().__init__(*these, **named)
+        self._columns, self._mask_key = columns, mask_key
+
+    def write(self, chunk: Chunk) -> None:
+        """See `PartWriter`."""
+        rules = self._columns.get(chunk.table.full_name)
+        if rules is not None:
+            try:
+                chunk = chunk._replace(batch=rules.applied(chunk.batch, self._mask_key))
+            except DecodeError as error:
+                raise error.located(table=chunk.table.full_name) from None
+        super().write(chunk)
 
     def _begin(self, key: Any, chunk: Chunk) -> Part:
         return Part(key, "", chunk.first_position, None)

@@ -85,8 +85,8 @@ class Receiver:
         self._thread = threading.Thread(target=self._run, name="binlog_core mirror's archive", daemon=True)
         self._thread.start()
 
-    def wait(self, seconds: float) -> bool:
-        """Wait for more of the log on disk; False: there was none in time, or the mirror is stopped.
+    def wait(self, seconds: float, halt: threading.Event | None = None) -> bool:
+        """Wait for more of the log on disk; False: none in time, or the mirror is stopped, or `halt` is set.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class Receiver:
             if self._more.wait(max(min(left, _LOOKING), 0)):
                 self._more.clear()
                 return True
-            if left <= 0:
+            if left <= 0 or (halt is not None and halt.is_set()):
                 break
         return False
 

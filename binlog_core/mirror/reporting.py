@@ -31,7 +31,8 @@ class TableStatus:
     stage : str
         "copying" while a copy is made, "following" while it is kept up to date, "stopped" if it would be and
         no process runs the mirror, "suspect" if it may lack changes until a copy is made, "parked" if it
-        stopped by itself, "dropped" if it is empty because the server dropped it.
+        stopped by itself, "paused" if somebody stopped it, "dropped" if it is empty because the server
+        dropped it.
     reason : str or None
         Why it stopped, or is suspect.
     uri : str
@@ -51,6 +52,8 @@ class TableStatus:
         Columns that are left out, and null, because the server does not log their changes.
     stopped : float or None
         Since when no process runs the mirror, in seconds since 1970; None if one does, or that is not known.
+    copied : float or None
+        The share of its rows that the copy that is being made has, in chunks; None if none is made.
     version : int or None
         The version of the Delta table, or the snapshot of the Iceberg table.
     committed : float or None
@@ -72,6 +75,7 @@ class TableStatus:
     lag_transactions: int | None = None
     unlogged: list[str] = field(default_factory=list)
     stopped: float | None = None
+    copied: float | None = None
 
 
 _ASKED = 60.0  # seconds for which it counts what the server answered
@@ -239,9 +243,10 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
         if asked is not None and one.stage == "following" and (place or -1) >= reached:
             as_of = max(as_of or 0.0, asked)
         lag = None if as_of is None else max(now - as_of, 0.0)
-        out.append(
-            TableStatus(name, stage, reason, uri, lag, unlogged=one.unlogged, stopped=stopped, **known)
-        )
+        known |= {"unlogged": one.unlogged, "stopped": stopped}
+        with contextlib.suppress(OSError):
+            known["copied"] = lake.copied(one)
+        out.append(TableStatus(name, stage, reason, uri, lag, **known))
     return out
 
 

@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from .._base import new_files
@@ -25,18 +25,21 @@ from ..lake.tables.delta import DeltaLakeTable
 from ..lake.tables.destination import directory_name, open_filesystem, write_whole
 from ..lake.tables.iceberg import IcebergLakeTable, load_iceberg_catalog, without_secrets
 from ..lake.tables.table import FileTable
+from .columns import EVERY_COLUMN, ColumnRules, ColumnSettings
 from .holder import Held, Holder
+from .renaming import Names, renamed
 
 _STATE, _LOCK = "state.json", "lock"
 _LOCK_TRIES, _LOCK_PAUSE = 10, 0.02
 ARCHIVE = "archive"
 CHANGES = "changes"  # of the current round
+COPIES = "copies"  # notes about chunks that are read, by the copies' ids
 _HISTORY = "history"  # the directory of a table has a dot in its name
 _FORMAT = 1
 FORMATS = ("delta", "iceberg")
 GTIDS = "gtids"  # in an offset
 
-Stage = Literal["copying", "following", "parked", "dropped"]
+Stage = Literal["copying", "following", "parked", "paused", "dropped"]
 Offset = dict[str, Any]
 
 
@@ -48,8 +51,9 @@ class TableState:
     ----------
     database, name : str
         The names of the database and the table.
-    stage : "copying", "following", "parked" or "dropped"
-        Its first copy is not complete; it is kept up to date; it stopped for a reason; the server dropped it.
+    stage : "copying", "following", "parked", "paused" or "dropped"
+        Its first copy is not complete; it is kept up to date; it stopped for a reason; somebody stopped it;
+        the server dropped it.
     place : int or None
         The place in the log up to which it has everything (file number * 2**40 + offset): a key of
         `MirrorState.offsets`.
@@ -69,7 +73,8 @@ class TableState:
     history : int or None
         The place up to which its history has everything; if it is not `place`, the history has a gap.
     again : str or None
-        For a parked table, the stage in which it is tried again; None if it is not.
+        For a parked table, the stage in which it is tried again; None if it is not. For a paused one, the
+        stage in which it goes on.
     compacted : float
         When it was last checked for small files, in seconds since 1970 UTC.
     left : list of str
@@ -80,6 +85,10 @@ class TableState:
         Why it may lack changes since its last copy, although it is followed.
     unlogged : list of str
         The names of its columns that are left out, and null, because the server does not log their changes.
+    columns : dict
+        What became of its columns in its last copy: the fields of `columns.ColumnRules`.
+    renamed : list of str
+        The names of database and table in the lake, if they are others.
     """
 
     database: str
@@ -99,6 +108,23 @@ class TableState:
     gone: bool = False
     suspect: str | None = None
     unlogged: list[str] = field(default_factory=list)
+    columns: dict[str, Any] = field(default_factory=dict)
+    renamed: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> Names:
+        """The names of database and table in the lake."""
+        database, name = self.renamed or (self.database, self.name)
+        return database, name
+
+    @property
+    def rules(self) -> ColumnRules:
+        """What becomes of its columns."""
+        return ColumnRules.of_json(self.columns)
+
+    def note_rules(self, rules: ColumnRules) -> None:
+        """Note what becomes of its columns."""
+        self.columns = {} if rules == EVERY_COLUMN else asdict(rules)
 
     @property
     def full_name(self) -> str:
@@ -114,6 +140,17 @@ class TableState:
         """Continue a parked table if it is to be tried again."""
         if self.stage == "parked" and self.again is not None:
             self.stage, self.again, self.reason, self.failures = self.again, None, None, 0
+
+    def pause(self) -> None:
+        """Stop it until `resume`; a table that stopped for good, or that the server dropped, stays so."""
+        going_on = self.again if self.stage == "parked" else self.stage
+        if going_on in ("copying", "following"):
+            self.stage, self.again, self.reason = "paused", going_on, None
+
+    def resume(self) -> None:
+        """Continue a paused table from where it stopped."""
+        if self.stage == "paused" and self.again is not None:
+            self.stage, self.again, self.failures = self.again, None, 0
 
     def copy_anew(self) -> None:
         """Have it copied from the beginning."""
@@ -155,6 +192,18 @@ class MirrorState:
         Whether all versions of rows are kept too.
     exclude_tables : tuple of str
         The names and patterns of tables that are left out, although a pattern names them.
+    amended : tuple of (str, bool)
+        Names and patterns that were added (True) or dropped since, at any run: the last that matches decides.
+    paused : bool
+        Whether all tables are paused, also those that come.
+    exclude_columns, mask_columns : tuple of str
+        The names and patterns of columns that are left out, and of those that are hashed.
+    bigints : bool
+        Whether the lake has BIGINT UNSIGNED as BIGINT.
+    metadata : tuple of str
+        Which columns about the last change of a row it has.
+    rename : dict of str to str
+        New names for tables in the lake: see `renaming`.
     """
 
     id: str
@@ -168,6 +217,13 @@ class MirrorState:
     round: dict[str, Any] | None = None
     history: bool = False
     exclude_tables: tuple[str, ...] = ()
+    amended: tuple[tuple[str, bool], ...] = ()
+    paused: bool = False
+    exclude_columns: tuple[str, ...] = ()
+    mask_columns: tuple[str, ...] = ()
+    bigints: bool = False
+    metadata: tuple[str, ...] = ()
+    rename: dict[str, str] = field(default_factory=dict)
 
     @property
     def has_copies(self) -> bool:
@@ -176,7 +232,26 @@ class MirrorState:
 
     def wants(self, table: str) -> bool:
         """Whether a table is to be mirrored."""
+        for pattern, wanted in reversed(self.amended):
+            if is_wanted_name(table, (pattern,), None):
+                return wanted
         return is_wanted_name(table, self.patterns, self.exclude_tables)
+
+    def amend(self, pattern: str, *, wanted: bool) -> None:
+        """Want some tables from now on, or do not want them any more, whatever `patterns` say."""
+        self.amended = (*(one for one in self.amended if one[0] != pattern), (pattern, wanted))
+
+    def column_settings(self, key: bytes | None) -> ColumnSettings:
+        """Which columns are left out or masked, or have another type, and which are added."""
+        return ColumnSettings(self.exclude_columns, self.mask_columns, key, self.bigints, self.metadata)
+
+    def begin(self, database: str, table: str) -> TableState:
+        """A table that was not known."""
+        one = TableState(database, table)
+        if (names := renamed(database, table, self.rename)) != (database, table):
+            one.renamed = [*names]
+        self.tables[one.full_name] = one
+        return one
 
     def leave_unwanted(self) -> list[TableState]:
         """Forget the tables that are no longer wanted, and return them; in the lake they stay as they are."""
@@ -213,7 +288,9 @@ class MirrorState:
             raise ValueError(f"version {version}")
         del found["saved"]
         found["patterns"] = tuple(found["patterns"])
-        found["exclude_tables"] = tuple(found.get("exclude_tables", ()))
+        for name in ("exclude_tables", "exclude_columns", "mask_columns", "metadata"):
+            found[name] = tuple(found.get(name, ()))
+        found["amended"] = tuple((pattern, wanted) for pattern, wanted in found.get("amended", ()))
         found["tables"] = {name: TableState(**one) for name, one in found["tables"].items()}
         found["offsets"] = {int(place): one for place, one in found["offsets"].items()}
         return cls(**found)
@@ -275,7 +352,7 @@ class Lake:
 
     def table(self, state: TableState, history: int = 0) -> str:
         """The URI of a table, or with `history` from 1 on, of a table of its history."""
-        name = directory_name(state.database, state.name)
+        name = directory_name(*state.names)
         if history:
             name = f"{_HISTORY}/{name}" + (f".v{history}" if history > 1 else "")
         root = self.path if self.is_local and self._catalog is not None else self.uri
@@ -294,23 +371,30 @@ class Lake:
         table = self.opened(state)
         return table.exists and table.applied(mirror) is None
 
-    def check_no_other(self, state: TableState, mirror: str) -> None:
-        """Refuse to put a copy in place of a table that was not made by a mirror, by its id.
+    def check_no_other(self, state: TableState, mirror: MirrorState) -> None:
+        """Refuse to put a copy in place of a table that was not made by a mirror, or for another table.
 
         Raises
         ------
         MirrorError
             There is such a table.
         """
-        if self.has_other(state, mirror):
+        others = (one for one in mirror.tables.values() if one is not state and one.names == state.names)
+        if mirror.rename and state.place is None and (other := next(others, None)) is not None:
+            raise MirrorError(
+                f"{other.full_name} would have the same name in the lake: rename one of them otherwise",
+                path=self.table(state),
+            )
+        if self.has_other(state, mirror.id):
             raise MirrorError(
                 "the lake has a table of that name that this mirror did not make: move it away",
                 path=self.table(state),
             )
 
     def _of_catalog(self, state: TableState, history: int) -> IcebergLakeTable:
-        name = state.name + (f"__{_HISTORY}" if history else "") + (f"__v{history}" if history > 1 else "")
-        return IcebergLakeTable(self._catalog, (state.database, name), self.table(state, history))
+        database, name = state.names
+        name += (f"__{_HISTORY}" if history else "") + (f"__v{history}" if history > 1 else "")
+        return IcebergLakeTable(self._catalog, (database, name), self.table(state, history))
 
     def folder(self, state: TableState, history: int = 0) -> Folder:
         """The directory of a table's files; `history` as for `table`.
@@ -395,6 +479,15 @@ class Lake:
             if self.filesystem.get_file_info(path).type is FileType.Directory:
                 self.filesystem.delete_dir(path)
 
+    def copied(self, state: TableState) -> float | None:
+        """The share of a table's chunks that the copy that is being made has; None if none is made."""
+        from pyarrow.fs import FileSelector
+
+        if state.stage != "copying" or state.copy is None:
+            return None
+        folder = FileSelector(f"{self.path}/{MIRROR}/{COPIES}/{state.copy['id']}", allow_not_found=True)
+        return len(self.filesystem.get_file_info(folder)) / len(state.copy["chunks"])
+
     def worker(self) -> tuple[Holder | None, bool]:
         """Who works on the mirror or did last, if that is known, and whether they still work."""
         holder = self.held.read()
@@ -429,8 +522,10 @@ class Lake:
             self.held.note(asked, place)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Ensure that no other process of this machine mirrors into this lake, and note that this one does.
+    def locked(self, *, works: bool = True) -> Iterator[None]:
+        """Ensure that no other process of this machine mirrors into this lake; note that this one does.
+
+        `works`: False if it only changes the state, so that others still see who worked last.
 
         Raises
         ------
@@ -440,7 +535,8 @@ class Lake:
         with self._lock():
             with _writing(self.uri):
                 self.filesystem.create_dir(f"{self.path}/{MIRROR}", recursive=True)
-                self.held.begin()
+                if works:
+                    self.held.begin()
             try:
                 yield
             finally:
@@ -502,10 +598,22 @@ def opened(lake: Lake, catalog: Mapping[str, str] | str | None = None) -> Mirror
     MirrorError
         The lake has no mirror.
     """
+    found = loaded(lake)
+    lake.use(found, catalog)
+    return found
+
+
+def loaded(lake: Lake) -> MirrorState:
+    """The state of the mirror in a lake, for who leaves its tables alone.
+
+    Raises
+    ------
+    MirrorError
+        The lake has no mirror.
+    """
     found = lake.load()
     if found is None:
         raise MirrorError(
             "the lake has no mirror: expected one that 'mirror SERVER LAKE' made", path=lake.uri
         )
-    lake.use(found, catalog)
     return found

@@ -8,7 +8,7 @@ values whether it was copied or replayed.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from ..schema.table_definitions import ColumnSchema, TableSchema
 from ..schema.without_rows import table_without_rows
 from ..server.connection import Connection
 from ..server.result_set import Rows
+from .columns import EVERY_COLUMN, ColumnRules
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,13 +53,23 @@ class SelectList:
         The table.
     expressions : tuple of str
         The expressions to select, one for each column.
+    rules : ColumnRules
+        What becomes of the columns; those that the lake lacks are not among `table`'s any more.
     """
 
     table: Table
     expressions: tuple[str, ...]
+    rules: ColumnRules = EVERY_COLUMN
 
     @classmethod
-    def of(cls, definition: TableSchema, *, mariadb: bool, without: Collection[str] = ()) -> SelectList:
+    def of(
+        cls,
+        definition: TableSchema,
+        *,
+        mariadb: bool,
+        without: Collection[str] = (),
+        rules: ColumnRules = EVERY_COLUMN,
+    ) -> SelectList:
         """The columns of a table's definition.
 
         Parameters
@@ -68,6 +79,8 @@ class SelectList:
             Whether the server is MariaDB.
         without : collection of str
             The names of columns that are left out: they are null.
+        rules : ColumnRules
+            What becomes of the columns.
 
         Raises
         ------
@@ -77,17 +90,22 @@ class SelectList:
         table = table_without_rows(definition, mariadb=mariadb)
         if table is None:
             raise SchemaError("a column's type cannot be copied", table=definition.full_name)
-        named = zip(table.columns, definition.columns, strict=True)
-        return cls(
-            table,
-            tuple(
-                "NULL" if column.name in without else _expression(column, known) for column, known in named
-            ),
-        )
+        named = [
+            (column, "NULL" if column.name in without else _expression(column, known))
+            for column, known in zip(table.columns, definition.columns, strict=True)
+            if rules.keeps(column.name)
+        ]
+        columns = tuple(column for column, _ in named)
+        return cls(replace(table, columns=columns), tuple(sql for _, sql in named), rules)
+
+    @property
+    def lake_schema(self) -> pa.Schema:
+        """The schema of the table in the lake."""
+        return self.rules.schema(self.schema)
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the table in the lake."""
+        """The columns that are selected, in the types of the lake."""
         pa = import_pyarrow()
         own = lake_schema(self.table.columns)
         return pa.schema([own.field(i) for i in range(len(self.table.columns))])

@@ -92,6 +92,8 @@ class Viewer:
         How many sessions open a view.
     everything : bool
         Whether to lock all tables of the server: MySQL before 5.7 commits while single tables are locked.
+    mask_key : bytes or None
+        The key of masked columns.
     """
 
     address: Address
@@ -101,6 +103,7 @@ class Viewer:
     server: str
     sessions: int
     everything: bool
+    mask_key: bytes | None = field(default=None, repr=False)
 
     def __call__(self, number: int, meet: Meet) -> list[Mark | Seen | BinlogError]:
         """The position, if this is the first session, and then the result of each chunk."""
@@ -178,7 +181,7 @@ class Viewer:
         where = f" WHERE {chunk}" if chunk else ""
         sql = f"SELECT {', '.join(viewed.selection.expressions)} FROM {viewed.name}{where}"
         with FileWriter(self.into, digest_schema(viewed.schema, viewed.key)) as writer:
-            for batch in batches_of(viewing, sql, viewed.selection):
+            for batch in batches_of(viewing, sql, viewed.selection, mask_key=self.mask_key):
                 rows = digested(batch.rename_columns(viewed.schema.names), viewed.schema, viewed.key)
                 writer.write(pa.Table.from_batches([rows]))
                 count += batch.num_rows

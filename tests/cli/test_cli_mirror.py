@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,9 @@ pytest.importorskip("pyspark")
 
 from support.cli import run
 
+import binlog_core.cli.mirror as cli
 import binlog_core.mirror as work
+from binlog_core.cli.mirror import live_line
 from binlog_core.mirror import TableStatus
 from binlog_core.mirror.comparing import Compared
 
@@ -101,3 +105,81 @@ def test_rows_that_differ_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (ran.code, ran.lines[1]) == (1, "shop.b: not compared: it is parked")
     del found[1]
     assert run("mirror", "verify", "lake").code == 0
+
+
+@pytest.mark.parametrize("columns", ["60", "100"])
+def test_the_help_has_the_options_of_a_mirror_and_the_other_commands(
+    columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    text = run("mirror", "--help").text
+    assert "--exclude-tables" in text and "--password-file" in text
+    assert re.search(r"binlog-core mirror \[OPTIONS\] \{?SERVER\}? \{?LAKE\}?", text)
+    assert all(re.search(rf"^\W*{one}  ", text, re.MULTILINE) for one in ("verify", "pause", "add"))
+
+
+@pytest.mark.parametrize("kind", ["pause", "resume", "add", "drop"])
+def test_a_running_mirror_is_told_something(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+    found = [replace(COPYING, stage="paused")]
+
+    def change(lake: str, *tables: str) -> list[TableStatus]:
+        asked.append((lake, *tables))
+        return found
+
+    monkeypatch.setattr(work, kind, change)
+    ran = run("mirror", kind, "lake", "shop.*", "a.b")
+    assert (ran.code, ran.err, asked) == (0, "", [("lake", "shop.*", "a.b")])
+    assert "paused" in ran.text
+    found[0] = replace(found[0], stopped=5.0)
+    assert "no process runs this mirror: the next run finds it" in run("mirror", kind, "lake", "a.b").err
+    assert run("mirror", kind, "lake").code == (0 if kind in ("pause", "resume") else 2)
+
+
+def test_one_line_says_what_a_mirror_does() -> None:
+    assert live_line([]) == "no tables"
+    copying = [replace(COPYING, copied=0.5), replace(COPYING, table="shop.b", copied=None)]
+    assert live_line([FOLLOWED, *copying]) == (
+        "copying 2 of 3 tables, shop.new 50%, 1 table follows the server, 75.0 s behind"
+    )
+    assert live_line([FOLLOWED, FOLLOWED, PARKED]) == "2 tables follow the server, 75.0 s behind, 1 parked"
+
+
+def test_without_a_terminal_there_is_a_line_for_each_change(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = [
+        [COPYING],
+        [COPYING],
+        [replace(COPYING, stage="following")],
+        [replace(COPYING, stage="following")],
+    ]
+    for lasts in (True, False):
+        with cli._Line(lasts=lasts) as line:
+            for one in steps:
+                line(one)
+        said = capsys.readouterr().err.splitlines()
+        assert [one.split("  ")[1] for one in said] == (
+            ["copying 1 of 1 tables", "1 table follows the server"] if lasts else []
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--mask-columns", "shop.t.email"), "BINLOG_CORE_MASK_KEY"),
+        (("--exclude-columns", "email"), "database.table.column"),
+        (("--metadata", "xid"), "commit_timestamp or gtid"),
+        (("--rename", "shop.*=crm"), "expected database.table"),
+        (("--rename", "shop.*"), "NAME=VALUE"),
+        (("--unsigned-bigint", "text"), "decimal"),
+    ],
+)
+def test_options_are_checked_before_the_server_is_asked(
+    options: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BINLOG_CORE_MASK_KEY", raising=False)
+    ran = run("mirror", "mysql://127.0.0.1:1", tmp_path / "lake", "--tables", "shop.*", *options)
+    assert ran.code == 2
+    assert message in re.sub(r"[\s│]+", " ", ran.err)
+    assert not (tmp_path / "lake").exists()

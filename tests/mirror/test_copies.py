@@ -135,7 +135,7 @@ def test_a_copy_that_is_stopped_reads_neither_its_chunk_nor_the_rest(
     monkeypatch.setattr(copies, "set_for_reading", lambda connection: None)
     monkeypatch.setattr(copies, "batches_of", batches)
     selection: Any = SimpleNamespace(
-        table=SimpleNamespace(database="shop", name="t"), expressions=("id",), schema=schema
+        table=SimpleNamespace(database="shop", name="t"), expressions=("id",), lake_schema=schema
     )
     folder = tmp_path / "shop.t"
     chunks = [

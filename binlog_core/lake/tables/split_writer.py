@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +51,8 @@ class SplitWriter:
         Whether all splits begin and end at transaction boundaries.
     exact_splits : frozenset of int
         The indices of splits that do if not all do.
-    parts : type of PartWriter
-        The class of the writer.
+    parts : type of PartWriter, or a function
+        Makes the writer.
     """
 
     staging: str
@@ -65,7 +65,7 @@ class SplitWriter:
     logs: Mapping[str, int] = field(default_factory=dict, repr=False)
     exact: bool = False
     exact_splits: frozenset[int] = frozenset()
-    parts: type[PartWriter] = PartWriter
+    parts: Callable[..., PartWriter] = field(default=PartWriter, repr=False)
 
     def write(self, split: Split, attempt: str) -> WrittenSplit:
         """Write one split; if it fails, only a note of the error is left.

@@ -1,0 +1,284 @@
+"""Columns of the server that the lake does not have, or has as hashes: settings, and what they do to rows."""
+
+from __future__ import annotations
+
+import hmac
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from glob import escape
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from .._base.change_columns import LAKE_COLUMNS, LAKE_METADATA
+from .._decode.selection import is_wanted_name
+from ..errors import DecodeError, MirrorError, SchemaError
+from ..lake.rows.fit import special_fields, to_json
+from ..lake.rows.types import import_pyarrow
+from ..lake.tables.results import ReportedStatement
+from ..schema.table_definitions import TableSchema
+from ..schema.tokens import tokenize_statements
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MASK_KEY = "BINLOG_CORE_MASK_KEY"
+_LEAST_KEY = 16  # bytes
+_HASH = "sha256"
+METADATA = {"__commit_timestamp": LAKE_COLUMNS[2], "__gtid": LAKE_METADATA[0]}  # from columns of changes
+_WILD = frozenset("*?[")
+Patterns = tuple[tuple[str, ...], tuple[str, ...]]  # of columns that are left out, and that are masked
+
+
+@dataclass(frozen=True)
+class ColumnRules:
+    """What becomes of the columns of one table on their way into the lake.
+
+    Parameters
+    ----------
+    lacks, masks : tuple of str
+        The names, in small letters, of the columns that the lake lacks, and of those that it has as hashes.
+    patterns : (tuple of str, tuple of str)
+        The patterns, in small letters, of both in this table, also of columns that may come.
+    key : str
+        The mark of the key of the hashes; empty if there are none.
+    longs : tuple of str
+        The names, in small letters, of the columns of BIGINT UNSIGNED that the lake has as BIGINT.
+    bigints : bool
+        Whether it has all that there are as BIGINT, also those that may come.
+    metadata : tuple of str
+        The names of columns about the last change of a row: see `METADATA`.
+    """
+
+    lacks: tuple[str, ...] = ()
+    masks: tuple[str, ...] = ()
+    patterns: Patterns = ((), ())
+    key: str = ""
+    longs: tuple[str, ...] = ()
+    bigints: bool = False
+    metadata: tuple[str, ...] = ()
+
+    @classmethod
+    def of_json(cls, found: Mapping[str, Any]) -> ColumnRules:
+        """The rules from their fields; none: all columns are as they are."""
+        if not found:
+            return EVERY_COLUMN
+        lacking, masking = map(tuple, found["patterns"])
+        return cls(
+            tuple(found["lacks"]),
+            tuple(found["masks"]),
+            (lacking, masking),
+            found["key"],
+            tuple(found["longs"]),
+            found["bigints"],
+            tuple(found["metadata"]),
+        )
+
+    def keeps(self, name: str) -> bool:
+        """Whether the lake has a column."""
+        return name.lower() not in self.lacks
+
+    def schema(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that the lake has, of these of the server: hashes are texts."""
+        pa = import_pyarrow()
+        other = {**dict.fromkeys(self.longs, pa.int64()), **dict.fromkeys(self.masks, pa.string())}
+        kept = [one for one in schema if self.keeps(one.name)]
+        kept = [one.with_type(other.get(one.name.lower(), one.type)) for one in kept]
+        types = special_fields()
+        return pa.schema([*kept, *(pa.field(name, types[METADATA[name]]) for name in self.metadata)])
+
+    def applied(self, rows: pa.RecordBatch, key: bytes | None) -> pa.RecordBatch:
+        """The rows as the lake has them; those that were not changes have nulls as metadata.
+
+        Raises
+        ------
+        DecodeError
+            A value does not fit BIGINT.
+        """
+        if not self.lacks and not self.masks and not self.longs and not self.metadata:
+            return rows
+        if self.masks and key is None:
+            raise ValueError("the key of masked columns is missing")
+        schema = self.schema(rows.schema)
+        pa, there = import_pyarrow(), set(rows.schema.names)
+        sources = [METADATA.get(name, name) for name in schema.names]
+        arrays = [
+            rows.column(source) if source in there else pa.nulls(rows.num_rows, one.type)
+            for source, one in zip(sources, schema, strict=True)
+        ]
+        for i, name in enumerate(schema.names):
+            if name.lower() in self.masks:
+                arrays[i] = hashed(arrays[i], key or b"")
+            elif name.lower() in self.longs:
+                try:
+                    arrays[i] = arrays[i].cast(schema.field(name).type)
+                except ValueError:  # as pyarrow's errors are
+                    told = (
+                        "a value of BIGINT UNSIGNED is beyond BIGINT: mirror it with unsigned_bigint=decimal"
+                    )
+                    raise DecodeError(told, column=name) from None
+        return pa.record_batch(arrays, schema=schema)
+
+    def concerned(self, statements: Iterable[ReportedStatement]) -> bool:
+        """Whether statements name such a column: what it is called, or what it has, may change."""
+        patterns = (*self.patterns[0], *self.patterns[1], *map(escape, self.longs))
+        patterns += ("unsigned", "serial") if self.bigints else ()  # it may add another
+        for one in statements if patterns else ():
+            if one.kind in ("alter", "unknown"):
+                try:
+                    tokens = chain.from_iterable(tokenize_statements(one.sql, one.sql_mode))
+                    words = {token.text.lower() for token in tokens}
+                except SchemaError:  # it may name any
+                    return True
+                if any(fnmatchcase(word, pattern) for word in words for pattern in patterns):
+                    return True
+        return False
+
+
+EVERY_COLUMN = ColumnRules()
+
+
+@dataclass(frozen=True)
+class ColumnSettings:
+    """Which columns of all tables are left out, and which are hashed.
+
+    Parameters
+    ----------
+    exclude, mask : tuple of str
+        Names and patterns of columns, as ``database.table.column``.
+    key : bytes or None
+        The key of the hashes.
+    bigints : bool
+        Whether the lake has BIGINT UNSIGNED as BIGINT.
+    metadata : tuple of str
+        Which columns about the last change of a row it has: names of `METADATA` without their underscores.
+
+    Raises
+    ------
+    ValueError
+        A pattern does not name a column, or the key is missing or short.
+    """
+
+    exclude: tuple[str, ...] = ()
+    mask: tuple[str, ...] = ()
+    key: bytes | None = field(default=None, repr=False)
+    bigints: bool = False
+    metadata: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        known = [name.lstrip("_") for name in METADATA]
+        for one in self.metadata:
+            if one not in known:
+                raise ValueError(f"metadata={one!r}: expected {' or '.join(known)}")
+        for option, patterns in (("exclude_columns", self.exclude), ("mask_columns", self.mask)):
+            for one in patterns:
+                if one.count(".") < 2 or not all(one.split(".")):
+                    raise ValueError(f"{option}={one!r}: expected database.table.column")
+        if self.mask and self.key is None:
+            raise ValueError(f"mask_columns= needs a key: {MASK_KEY} in the environment, or mask_key_file=")
+        if self.mask and len(self.key or b"") < _LEAST_KEY:
+            raise ValueError(f"the key of mask_columns is too short: expected {_LEAST_KEY} bytes or more")
+
+    def about(self, table: str) -> Patterns:
+        """The patterns of a table's columns, in small letters."""
+        return about_table(table, self.exclude, self.mask)
+
+    def rules(self, definition: TableSchema) -> ColumnRules:
+        """What becomes of a table's columns.
+
+        Raises
+        ------
+        SchemaError
+            A column of the key is among them, or the table lacks one that is named.
+        """
+        table, names = definition.full_name, [one.name.lower() for one in definition.columns]
+        metadata = tuple(name for name in METADATA if name.lstrip("_") in self.metadata)
+        for name in metadata:
+            if name in names:
+                raise SchemaError(
+                    "a column of the table has the name of a column of metadata", table=table, column=name
+                )
+        found = []
+        for patterns in self.about(table):
+            for pattern in patterns:
+                if pattern not in names and not _WILD & set(pattern):  # it may have another name now
+                    raise SchemaError(
+                        "a column that is to be left out or masked is not there: name it as it is called now,"
+                        " or leave it out of the options",
+                        table=table,
+                        column=pattern,
+                    )
+            found.append([name for name in names if any(fnmatchcase(name, one) for one in patterns)])
+        lacks, masks = tuple(found[0]), tuple(name for name in found[1] if name not in found[0])
+        for name in definition.row_key or ():
+            if name.lower() in (*lacks, *masks):
+                raise SchemaError(
+                    "a column of the table's key can be neither left out nor masked", table=table, column=name
+                )
+        longs = [one.name.lower() for one in definition.columns if one.type_name == "bigint" and one.unsigned]
+        kept = tuple(name for name in longs if self.bigints and name not in (*lacks, *masks))
+        mark = self.mark if masks else ""
+        return ColumnRules(lacks, masks, self.about(table), mark, kept, self.bigints, metadata)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns of changes that are read besides those that all changes have."""
+        found = (METADATA[f"__{name}"] for name in self.metadata)
+        return tuple(name for name in found if name in LAKE_METADATA)
+
+    @property
+    def mark(self) -> str:
+        """What shows that it is the same key, and not which."""
+        return hmac.digest(self.key or b"", b"binlog_core mask key", _HASH).hex()[:16]
+
+
+EVERYTHING = ColumnSettings()
+
+
+def about_table(table: str, exclude: Iterable[str], mask: Iterable[str]) -> Patterns:
+    """The patterns of a table's columns, in small letters."""
+    return _of_table(exclude, table), _of_table(mask, table)
+
+
+def _of_table(patterns: Iterable[str], table: str) -> tuple[str, ...]:
+    divided = (one.rpartition(".") for one in patterns)
+    return tuple(column.lower() for of, _, column in divided if is_wanted_name(table, (of,), None))
+
+
+def read_key(path: str | os.PathLike[str] | None) -> bytes | None:
+    """The key of the hashes: the content of a file without the end of its line, or from the environment.
+
+    Raises
+    ------
+    MirrorError
+        The file cannot be read.
+    """
+    if path is None:
+        return os.fsencode(os.environ[MASK_KEY]) if os.environ.get(MASK_KEY) else None
+    try:
+        with open(path, "rb") as file:
+            return file.read().rstrip(b"\r\n")
+    except OSError as error:
+        told = f"the key of mask_columns cannot be read: {error.strerror}"
+        raise MirrorError(told, path=os.fspath(path)) from None
+
+
+def hashed(values: pa.Array, key: bytes) -> pa.Array:
+    """Values as hexadecimal HMAC-SHA256 of their texts in UTF-8, or of their bytes; nulls stay.
+
+    Parameters
+    ----------
+    values : pyarrow.Array
+        The values.
+    key : bytes
+        The key.
+    """
+    pa, types = import_pyarrow(), import_pyarrow().types
+    if types.is_nested(values.type):
+        values = pa.array([None if one is None else to_json(one) for one in values.to_pylist()], pa.string())
+    elif not types.is_binary(values.type):
+        values = values.cast(pa.string())
+    once = values.cast(pa.binary()).dictionary_encode()
+    found: list[Any] = [hmac.digest(key, one, _HASH).hex() for one in once.dictionary.to_pylist()]
+    return pa.array(found, pa.string()).take(once.indices)

@@ -1,0 +1,156 @@
+"""What others ask of a running mirror: files in the lake, each answered by another beside it."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .._sources.object_stores import load_json
+from ..errors import MirrorError
+from ..lake.exports.manifests import MIRROR
+from ..lake.tables.destination import write_whole
+from .state import Lake
+
+VERIFY, RESYNC, PAUSE, RESUME, ADD, DROP = "verify", "resync", "pause", "resume", "add", "drop"
+_KINDS = (VERIFY, RESYNC, PAUSE, RESUME, ADD, DROP)
+_REQUESTS, _ANSWERS = "requests", "answers"
+LOOK, LOOK_IN_STORE = 0.2, 5.0  # seconds between two looks
+
+
+@dataclass(frozen=True)
+class Request:
+    """Something that a running mirror is asked to do.
+
+    Parameters
+    ----------
+    id : str
+        The name of its file; later ones are greater.
+    kind : str
+        One of `_KINDS`.
+    tables : tuple of str
+        Names or patterns of tables; what none means is the kind's.
+    """
+
+    id: str
+    kind: str
+    tables: tuple[str, ...]
+
+    @classmethod
+    def of_json(cls, id: str, found: Any) -> Request:
+        """The request from the contents of its file.
+
+        Raises
+        ------
+        ValueError, TypeError, KeyError
+            It is something else.
+        """
+        kind, tables = found["kind"], found["tables"]
+        if kind not in _KINDS or type(tables) is not list or not all(type(one) is str for one in tables):
+            raise ValueError("not a request")
+        return cls(id, kind, tuple(tables))
+
+
+class Requests:
+    """The requests in a lake, for who asks and for who answers.
+
+    Parameters
+    ----------
+    lake : Lake
+        The lake.
+    """
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self.pause = LOOK if lake.is_local else LOOK_IN_STORE
+
+    # ------------------------------------------------------------ who asks
+
+    def ask(self, kind: str, tables: Sequence[str]) -> list[dict[str, Any]]:
+        """Ask the running mirror, and wait for its answer.
+
+        Raises
+        ------
+        MirrorError
+            The answer is an error, or the mirror ended before it answered.
+        """
+        name = f"{time.time_ns():020}-{uuid.uuid4().hex[:8]}"
+        self._write(_REQUESTS, name, asdict(Request(name, kind, tuple(tables))))
+        try:
+            while (found := self._read(_ANSWERS, name)) is None:
+                waiting = name in self._names(_REQUESTS)
+                _, at_work = self._lake.worker()
+                if not waiting or not at_work:
+                    found = self._read(_ANSWERS, name)  # it may have answered in between
+                    if found is None:
+                        raise MirrorError(
+                            f"the mirror ended before it answered to {kind}: ask again", path=self._lake.uri
+                        )
+                    break
+                time.sleep(self.pause)
+        finally:
+            self._remove(_REQUESTS, name)
+            self._remove(_ANSWERS, name)
+        if found.get("error") is not None:
+            raise MirrorError(str(found["error"]))
+        answer: list[dict[str, Any]] = found["answer"]
+        return answer
+
+    # ------------------------------------------------------------ who answers
+
+    def forget(self) -> None:
+        """Remove what an earlier process left: who asked it has been told that it ended."""
+        for folder in (_REQUESTS, _ANSWERS):
+            for name in self._names(folder):
+                self._remove(folder, name)
+
+    def waiting(self) -> list[str]:
+        """The ids of requests without an answer, in order."""
+        return sorted(self._names(_REQUESTS))
+
+    def read(self, id: str) -> Request | None:
+        """A request; None: it is none, or was taken back."""
+        try:
+            return Request.of_json(id, self._read(_REQUESTS, id))
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    def answer(self, id: str, answer: Sequence[Any], error: str | None = None) -> None:
+        """Answer a request; values that JSON does not have become texts."""
+        if self.read(id) is not None:
+            self._write(_ANSWERS, id, {"answer": list(answer), "error": error})
+        self._remove(_REQUESTS, id)
+
+    # ------------------------------------------------------------ files
+
+    def _path(self, folder: str, name: str = "") -> str:
+        return f"{self._lake.path}/{MIRROR}/{folder}" + (f"/{name}.json" if name else "")
+
+    def _names(self, folder: str) -> set[str]:
+        from pyarrow.fs import FileSelector
+
+        found = self._lake.filesystem.get_file_info(FileSelector(self._path(folder), allow_not_found=True))
+        return {one.base_name.removesuffix(".json") for one in found if one.base_name.endswith(".json")}
+
+    def _read(self, folder: str, name: str) -> Any:
+        """What a file has; None: there is no such file, or it is not whole yet."""
+        try:
+            return load_json(self._lake.filesystem, self._path(folder, name))
+        except (OSError, ValueError, RecursionError):
+            return None
+
+    def _write(self, folder: str, name: str, found: dict[str, Any]) -> None:
+        try:
+            self._lake.filesystem.create_dir(self._path(folder), recursive=True)
+            data = json.dumps(found, default=str).encode()
+            write_whole(self._lake.filesystem, self._path(folder, name), data)
+        except OSError as error:
+            raise MirrorError(f"the lake cannot be written: {error}", path=self._path(folder)) from error
+
+    def _remove(self, folder: str, name: str) -> None:
+        with suppress(OSError):  # it is not there
+            self._lake.filesystem.delete_file(self._path(folder, name))

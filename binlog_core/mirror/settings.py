@@ -1,0 +1,99 @@
+"""The settings of a run against those that a mirror's tables were copied with: what is copied again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+
+from .._tables.full_names import full_name
+from ..errors import MirrorError, SchemaError
+from ..schema.ddl import DdlTracker
+from .changes import definitions_at
+from .columns import ColumnRules, ColumnSettings, Patterns, about_table
+from .renaming import renamed
+from .state import MirrorState, TableState
+
+
+def rename(state: MirrorState, names: Mapping[str, str]) -> None:
+    """Note new names of tables.
+
+    Raises
+    ------
+    MirrorError
+        A table is in the lake under another name than it would have.
+    """
+    for one in state.tables.values():
+        new = renamed(one.database, one.name, names)
+        if new == one.names or not state.wants(one.full_name):
+            continue
+        if one.place is not None or one.copy is not None:
+            here, there = full_name(*one.names), full_name(*new)
+            raise MirrorError(
+                f"{one.full_name} is in the lake as {here}, and would be {there}: no table there is renamed."
+                " Take it out (drop), run the mirror, and take it in again (add): it is then copied under"
+                " the new name"
+            )
+        one.renamed = [*new] if new != (one.database, one.name) else []
+    state.rename = dict(names)
+
+
+def settle(state: MirrorState, settings: ColumnSettings) -> None:
+    """Note settings, and have those tables copied again whose columns they leave out or mask otherwise.
+
+    Raises
+    ------
+    MirrorError
+        The key is not that of the hashes that a table has.
+    """
+    known = cache(lambda place: definitions_at(state.offsets[place]))  # read once for all tables there
+    for one in state.tables.values():
+        asked = settings.about(one.full_name), settings.bigints, settings.metadata
+        about = about_table(one.full_name, state.exclude_columns, state.mask_columns)
+        before = about, state.bigints, state.metadata
+        if one.copy is not None:
+            begun = ColumnRules.of_json(one.copy.get("columns", {}))
+            if _asked(begun) != asked or begun.key not in ("", settings.mark):
+                _copy_again(one)
+        if one.stage == "parked" and before != asked:
+            _copy_again(one)  # it may be what it was parked for
+        elif one.place is not None and one.stage not in ("copying", "dropped"):
+            if _asked(one.rules) != asked and not _stays(one, settings, known(one.place)):
+                _copy_again(one)
+            elif one.rules.masks and one.rules.key != settings.mark:
+                raise MirrorError(
+                    f"the key of mask_columns is not that of the hashes in {one.full_name}: give that key, or"
+                    " copy all tables with masked columns again with the new one (resync)"
+                )
+    state.exclude_columns, state.mask_columns = settings.exclude, settings.mask
+    state.bigints, state.metadata = settings.bigints, settings.metadata
+
+
+def _asked(rules: ColumnRules) -> tuple[Patterns, bool, tuple[str, ...]]:
+    return rules.patterns, rules.bigints, tuple(name.lstrip("_") for name in rules.metadata)
+
+
+def _copy_again(table: TableState) -> None:
+    """Have a table copied again, once it goes on if it is paused."""
+    paused = table.stage == "paused"
+    table.copy_anew()
+    if paused:
+        table.pause()
+
+
+def _stays(table: TableState, settings: ColumnSettings, known: DdlTracker) -> bool:
+    """Whether other patterns mean the same columns of a table: then they are noted."""
+    definition = known.definition(table.database, table.name)
+    if definition is None:
+        return False
+    try:
+        rules = settings.rules(definition)
+    except SchemaError:  # a copy says it
+        return False
+    now = table.rules
+    if (rules.lacks, rules.masks, rules.longs) != (now.lacks, now.masks, now.longs):
+        return False
+    if not {*now.metadata} <= {*rules.metadata}:  # a column more has nulls for what was before
+        return False
+    table.note_rules(replace(rules, key=table.rules.key))
+    return True

@@ -114,7 +114,16 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
     try:
         found = tuple(viewed.values())
         sessions = sum(len(one.chunks) for one in found)
-        viewer = Viewer(work.address, work.address.password, folder, found, work.server, sessions, work.old)
+        viewer = Viewer(
+            work.address,
+            work.address.password,
+            folder,
+            found,
+            work.server,
+            sessions,
+            work.old,
+            work.by_gtids,
+        )
         asked = time.time()
         mark, seen = view(work.runner, viewer)
         work.archive()

@@ -163,8 +163,8 @@ class LiveFeed:
         before, description = self._own
         logs = OwnLogs(file, position, before, description, MariadbGtidSet.parse(self._facts.executed))
         for run in self._dumped(Begin(gtids=listed(before)), until_now=until_now):
-            if run.description is not None:
-                logs.describe(run.description)
+            if run.description is not None and (head := logs.describe(run.description)) is not None:
+                yield head
             if not run.data:
                 yield FeedRun(logs.file, 0, run.data)
                 continue
@@ -189,7 +189,8 @@ class LiveFeed:
                 if until_now and not dump.ended and self._address.world.now() >= stalled_at + dump.patience:
                     raise dump.stalled()
                 if run is None or run.kind == "heartbeat":
-                    yield FeedRun(dump.file, 0, _NOTHING)
+                    yield FeedRun(dump.file, 0, _NOTHING, description)
+                    description = None
                     if dump.ended:
                         return
                     patience = _TICK

@@ -79,8 +79,13 @@ class OwnLogs:
         """Whether the last transaction up to `goal` has begun."""
         return not self._ahead
 
-    def describe(self, sent: bytes | memoryview) -> None:
+    def describe(self, sent: memoryview) -> FeedRun | None:
         """Take the descriptor that the server sends before its events.
+
+        Returns
+        -------
+        FeedRun or None
+            The head of the log, if one begins here: it has the place, even if no transaction comes.
 
         Raises
         ------
@@ -95,6 +100,7 @@ class OwnLogs:
         known, self._description = self._description, bytes(description)
         if known is not None and self._position > FIRST_EVENT and not _is_same(known, self._description):
             raise OtherHistory("the server's events have another form", path=self.file, offset=FIRST_EVENT)
+        return self._begin(sent) if self._position == FIRST_EVENT else None
 
     def runs(self, events: memoryview, gtids: bytes) -> Iterator[FeedRun]:
         """The runs for a run of the stream.
@@ -106,8 +112,8 @@ class OwnLogs:
         gtids : bytes
             The GTIDs of the transactions that begin in them (gtid_run_t).
         """
-        if self._position == FIRST_EVENT:
-            yield self._begin(events)
+        if self._description is None:
+            raise ProtocolError("the server sent events before their descriptor", path=self.file)
         if self._position + len(events) <= LOG_BYTES:
             yield self._run(events)
             for _, _, _, domain, server, first, last in np.frombuffer(gtids, GTID_RUN_DTYPE).tolist():
@@ -147,8 +153,7 @@ class OwnLogs:
 
     def _head(self) -> bytes:
         """A log's descriptor and GTID list."""
-        if self._description is None:
-            raise ProtocolError("the server sent events before their descriptor", path=self.file)
+        assert self._description is not None
         event = bytearray(self._description)
         event[:4] = struct.pack("<I", self._timestamp)
         end = FIRST_EVENT + len(event)

@@ -54,6 +54,11 @@ class LiveFeed:
         self.behind = False  # it lacks transactions of the archive
         with _lost(), self._connect() as connection:
             self._facts = facts = connection.facts()
+            if facts.by_gtids_only and address.semi_sync:
+                raise ServerError(
+                    "with binlog_storage_engine=innodb a server waits for no replica: leave out semi_sync",
+                    path=connection.name,
+                )
             status = status_of(connection) if not facts.by_gtids_only else None
         # Not its clock: events have the time of the session, or of the primary.
         self.end = (status.file, status.offset) if status is not None else None

@@ -20,7 +20,7 @@ from support.gtid_server import GtidServer, gtid_of, gtid_server
 from support.writer import Log, Table
 
 import binlog_core
-from binlog_core import BinlogError, DivergedError, Position, PurgedError
+from binlog_core import BinlogError, DivergedError, Position, PurgedError, ServerError
 from binlog_core.archive import archive, archiver_of, own_logs
 from binlog_core.archive.status import Status
 from binlog_core.index.files import NAME
@@ -285,6 +285,14 @@ def test_events_of_another_form_begin_a_segment(seed: int, tmp_path: Path) -> No
     assert [one["seam"] for one in segments(tmp_path)] == [None, "continued"]
     assert ids_in(tmp_path, strict=True) == [i for one in rows for i in one]
     assert all(isinstance(one, Verdict) and not one.damages for one in verify(tmp_path))
+
+
+def test_semi_synchronous_replication_is_refused(tmp_path: Path) -> None:
+    with (
+        gtid_server(workload(1)[0], seed=1) as (_, url),
+        pytest.raises(ServerError, match="leave out semi_sync"),
+    ):
+        archive(url, tmp_path, options=SERVER, until="now", semi_sync=True)
 
 
 def test_a_server_with_another_history_is_refused(tmp_path: Path) -> None:

@@ -14,11 +14,13 @@ import pytest
 pytest.importorskip("deltalake")
 pytest.importorskip("pymysql")
 
+from support.archive import segments
 from support.lake_forms import Form
 from support.refused import Sql
 from support.server import connect
 from support.without_files import without_files
 
+import binlog_core
 from binlog_core.archive import own_logs
 from binlog_core.lake.runner import LocalRunner
 from binlog_core.mirror import mirror, status, verify
@@ -103,6 +105,22 @@ def test_it_follows_writers(url: str, sql: Sql, form: Form, tmp_path: Path) -> N
     finally:
         over.set()
     assert rows(lake, form) == sorted(sql("SELECT * FROM t"))
+
+
+def test_a_server_that_changes_its_log(url: str, sql: Sql, form: Form, tmp_path: Path) -> None:
+    """From a classic log to one without positions, and back: archive and mirror go on by GTIDs."""
+    lake = tmp_path / "lake"
+    with without_files(url) as (_, there):
+        for number, server in enumerate((url, there, url, there)):
+            mirror(server, lake, tables="refused.*", until="now", runner=LocalRunner(2), **form.settings)
+            sql(f"INSERT INTO t VALUES ({number + 10}, 0)")
+            sql("UPDATE t SET v = v + 1")
+            sql("FLUSH BINARY LOGS")
+        mirror(there, lake, tables="refused.*", until="now", runner=LocalRunner(2), **form.settings)
+    assert rows(lake, form) == sorted(sql("SELECT * FROM t"))
+    found = binlog_core.open(lake / "_mirror" / "archive", tables="refused.t", ops="insert", strict=True)
+    assert [row.after["id"] for row in found.rows() if row.after["id"] >= 10] == [10, 11, 12, 13]
+    assert [one["seam"] for one in segments(lake / "_mirror" / "archive")] == [None, *["failover"] * 3]
 
 
 @pytest.mark.parametrize("safe", [True, False])

@@ -91,7 +91,11 @@ class OwnLogs:
         ------
         OtherHistory
             The log that goes on has another: its events are of another form.
+        ProtocolError
+            It is not a descriptor.
         """
+        if len(sent) < _CREATED_AT + len(_NO_TIME) + 2 + CHECKSUM_LENGTH:
+            raise ProtocolError("the server's descriptor is too short", path=self.file)
         description = bytearray(sent)
         description[:4] = _NO_TIME
         flags = flags_of(sent) & ~(_ARTIFICIAL | IN_USE_FLAG)
@@ -111,6 +115,11 @@ class OwnLogs:
             Complete events.
         gtids : bytes
             The GTIDs of the transactions that begin in them (gtid_run_t).
+
+        Raises
+        ------
+        ProtocolError
+            They came before a descriptor, or are not valid.
         """
         if self._description is None:
             raise ProtocolError("the server sent events before their descriptor", path=self.file)
@@ -130,6 +139,8 @@ class OwnLogs:
                     yield self._run(memoryview(self._rotation(following)))
                     self.file, self._position, begin = following, FIRST_EVENT, at
                     yield self._begin(events[at:])
+                if length_of(events, at) < HEADER_LENGTH_V3 + _GTID.size:
+                    raise ProtocolError("a GTID event is too short", path=self.file)
                 number, domain = _GTID.unpack_from(events, at + HEADER_LENGTH_V3)
                 server = int.from_bytes(events[at + SERVER_ID_AT : at + LENGTH_AT], "little")
                 self._note((domain, server), number, number)

@@ -18,9 +18,18 @@ import pytest
 from support.archive import DroppingFiles, PowerCut, segments
 from support.gtid_server import GtidServer, gtid_of, gtid_server
 from support.writer import Log, Table
+from support.writer.fragments import events_in
 
 import binlog_core
-from binlog_core import BinlogError, DivergedError, Position, PurgedError, ServerError
+from binlog_core import (
+    BinlogError,
+    DivergedError,
+    MariadbGtidSet,
+    Position,
+    ProtocolError,
+    PurgedError,
+    ServerError,
+)
 from binlog_core.archive import archive, archiver_of, own_logs
 from binlog_core.archive.status import Status
 from binlog_core.index.files import NAME
@@ -165,7 +174,7 @@ def test_events_between_transactions(seed: int, tmp_path: Path, small: Callable[
     """After a cut a server may send them again, or not: no transaction is lost or doubled by that."""
     small(random.Random(seed).choice([700, 3000, 1 << 28]))
     log, rows = workload(seed, between=True)
-    with gtid_server(log, seed=seed, cuts=8) as (_, url):
+    with gtid_server(log, seed=seed, cuts=5) as (_, url):
         archive(url, tmp_path, options=SERVER, until="now")
     assert ids_in(tmp_path) == [i for one in rows for i in one]
     assert all(isinstance(one, Verdict) and not one.damages for one in verify(tmp_path))
@@ -191,7 +200,7 @@ def follow(url: str, folder: Path, pick: random.Random) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_cuts_of_power(seed: int, tmp_path: Path, small: Callable[[int], None]) -> None:
     """At every n-th change on the disk, with what was not synced lost, torn or zeros."""
     pick = random.Random(seed)
@@ -200,7 +209,7 @@ def test_cuts_of_power(seed: int, tmp_path: Path, small: Callable[[int], None]) 
     calls = 0
     with gtid_server(log, seed=seed) as (server, url):
         while True:
-            calls += pick.randint(1, 6)
+            calls += pick.randint(1, 9)
             folder, dropped = tmp_path / f"{calls}", tmp_path / f"{calls}-dropped"
             folder.mkdir()
             dropped.mkdir()
@@ -394,3 +403,52 @@ def test_mariadb_binlog_reads_them(seed: int, tmp_path: Path, small: Callable[[i
         [*command, *sorted(tmp_path.glob("stream.*"))], capture_output=True, text=True, check=True
     )
     assert re.findall(r"^###   @1=(\d+)", said.stdout, re.MULTILINE) == [str(i) for one in rows for i in one]
+
+
+@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+@pytest.mark.parametrize("seed", range(4))
+def test_a_reader_follows_them(seed: int, tmp_path: Path, small: Callable[[int], None]) -> None:
+    """From log to log, and from a segment to the next."""
+    pick = random.Random(seed)
+    small(pick.choice([700, 3000]))
+    log, rows = workload(3 * seed + 2)
+    wanted, got = [i for one in rows for i in one], list[int]()
+    with gtid_server(log, seed=seed, known=1) as (server, url):
+        archive(url, tmp_path, options=SERVER, until="now")
+
+        def read() -> None:
+            with binlog_core.open(tmp_path, follow=True) as opened:
+                for change in opened.rows():
+                    got.append(change.after["id"])
+                    if len(got) == len(wanted):
+                        opened.stop()
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        while server.known < len(rows):
+            server.known += 1
+            server.cuts = pick.choice([0, 0, 1])
+            server.checksum ^= pick.random() < 0.1
+            archive(url, tmp_path, options=SERVER, until="now")
+        reader.join(60)
+        assert not reader.is_alive()
+    assert got == wanted
+
+
+def gtid_event(body: bytes) -> bytes:
+    return struct.pack("<IBIIIH", 1, GTID, 1, 19 + len(body), 0, 0) + body
+
+
+@pytest.mark.parametrize("size", [0, 11])
+def test_what_is_not_an_event(size: int, small: Callable[[int], None]) -> None:
+    small(1)
+    with pytest.raises(ProtocolError, match="too short"):
+        own_logs.OwnLogs("stream.000001", 4, MariadbGtidSet(), None, MariadbGtidSet()).describe(
+            memoryview(bytes(80))
+        )
+    logs = own_logs.OwnLogs("stream.000001", 4, MariadbGtidSet(), None, MariadbGtidSet())
+    with pytest.raises(ProtocolError, match="before their descriptor"):
+        list(logs.runs(memoryview(gtid_event(bytes(19))), b""))
+    logs.describe(memoryview(next(events_in(Log("12.3.1-MariaDB").getvalue()))))
+    with pytest.raises(ProtocolError, match="too short"):
+        list(logs.runs(memoryview(gtid_event(bytes(size))), b""))

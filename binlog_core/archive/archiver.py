@@ -327,6 +327,7 @@ class Archiver:
     def _place(self, feed: Feed) -> tuple[str, int]:
         """Where to continue: inside the growing log, or with the next one."""
         segment = self.timeline.last
+        self._seam = None  # one that was to begin when the last connection was lost
         if segment is None:
             self._seam = Seam(None)
             return feed.locate(self._start)[0], FIRST_EVENT

@@ -101,7 +101,8 @@ class GtidServer(HostileServer):
         whole = bytes(sent)
         if self.cuts:
             self.cuts -= 1
-            stream.sendall(whole[: self.pick.randrange(len(whole))])
+            most = self.pick.choice([len(whole), 400])  # also before the first event of the log
+            stream.sendall(whole[: self.pick.randrange(most)])
             raise EOFError
         stream.sendall(whole + (packet(number % 256, END) if flags & NON_BLOCK else b""))
         if not flags & NON_BLOCK:

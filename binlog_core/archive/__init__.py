@@ -67,8 +67,9 @@ def archive(
     start : str or GTID set, optional
         Where a new archive begins: the name of a log, "now" (the log that the server is writing, as a whole;
         needs the privilege REPLICATION CLIENT), or GTIDs that are not needed. By default the server's oldest
-        log. Give it too if an archive cannot continue because the server purged logs: it then begins again
-        there, with a gap.
+        log; of a MariaDB with binlog_storage_engine=innodb, which takes "now" or GTIDs, the oldest
+        transaction. Give it too if an archive cannot continue because the server purged logs: it then begins
+        again there, with a gap.
     compress : "zstd", optional
         Compress finished logs.
     keep : str, float or timedelta, optional

@@ -17,10 +17,9 @@ from .._decode.boundaries import last_boundary
 from .._decode.gtid_selection import union
 from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V3, length_of
 from .._sources.log_files import LogFile
-from .._sources.log_names import name_key
 from .._sources.timeline import CONTINUED, FAILOVER, GAP, NAME, RESET, ArchiveTimeline, Segment
 from ..errors import ArchiveError, BinlogError, DivergedError, OtherHistory, PurgedError
-from ..gtids import AnyGtidSet, parse_gtid_set
+from ..gtids import AnyGtidSet, MariadbGtidSet, parse_gtid_set
 from ..report import BinlogWarning
 from ..server.world import REAL, World
 from .feed import Behind, Feed, FeedRun, Identity, LineLost, LogMissing, Start
@@ -28,6 +27,7 @@ from .files import Files, as_archive_error, locked, open_itself, put, put_on_dis
 from .growing import GrowingLog, whole_events
 from .keeper import Keeper
 from .names import is_log_name, logs_among, next_name, number_of
+from .own_logs import FIRST_LOG, end_of
 from .status import Status
 from .store import Uploader
 from .tracker import Tracker
@@ -104,6 +104,8 @@ class Archiver:
         self.timeline = ArchiveTimeline()
         self._log: GrowingLog | None = None
         self._closed: str | None = None  # name of the last log, if that is finished
+        self._before: MariadbGtidSet | None = None  # the next log, if that is one of ours
+        self._unkept: str | None = None  # a finished log of ours: the next one has no head on disk
         self._seam: Seam | None = None
         self._identity: Identity | None = None
         self._first_of_segment = False  # whose head has not yet shown what came before
@@ -196,6 +198,8 @@ class Archiver:
                     self.timeline = ArchiveTimeline((*self.timeline.segments[:-1], replace(last, until=None)))
                     self._write_timeline()
                 self._take_up(folder, logs[-1])
+                if not Identity.of(last.server).files:
+                    self._find_gtids(folder, logs)
                 return
             # A crash came before its first log.
             self.timeline = ArchiveTimeline(self.timeline.segments[:-1])
@@ -218,6 +222,18 @@ class Archiver:
             self._log = GrowingLog(self._files, path, found)
             self._tracked = self._log.position
         self.status.file, self.status.position = name, found.size
+
+    def _find_gtids(self, folder: str, logs: list[str]) -> None:
+        """In logs of ours: the GTIDs before the next one, while the one before it is there."""
+        log = self._log
+        if log is not None and log.size > FIRST_EVENT + self._description_length():
+            return  # it goes on
+        if log is not None:
+            log.cut_back(FIRST_EVENT)  # not even its head is complete
+            self._tracker.begin()
+            self._tracked = FIRST_EVENT
+        if before := logs[:-1] if log is not None else logs:
+            self._before = end_of(os.path.join(folder, before[-1])).gtids
 
     @property
     def grows(self) -> bool:
@@ -282,7 +298,7 @@ class Archiver:
             self._follow(feed, file, position)
             return
         except LogMissing as error:
-            if self._log is not None and self._log.size and position > FIRST_EVENT:
+            if feed.identity.files and self._log is not None and self._log.size and position > FIRST_EVENT:
                 file, position = self._log.name, FIRST_EVENT
             else:
                 file, position = self._begin_anew(feed, error)
@@ -299,22 +315,26 @@ class Archiver:
         if self._log is not None:
             self._starts.clear()
             if file == self._log.name:  # what comes after it may have been lost with a crash of the server
-                self._log.compared = min(self._log.compared, position)
+                known = self._log.compared if feed.identity.files else position  # GTIDs prove what is before
+                self._log.compared = min(known, position)
         for run in feed.dump(file, position, until_now=self._until_now):
             self._take(feed, run)
             if self._stop.is_set():
                 return
-            if self._until_now and _reaches(run, feed.end):
+            if self._until_now and run.reaches(feed.end):
                 return  # a server that writes faster than this reads would never end
 
     def _place(self, feed: Feed) -> tuple[str, int]:
         """Where to continue: inside the growing log, or with the next one."""
         segment = self.timeline.last
+        self._seam = None  # one that was to begin when the last connection was lost
         if segment is None:
             self._seam = Seam(None)
             return feed.locate(self._start)[0], FIRST_EVENT
-        if not _identity_of(segment).is_same(feed.identity):
+        if not Identity.of(segment.server).is_same(feed.identity):
             return self._fail_over(feed)
+        if not feed.identity.files:
+            return self._place_by_gtids(feed, segment)
         if self._log is None:
             assert self._closed is not None
             return self._tracker.rotated_to or next_name(self._closed), FIRST_EVENT
@@ -322,6 +342,26 @@ class Archiver:
             return self._log.name, self._log.compared
         kept = [at for at in self._starts if at <= self._log.size - _COMPARED_AGAIN]
         return self._log.name, kept[-1] if kept else (self._starts or [FIRST_EVENT])[0]
+
+    def _place_by_gtids(self, feed: Feed, segment: Segment) -> tuple[str, int]:
+        """Without the server's files: after the last transaction that is complete in the archive."""
+        log = self._log
+        if log is not None and log.size:
+            end = end_of(log.path, log.size)
+            if self._tracker.rotated_to is None:
+                feed.go_on(end.gtids, log.read(self._description_length(), FIRST_EVENT))
+                return log.name, end.position
+            log.compared, self._before = log.size, end.gtids
+        last = log.name if log is not None else self._closed
+        assert last is not None
+        file = last if log is not None and not log.size else next_name(last)
+        if self._before is not None:
+            feed.go_on(self._before, None)
+        elif file == FIRST_LOG:
+            feed.locate(parse_gtid_set(segment.before) if segment.before else self._start)
+        else:
+            raise ArchiveError("the log before it is gone, and with it the GTIDs before it", path=file)
+        return file, FIRST_EVENT
 
     def _fail_over(self, feed: Feed) -> tuple[str, int]:
         """For another server: continue where its GTIDs say."""
@@ -369,6 +409,8 @@ class Archiver:
         name = self._log.name if self._log is not None else self._closed
         if name is None:
             raise error
+        if not feed.identity.files:
+            return self._begin_anew_by_gtids(feed, error)
         oldest, _ = feed.locate(None)
         complete = self._log is None or self._tracker.rotated_to is not None
         following = self._tracker.rotated_to or next_name(name)
@@ -392,13 +434,29 @@ class Archiver:
         self._seam = Seam(RESET)
         return oldest, FIRST_EVENT
 
+    def _begin_anew_by_gtids(self, feed: Feed, error: BinlogError) -> tuple[str, int]:
+        """The server's next events have another form, or differ from those of an incomplete transaction."""
+        log = self._log
+        if isinstance(error, OtherHistory) and log is not None and log.size:
+            gtids = end_of(log.path, log.size).gtids
+            feed.go_on(gtids, None)
+            self._seam = Seam(CONTINUED, gtids)
+            return FIRST_LOG, FIRST_EVENT
+        if self._start is None:
+            raise error
+        return self._begin_with_gap(feed)
+
     def _begin_with_gap(self, feed: Feed) -> tuple[str, int]:
         file, _ = feed.locate(self._start)
         self._seam = Seam(GAP)
         return file, FIRST_EVENT
 
     def _description_length(self) -> int:
-        return length_of(self._log.read(HEADER_LENGTH_V3, FIRST_EVENT)) if self._log is not None else 0
+        return (
+            length_of(self._log.read(HEADER_LENGTH_V3, FIRST_EVENT))
+            if self._log is not None and self._log.size
+            else 0
+        )
 
     # ------------------------------------------------------------ the stream
 
@@ -416,6 +474,10 @@ class Archiver:
             end = run.position + len(run.data)
             added = log.take(run.data, run.position)
             self._starts.append(run.position)
+            if self._unkept is not None:
+                self._settle()
+                self._keeper.keep(self._unkept)
+                self._unkept = None
             if end > self._tracked:
                 seen = max(0, self._tracked - run.position)
                 self._tracker.take(run.data[seen:], run.position + seen, log.path)
@@ -444,6 +506,8 @@ class Archiver:
         previous = self._tracker.previous
         segment = self.timeline.last
         if previous is None or segment is None or segment.before is None or segment.settled is not None:
+            return
+        if segment.seam != FAILOVER:
             return
         assert self._log is not None
         before = parse_gtid_set(segment.before)
@@ -492,7 +556,9 @@ class Archiver:
         self._tracker.begin()
         self._tracked = FIRST_EVENT
         self._starts.clear()
-        if finished is not None:
+        if finished is not None and self._identity is not None and not self._identity.files:
+            self._unkept = finished
+        elif finished is not None:
             self._keeper.keep(finished)
         return self._log
 
@@ -585,16 +651,3 @@ def _last_boundary(path: str) -> int:
     """Where the last complete transaction of a log ends."""
     with LogFile(path, mmap=False).open() as source:
         return last_boundary(source, FIRST_EVENT)
-
-
-def _reaches(run: FeedRun, end: tuple[str, int] | None) -> bool:
-    """Whether a run comes to a place; this cannot be known for a log of another name."""
-    if end is None:
-        return False
-    (base, number, _), (last_base, last_number, _) = name_key(run.file), name_key(end[0])
-    return base == last_base and (number, run.position + len(run.data)) >= (last_number, end[1])
-
-
-def _identity_of(segment: Segment) -> Identity:
-    server = segment.server
-    return Identity(server["address"], server["version"], server["uuid"], server["server_id"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
+from .._sources.log_names import name_key
 from ..errors import PurgedError, UnreachableError
 from ..gtids import AnyGtidSet
 
@@ -22,15 +23,26 @@ class Identity(NamedTuple):
     uuid : str or None
         The server's UUID; None: MariaDB does not have one.
     server_id : int
+    files : bool
+        Whether its log has files; if not (MariaDB with its log in InnoDB), it goes on by GTIDs alone.
     """
 
     address: str
     version: str
     uuid: str | None
     server_id: int
+    files: bool = True
+
+    @classmethod
+    def of(cls, server: dict[str, Any]) -> Identity:
+        """The server of a segment of an archive's timeline."""
+        known = server["address"], server["version"], server["uuid"], server["server_id"]
+        return cls(*known, server.get("files", True))
 
     def is_same(self, other: Identity) -> bool:
-        """Whether both are the same server, as far as is known."""
+        """Whether both are the same server with the same kind of log, as far as is known."""
+        if self.files != other.files:
+            return False
         if self.uuid is not None or other.uuid is not None:
             return self.uuid == other.uuid
         return self.server_id == other.server_id
@@ -59,6 +71,13 @@ class FeedRun(NamedTuple):
     description: memoryview | None = None
     acknowledge: bool = False
 
+    def reaches(self, end: tuple[str, int] | None) -> bool:
+        """Whether it comes to a place; this cannot be known for a log of another name."""
+        if end is None:
+            return False
+        (base, number, _), (last_base, last_number, _) = name_key(self.file), name_key(end[0])
+        return base == last_base and (number, self.position + len(self.data)) >= (last_number, end[1])
+
 
 class Feed(Protocol):
     """A connection to one server."""
@@ -73,6 +92,16 @@ class Feed(Protocol):
 
     def locate(self, start: Start) -> tuple[str, int]:
         """The log, and the place in it, where a dump begins; None: the oldest log."""
+
+    def go_on(self, gtids: AnyGtidSet, description: bytes | None) -> None:
+        """For a server without files: begin the next dump after the last GTID of each domain.
+
+        Parameters
+        ----------
+        gtids : MariadbGtidSet
+        description : bytes or None
+            The descriptor of the log that goes on; None: a log begins there.
+        """
 
     def lacking(self, gtids: AnyGtidSet) -> str | None:
         """One of these transactions that the server does not have yet; None: it has all."""

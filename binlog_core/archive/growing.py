@@ -173,7 +173,7 @@ class GrowingLog:
         known = min(self.size - position, len(data)) if self.size else 0
         if known > 0 and not self._is_same(data[:known], position):
             # Lost in a power failure, in a log without checksums: the server's bytes replace them.
-            self._cut_back(position)
+            self.cut_back(position)
             known = 0
         if known > 0:
             data = data[known:]
@@ -231,7 +231,8 @@ class GrowingLog:
             )
         return False
 
-    def _cut_back(self, position: int) -> None:
+    def cut_back(self, position: int) -> None:
+        """Remove the events from a place on."""
         self._end_behind()
         self.size = self.synced = position if position > FIRST_EVENT else 0
         self._may_be_torn = True

@@ -8,6 +8,7 @@ import uuid as _uuid
 import warnings
 from collections.abc import Iterator
 
+from .._format.event_header import FIRST_EVENT
 from ..errors import DecodeError, PositionError, PurgedError, ServerError, UnreachableError
 from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet
 from ..limits import DEFAULT_LIMITS
@@ -17,8 +18,10 @@ from ..server.answers import log_name, whole
 from ..server.connection import LIST_BYTES, Connection
 from ..server.dump import Begin, Dump
 from ..server.dump import LineLost as DumpLost
+from ..server.gtid_dump import GtidDump, gtids_to_begin_with
 from ..server.start import encoded, lacking, listed, status_of, unknown_sources
 from .feed import FeedRun, Identity, LineLost, LogMissing, Start
+from .own_logs import FIRST_LOG, OwnLogs
 
 _GRACE = 0.02  # seconds to wait for more before the received bytes are written to disk
 _TICK = 0.5  # seconds between two signs of life
@@ -50,18 +53,19 @@ class LiveFeed:
         self._dump: Dump | None = None
         self.behind = False  # it lacks transactions of the archive
         with _lost(), self._connect() as connection:
-            self._facts = connection.facts()
-            if self._facts.by_gtids_only:
+            self._facts = facts = connection.facts()
+            if facts.by_gtids_only and address.semi_sync:
                 raise ServerError(
-                    "with binlog_storage_engine=innodb a server does not send its files, so that no archive"
-                    " can keep them: read its rows by GTIDs, or copy its .ibb files",
+                    "with binlog_storage_engine=innodb a server waits for no replica: leave out semi_sync",
                     path=connection.name,
                 )
-            status = status_of(connection)
+            status = status_of(connection) if not facts.by_gtids_only else None
         # Not its clock: events have the time of the session, or of the primary.
         self.end = (status.file, status.offset) if status is not None else None
-        facts = self._facts
-        self.identity = Identity(f"{host[0]}:{host[1]}", facts.version, facts.uuid, facts.server_id)
+        self.identity = Identity(
+            f"{host[0]}:{host[1]}", facts.version, facts.uuid, facts.server_id, not facts.by_gtids_only
+        )
+        self._own: tuple[MariadbGtidSet, bytes | None] = MariadbGtidSet(), None  # without files: see `go_on`
 
     def _connect(self) -> Connection:
         return Connection(self._address, [self._host])
@@ -70,7 +74,8 @@ class LiveFeed:
         self._end_dump()
         connection = self._connect()
         try:
-            self._dump = Dump(
+            kind = GtidDump if self._facts.by_gtids_only else Dump
+            self._dump = kind(
                 connection,
                 self._facts,
                 begin,
@@ -90,6 +95,8 @@ class LiveFeed:
     def locate(self, start: Start) -> tuple[str, int]:
         """The log, and the place in it, where a dump begins."""
         with _lost():
+            if not self.identity.files:
+                return self._locate_by_gtids(start)
             if isinstance(start, tuple):
                 begin = Begin(*start)
             elif start == "now":
@@ -98,8 +105,6 @@ class LiveFeed:
                 begin = Begin()
             else:
                 begin = self._behind(start)
-                if (doubt := unknown_sources(self._facts, start)) is not None:
-                    warnings.warn(f"{doubt} ({self._address.name})", BinlogWarning, stacklevel=2)
             dump = self._begin(begin, wait=False)
             end = self._address.world.now() + self._address.connect_timeout
             while (left := end - self._address.world.now()) > 0 and (run := dump.next_run(left)) is not None:
@@ -114,7 +119,22 @@ class LiveFeed:
         self.behind = found is not None
         return found
 
+    def _locate_by_gtids(self, start: Start) -> tuple[str, int]:
+        with self._connect() as connection:
+            gtids = gtids_to_begin_with(connection, self._facts, start)
+        begin = self._behind(gtids or MariadbGtidSet())
+        assert isinstance(begin.gtids, str)
+        self.go_on(MariadbGtidSet.parse(begin.gtids), None)
+        return FIRST_LOG, FIRST_EVENT
+
+    def go_on(self, gtids: AnyGtidSet, description: bytes | None) -> None:
+        """For a server without files: begin the next dump after the last GTID of each domain."""
+        assert isinstance(gtids, MariadbGtidSet)
+        self._own = gtids, description
+
     def _behind(self, gtids: AnyGtidSet) -> Begin:
+        if (doubt := unknown_sources(self._facts, gtids)) is not None:
+            warnings.warn(f"{doubt} ({self._address.name})", BinlogWarning, stacklevel=2)
         if isinstance(gtids, GtidSet) and not self._facts.mariadb:
             return Begin(gtids=encoded(gtids, tags=self._facts.number >= (8, 3)))
         if isinstance(gtids, MariadbGtidSet) and self._facts.mariadb:
@@ -142,8 +162,25 @@ class LiveFeed:
 
     def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[FeedRun]:
         """The events from a place on; in between, empty runs when there are no more for now."""
+        if self.identity.files:
+            yield from self._dumped(Begin(file, position), until_now=until_now)
+            return
+        before, description = self._own
+        logs = OwnLogs(file, position, before, description, MariadbGtidSet.parse(self._facts.executed))
+        for run in self._dumped(Begin(gtids=listed(before)), until_now=until_now):
+            if run.description is not None and (head := logs.describe(run.description)) is not None:
+                yield head
+            if not run.data:
+                yield FeedRun(logs.file, 0, run.data)
+                continue
+            assert self._dump is not None
+            yield from logs.runs(run.data, self._dump.gtids()[1])
+            if until_now and self._dump.between_transactions and logs.at_goal:
+                return  # a server that writes faster than this reads would never end
+
+    def _dumped(self, begin: Begin, *, until_now: bool) -> Iterator[FeedRun]:
         with _lost():
-            dump = self._begin(Begin(file, position), wait=not until_now)
+            dump = self._begin(begin, wait=not until_now)
             patience = _GRACE
             description = None
             stalled_at = self._address.world.now()
@@ -165,7 +202,8 @@ class LiveFeed:
                 if until_now and not dump.ended and self._address.world.now() >= stalled_at + dump.patience:
                     raise dump.stalled()
                 if run is None or run.kind == "heartbeat":
-                    yield FeedRun(dump.file, 0, _NOTHING)
+                    yield FeedRun(dump.file, 0, _NOTHING, description)
+                    description = None
                     if dump.ended:
                         return
                     patience = _TICK

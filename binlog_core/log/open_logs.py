@@ -73,6 +73,9 @@ class OpenLogs(OpenSources):
         found = found or named
         if position is not None and len(named) > 1:
             found = _of_history(files, named, position) or found
+        if not place[0]:
+            why = "the position has GTIDs and no file: a server can begin there, logs only at a file's"
+            raise BinlogError(why, path=files[0].path)
         if not found:
             raise BinlogError(f"there is no file {place[0]!r} among those given", path=files[0].path)
         return found[0]

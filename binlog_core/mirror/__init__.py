@@ -84,7 +84,8 @@ def mirror(
     ----------
     server : str
         The server, as ``mysql://user@host:port,host:port``. The user needs SELECT, REPLICATION SLAVE and
-        REPLICATION CLIENT; on a MySQL server without GTIDs also RELOAD, for a read lock of some milliseconds.
+        REPLICATION CLIENT; on a MySQL server without GTIDs, and on MariaDB with binlog_storage_engine=innodb,
+        also RELOAD, for a read lock of some milliseconds.
     lake : str or path
         A directory, or a URL of an object store. Each table has the directory ``LAKE/database.table``.
     tables : str or sequence of str

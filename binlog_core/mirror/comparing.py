@@ -122,6 +122,7 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
             work.server,
             sessions,
             work.old,
+            work.by_gtids,
             work.columns.key,
         )
         asked = time.time()

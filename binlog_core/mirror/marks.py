@@ -1,19 +1,21 @@
 """Safe marks: places in a server's log whose transactions every later SELECT sees.
 
 A server logs a transaction before other sessions see it. So its current position is not a safe mark, except
-in a consistent snapshot of MariaDB or while nobody can commit.
+in a consistent snapshot of MariaDB or while nobody can commit. MariaDB's GTIDs are no safer than its
+position: where the log has no positions (`Facts.by_gtids_only`) they are read while nobody can commit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .._decode.boundaries import last_boundary
 from .._format.event_types import EventType
 from .._sources.log_names import name_within
 from ..errors import MirrorError, PrivilegeError
-from ..events import GtidEvent, PreviousGtidsEvent
-from ..gtids import GtidSet
+from ..events import GtidEvent, MariadbGtidEvent, MariadbGtidListEvent, PreviousGtidsEvent
+from ..gtids import GtidSet, MariadbGtid, MariadbGtidSet
 from ..lake.access import Access
 from ..server.address import Address
 from ..server.answers import log_name, maybe, text, understood, whole
@@ -21,6 +23,9 @@ from ..server.connection import Connection, Facts
 from ..server.refusals import clean_text
 from ..server.start import status_of
 from ..splits import Split
+
+if TYPE_CHECKING:
+    from ..log.log import Log
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,18 @@ class Mark:
         On MySQL with GTIDs, the executed GTIDs.
     file, offset : str and int, or None
         On other servers, the log and the position.
+    last : str or None
+        On MariaDB without positions, the last GTID of each domain.
     """
 
     server: str
     gtids: str | None = None
     file: str | None = None
     offset: int | None = None
+    last: str | None = None
+
+    def __str__(self) -> str:
+        return next(one for one in (self.gtids, self.last, self.file) if one is not None)
 
 
 def identity(uuid: str | None, server_id: int) -> str:
@@ -87,12 +98,12 @@ def take_mark(connection: Connection, facts: Facts) -> Mark:
     Raises
     ------
     PrivilegeError
-        MySQL without GTIDs needs RELOAD.
+        MySQL without GTIDs and MariaDB without positions need RELOAD.
     """
     server = identity(facts.uuid, facts.server_id)
     if not facts.mariadb and facts.gtids:
         return Mark(server, gtids=facts.executed)
-    if facts.mariadb:
+    if facts.mariadb and not facts.by_gtids_only:
         connection.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         try:
             found = {
@@ -107,13 +118,25 @@ def take_mark(connection: Connection, facts: Facts) -> Mark:
                 return Mark(server, file=file, offset=whole(found.get("binlog_snapshot_position")))
     connection.query("FLUSH TABLES WITH READ LOCK", right="RELOAD")
     try:
-        return position_mark(connection, server)
+        return place_mark(connection, server, by_gtids=facts.by_gtids_only)
     finally:
         connection.query("UNLOCK TABLES")
 
 
-def position_mark(connection: Connection, server: str) -> Mark:
-    """The server's position: a safe mark only while no one can commit."""
+def place_mark(connection: Connection, server: str, *, by_gtids: bool) -> Mark:
+    """The end of the server's log: a safe mark only while no one can commit.
+
+    Parameters
+    ----------
+    connection : Connection
+    server : str
+        Its identity.
+    by_gtids : bool
+        Whether its log has no positions: see `Facts.by_gtids_only`.
+    """
+    if by_gtids:
+        found = connection.variables(["gtid_binlog_pos"]).get("gtid_binlog_pos", "")
+        return Mark(server, last="".join(found.split()))
     status = status_of(connection)
     if status is None:
         raise PrivilegeError(
@@ -136,6 +159,8 @@ def place_of(mark: Mark, logs: list[Split], access: Access) -> tuple[int, int]:
     """
     if mark.gtids is not None:
         return _place_of_gtids(GtidSet.parse(mark.gtids), logs, access)
+    if mark.last is not None:
+        return _place_of_last(set(MariadbGtidSet.parse(mark.last)), logs, access)
     assert mark.file is not None
     assert mark.offset is not None
     for i in range(len(logs) - 1, -1, -1):
@@ -146,17 +171,9 @@ def place_of(mark: Mark, logs: list[Split], access: Access) -> tuple[int, int]:
 
 
 def _place_of_gtids(known: GtidSet, logs: list[Split], access: Access) -> tuple[int, int]:
-    from ..log.opening import open as open_log
-
     kinds = {EventType.PREVIOUS_GTIDS, EventType.GTID, EventType.GTID_TAGGED}
     for i in range(len(logs) - 1, -1, -1):
-        with open_log(
-            logs[i].path,
-            keys=access.keys,
-            storage_options=access.storage_options,
-            mmap=False,
-            verify_checksum=False,
-        ) as log:
+        with _opened(logs[i], access) as log:
             for event in log.events(types=kinds):
                 if isinstance(event, PreviousGtidsEvent):
                     if not event.gtid_set <= known:
@@ -164,8 +181,43 @@ def _place_of_gtids(known: GtidSet, logs: list[Split], access: Access) -> tuple[
                 elif isinstance(event, GtidEvent) and event.gtid is not None and event.gtid not in known:
                     return i, event.position
             else:
-                with access.file(logs[i].path).open() as source:
-                    return i, last_boundary(source, 0)
+                return i, _end_of(logs[i], access)
     raise MirrorError(
         "the archive begins after the copy was made: it lacks the copy's GTIDs", path=logs[0].path
     )
+
+
+def _place_of_last(last: set[MariadbGtid], logs: list[Split], access: Access) -> tuple[int, int]:
+    """The place at which these are the last GTIDs of the domains, in the order of the log."""
+    kinds = {EventType.MARIADB_GTID, EventType.MARIADB_GTID_LIST}
+    for i in range(len(logs) - 1, -1, -1):
+        met, place = False, None  # one of them; the transaction after the last one
+        with _opened(logs[i], access) as log:
+            for event in log.events(types=kinds):
+                if isinstance(event, MariadbGtidListEvent):
+                    met = {one.domain_id: one for one in event.gtids} == {one.domain_id: one for one in last}
+                elif isinstance(event, MariadbGtidEvent):
+                    if event.gtid in last:
+                        met, place = True, None
+                    elif met and place is None:
+                        place = event.position
+        if met:
+            return i, _end_of(logs[i], access) if place is None else place
+    raise MirrorError("the archive does not have the copy's last GTIDs", path=logs[0].path)
+
+
+def _opened(log: Split, access: Access) -> Log:
+    from ..log.opening import open as open_log
+
+    return open_log(
+        log.path,
+        keys=access.keys,
+        storage_options=access.storage_options,
+        mmap=False,
+        verify_checksum=False,
+    )
+
+
+def _end_of(log: Split, access: Access) -> int:
+    with access.file(log.path).open() as source:
+        return last_boundary(source, 0)

@@ -137,6 +137,7 @@ class Mirroring:
         self._history = History(runner, lake, state.id) if state.history else None
         self.mariadb = False
         self.old = False  # MySQL before 5.7
+        self.by_gtids = False  # a server whose log has no positions
         self.logs_computed = True  # generated columns, of updated rows
         # Cleanups to do: at first those of a run that was killed, and of tables that are not wanted any more.
         self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state), self._remove_changes]
@@ -274,7 +275,7 @@ class Mirroring:
         with Connection(self.address) as connection:
             facts = connection.facts()
             self.mariadb, self.old = facts.mariadb, not facts.mariadb and facts.number < (5, 7)
-            self.logs_computed = logs_computed(facts)
+            self.by_gtids, self.logs_computed = facts.by_gtids_only, logs_computed(facts)
             check_settings(connection)
             self._case = connection.variables([_CASE]).get(_CASE, "")
 
@@ -458,7 +459,7 @@ class Mirroring:
         try:
             table = self._lake.opened(state)
             if table.last_commit().get(_COPY) != copy.id:
-                mark = str(copy.mark.get("gtids") or copy.mark["file"])
+                mark = str(Mark(**copy.mark))
                 properties = {_COPY: copy.id, "binlog_core.mark": mark, **_gtids_property(offset)}
                 commit_copy(table, selection.lake_schema, files, App(self.state.id, place), properties)
             kept = {one.name for one in table.files()}

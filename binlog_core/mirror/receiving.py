@@ -11,10 +11,15 @@ from .._sources.log_names import name_key
 from ..archive.archiver import Archiver
 from ..archive.status import Status
 from ..errors import BinlogError
+from ..gtids import MariadbGtidSet, parse_gtid_set
 from ..server.address import Address
+from ..server.answers import understood
 from ..server.connection import Connection
 from ..server.start import status_of
 
+End = tuple[str, int] | MariadbGtidSet  # of a server's log: a place, or the last GTID of each domain
+_NOTHING: tuple[str, str | None, int, str | None] = ("", None, 0, None)  # server; log, bytes on disk, GTIDs
+_STATE = "gtid_binlog_pos"
 _LOOKING = 0.1  # seconds between two looks at whether to stop
 _ENDING = 30.0
 
@@ -50,8 +55,9 @@ class Receiver:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
-        self._status: tuple[str, str | None, int] = ("", None, 0)  # server, log, bytes on disk
+        self._status = _NOTHING
         self._asking: Connection | None = None
+        self._by_gtids = False  # the server that is asked has no positions
         self._asked = ""  # which server
 
     def up_to_now(self) -> None:
@@ -107,15 +113,18 @@ class Receiver:
                 break
         return False
 
-    def asked(self) -> tuple[float, tuple[str, int] | None]:
+    def asked(self) -> tuple[float, End | None]:
         """The present time, and then the end of the server's log; None: the user may not ask."""
         return time.time(), self._end()
 
-    def has(self, end: tuple[str, int]) -> bool:
-        """Whether the log up to a place of the server that was asked last is on disk."""
-        server, file, position = self._status
+    def has(self, end: End) -> bool:
+        """Whether the archive has the log up to a place of the server that was asked last."""
+        server, file, position, gtids = self._status
         if file is None or not server or server != self._asked:  # another's places are its own
             return False
+        if isinstance(end, MariadbGtidSet):
+            known = parse_gtid_set(gtids or "") or MariadbGtidSet()
+            return isinstance(known, MariadbGtidSet) and end <= known
         (base, number, _), (last_base, last, _) = name_key(file), name_key(end[0])
         return base == last_base and (number, position) >= (last, end[1])
 
@@ -125,7 +134,7 @@ class Receiver:
         if self._thread is not None:
             self._thread.join(_ENDING)
         self._thread = self._error = None
-        self._status = "", None, 0
+        self._status = _NOTHING
         self._close()
 
     def _close(self) -> None:
@@ -145,12 +154,12 @@ class Receiver:
         self._more.set()
 
     def _note(self, status: Status) -> None:
-        found = status.server, status.file, status.position
+        found = status.server, status.file, status.position, status.gtids
         if found != self._status:
             self._status = found
             self._more.set()
 
-    def _end(self) -> tuple[str, int] | None:
+    def _end(self) -> End | None:
         """The end of the log of the server that is received from."""
         server = self._status[0]
         try:
@@ -158,6 +167,11 @@ class Receiver:
                 self._close()
                 hosts = [one for one in self._address.hosts if f"{one[0]}:{one[1]}" == server]
                 self._asking, self._asked = Connection(self._address, hosts or None), server
+                self._by_gtids = self._asking.facts().by_gtids_only
+            if self._by_gtids:
+                state = self._asking.variables([_STATE]).get(_STATE, "")
+                with understood("SHOW VARIABLES"):
+                    return MariadbGtidSet.parse("".join(state.split()))
             status = status_of(self._asking)
         except BaseException:
             self._close()

@@ -21,7 +21,7 @@ from ..server.address import Address
 from ..server.connection import Connection
 from .copies import batches_of
 from .digests import digest_schema, digested
-from .marks import Mark, connected, position_mark
+from .marks import Mark, connected, place_mark
 from .values import SelectList, quoted, set_for_reading
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ class Viewer:
         Whether to lock all tables of the server: MySQL before 5.7 commits while single tables are locked.
     mask_key : bytes or None
         The key of masked columns.
+    by_gtids : bool
+        Whether the server's log has no positions: see `Facts.by_gtids_only`.
     """
 
     address: Address
@@ -103,6 +105,7 @@ class Viewer:
     server: str
     sessions: int
     everything: bool
+    by_gtids: bool = False
     mask_key: bytes | None = field(default=None, repr=False)
 
     def __call__(self, number: int, meet: Meet) -> list[Mark | Seen | BinlogError]:
@@ -147,7 +150,7 @@ class Viewer:
                 met = 1
                 viewing.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
                 if first:
-                    mark = position_mark(locking, self.server)
+                    mark = place_mark(locking, self.server, by_gtids=self.by_gtids)
                 return viewing, mark
             finally:
                 for _ in range(met, 2):

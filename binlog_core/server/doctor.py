@@ -110,7 +110,7 @@ def examine(address: Address, archive: str | os.PathLike[str] | None = None) -> 
         return [
             Finding("server", "ok", f"{facts.version}, server id {facts.server_id}"),
             _connection(address),
-            *_rights(connection),
+            *_rights(connection, by_gtids=facts.by_gtids_only),
             *_rows(settings, facts),
             *_gtids(settings, facts),
             *_logs(connection, settings),
@@ -136,7 +136,7 @@ def _connection(address: Address) -> Finding:
     return Finding("connection", "note", found, cure)
 
 
-def _rights(connection: Connection) -> list[Finding]:
+def _rights(connection: Connection, *, by_gtids: bool) -> list[Finding]:
     grants = " ".join(str(row[0]).upper() for row in connection.query("SHOW GRANTS", maybe))
     out = []
     if any(re.search(rf"\b{right}\b", grants) for right in _RIGHTS):
@@ -144,7 +144,8 @@ def _rights(connection: Connection) -> list[Finding]:
     else:
         cure = "GRANT REPLICATION SLAVE ON *.* TO the user"
         out.append(Finding("rights", "fails", "the user may not read the logs", cure))
-    if status_of(connection) is None or logs_of(connection) is None:
+    asked = logs_of(connection) if by_gtids else status_of(connection) and logs_of(connection)
+    if asked is None:
         out.append(
             Finding(
                 "rights",
@@ -281,7 +282,9 @@ def _archive(connection: Connection, settings: dict[str, str], path: str) -> lis
         except BinlogError as error:
             out.append(Finding("archive", "fails", clean_text(error.message)))
     missing = logs
-    if held and logs:
+    if settings.get("binlog_storage_engine", "").lower() == "innodb":
+        missing = [] if held else logs  # the archive's logs are its own
+    elif held and logs:
         last = LogName.of(held[-1])
         at = next((i for i, (name, _) in enumerate(logs) if name == held[-1]), None)
         oldest = LogName.of(logs[0][0])
@@ -351,8 +354,11 @@ def _others(settings: dict[str, str], facts: Facts) -> list[Finding]:
     if facts.server_id == 0:
         out.append(Finding("server id", "fails", "server_id=0: it serves no replicas", "set server_id"))
     if settings.get("binlog_storage_engine", "").lower() == "innodb":
-        found = "binlog_storage_engine=innodb: the log can be read by GTIDs alone, not archived or mirrored"
-        cure = 'start from GTIDs, a position with GTIDs, or "now"; an archive needs the classic log'
+        found = (
+            "binlog_storage_engine=innodb: the log is read by GTIDs alone; an archive has it in logs of its"
+            " own, and a mirror locks the server for a moment before it copies tables"
+        )
+        cure = 'start from GTIDs, a position with GTIDs, or "now"; a mirror needs the privilege RELOAD'
         out.append(Finding("binary log", "note", found, cure))
     compressed = "ON" in (settings.get("binlog_transaction_compression"), settings.get("log_bin_compress"))
     if settings.get("binlog_transaction_compression") == "ON":

@@ -26,6 +26,8 @@ cdef inline int note_gtid_run(memory_t* runs, const gtid_t* gtid) noexcept nogil
         ):
             run.last += 1
             return DECODE_OK
+        if run.kind == GTID_MARIADB and gtid.kind == GTID_MARIADB and run.domain_id == gtid.domain_id:
+            break                           # the last run of a domain has the domain's last GTID
         behind += sizeof(gtid_run_t)
     if reserve(runs, sizeof(gtid_run_t)) != DECODE_OK:
         return DECODE_NO_MEMORY

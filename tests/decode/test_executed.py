@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.writer import Log, Table
 
+import binlog_core
 from binlog_core._decode import executed
 from binlog_core._decode.executed import Executed, last_of_domains
 from binlog_core._tables.side_dtypes import GTID_RUN_DTYPE
@@ -118,3 +120,20 @@ def test_a_transaction_that_comes_again_is_not_one_that_came_before() -> None:
 def test_the_latest_of_a_domain_comes_last_in_a_list() -> None:
     state = [MariadbGtid(0, 1, 9), MariadbGtid(2, 1, 3), MariadbGtid(0, 5, 4)]
     assert last_of_domains(state) == MariadbGtidSet.parse("0-5-4,2-1-3")
+
+
+def test_the_last_gtid_of_a_domain_is_the_last_in_the_log() -> None:
+    """Without gtid_strict_mode a server's numbers may follow on those from before another server's."""
+    log = Log("11.8.6-MariaDB")
+    log.gtid_list()
+    for domain, server, number in ((0, 2, 24), (0, 1, 25), (1, 1, 1), (0, 2, 25), (1, 1, 2), (0, 1, 26)):
+        log.server_id = server
+        log.maria_gtid(number, domain)
+        log.commit()
+    log.server_id = 2
+    log.maria_gtid(26)
+    log.insert(Table("shop", "t", [("id", "INT")]), [{"id": 1}])
+    log.commit()
+    with binlog_core.open(log.getvalue()) as opened:
+        *_, last = opened.groups()
+    assert last.position.gtids == MariadbGtidSet.parse("0-2-26,1-1-2")

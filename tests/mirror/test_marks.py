@@ -24,8 +24,9 @@ GTIDS = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 T = Table("shop", "t", [("id", "INT")], primary_key=["id"])
 
 
-def facts(*, mariadb: bool, gtids: bool, executed: str = "") -> Facts:
-    return Facts("10.11.6-MariaDB" if mariadb else "8.0.36", mariadb, 1, None, "CRC32", gtids, executed)
+def facts(*, mariadb: bool, gtids: bool, executed: str = "", by_gtids: bool = False) -> Facts:
+    version = "10.11.6-MariaDB" if mariadb else "8.0.36"
+    return Facts(version, mariadb, 1, None, "CRC32", gtids, executed, by_gtids)
 
 
 def test_a_mark_is_what_every_later_select_sees() -> None:
@@ -41,6 +42,14 @@ def test_a_mark_is_what_every_later_select_sees() -> None:
     server = Server({"SHOW BINARY LOG STATUS": [("bin.000008", "55", "", "", "")]})
     assert take_mark(server, facts(mariadb=False, gtids=False)) == Mark("1", file="bin.000008", offset=55)
     assert (server.asked[0], server.asked[-1]) == ("FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES")
+
+
+def test_without_positions_it_is_the_last_gtids_while_nobody_can_commit() -> None:
+    """What the server said when the connection began is older, or newer than what others see."""
+    server: Any = Server({"gtid_binlog_pos": "0-1-7, 1-2-3"})
+    taken = take_mark(server, facts(mariadb=True, gtids=True, executed="0-1-9", by_gtids=True))
+    assert taken == Mark("1", last="0-1-7,1-2-3")
+    assert server.asked == ["FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES"]
 
 
 def archive(folder: Path) -> tuple[list[Split], list[int]]:
@@ -88,3 +97,49 @@ def test_an_archive_in_a_store_is_read_with_its_credentials(tmp_path: Path) -> N
         there = [replace(log, path=f"s3://marks/{Path(log.path).name}") for log in logs]
         access = Access(storage_options={**CREDENTIALS, "endpoint_override": endpoint})
         assert place_of(Mark("1", gtids=f"{GTIDS}:1-4"), there, access) == (1, begins[4])
+
+
+def by_gtids(folder: Path) -> tuple[list[Split], list[int]]:
+    """Three logs of two transactions each, and where the six begin; numbers do not only grow."""
+    gtids = [(0, 1, 1), (1, 1, 1), (0, 2, 9), (0, 1, 2), (1, 1, 2), (0, 1, 3)]
+    logs, begins, last = [], [], dict[int, tuple[int, int, int]]()
+    for number in range(3):
+        log = Log("12.3.1-MariaDB")
+        log.gtid_list(list(last.values()))
+        for domain, server, sequence in gtids[2 * number :][:2]:
+            begins.append(log.position)
+            log.server_id = server
+            log.maria_gtid(sequence, domain)
+            log.insert(T, [{"id": sequence}])
+            log.commit()
+            last[domain] = (domain, server, sequence)
+        path = folder / f"stream.{number + 1:06}"
+        path.write_bytes(log.getvalue())
+        logs.append(Split(str(path), file_number=number))
+    return logs, begins
+
+
+def test_where_the_last_gtids_are_in_an_archive(tmp_path: Path) -> None:
+    logs, begins = by_gtids(tmp_path)
+    ends = [Path(log.path).stat().st_size for log in logs]
+
+    def place(last: str, among: list[Split] = logs) -> tuple[int, int]:
+        return place_of(Mark("1", last=last), among, Access())
+
+    # Where a log ends and the next one begins is the same place.
+    assert place("") == (0, begins[0])
+    assert place("0-1-1") == (0, begins[1])
+    assert place("0-1-1,1-1-1") in ((0, ends[0]), (1, begins[2]))
+    assert place("0-2-9,1-1-1") == (1, begins[3])
+    assert place("1-1-1,0-1-2") in ((1, ends[1]), (2, begins[4]))
+    assert place("0-1-2,1-1-2") == (2, begins[5])
+    assert place("0-1-3,1-1-2") == (2, ends[2])
+    assert place("0-1-2,1-1-1", logs[2:]) == (0, begins[4])
+    for last, among in (
+        ("0-1-1", logs[1:]),
+        ("", logs[1:]),
+        ("0-1-4,1-1-7", logs),
+        ("0-2-9,1-1-1", logs[2:]),
+    ):
+        with pytest.raises(MirrorError, match="does not have the copy's last GTIDs"):
+            place(last, among)

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pymysql")
 pytest.importorskip("pyarrow")
 
-from binlog_core import ArchiveError
+from binlog_core import ArchiveError, MariadbGtidSet
 from binlog_core.archive.status import Status
 from binlog_core.lake.runner import HERE
 from binlog_core.mirror.mirroring import Mirroring
@@ -27,6 +27,7 @@ class Server:
     def __init__(self) -> None:
         self.size = self.runs = 0
         self.name = "bin.000007"
+        self.gtids: str | None = None
         self.error: Exception | None = None
         self.told = threading.Event()
         self.stop = threading.Event()
@@ -49,7 +50,9 @@ class Server:
                         server.told.clear()
                         if server.error is not None:
                             raise server.error
-                        on_status(Status("", server.host, file=server.name, position=server.size))
+                        told = Status("", server.host, file=server.name, position=server.size)
+                        told.gtids = server.gtids
+                        on_status(told)
 
         return Archiver()
 
@@ -157,3 +160,24 @@ def test_a_mirror_that_is_stopped_before_it_has_an_archive_ends(server: Server, 
     work.archive()
     assert server.runs == 1
     assert work.server == ""
+
+
+def test_a_server_without_positions_says_its_last_gtids(server: Server) -> None:
+    """The archive's logs are its own: how many bytes they have says nothing."""
+    server.receiver.begin()
+    server.name, server.gtids = "stream.000001", "0-1-1:12,0-2-1:9,1-1-1:3"
+    server.log(100)
+    assert server.receiver.wait(60)
+    server.end()
+    for end, here in (
+        ("0-1-12,1-1-3", True),
+        ("", True),
+        ("0-1-13", False),
+        ("2-1-1", False),
+        ("0-1-1", True),
+    ):
+        assert server.receiver.has(MariadbGtidSet.parse(end)) == here
+    server.gtids = None
+    server.log(1)
+    assert server.receiver.wait(60)
+    assert not server.receiver.has(MariadbGtidSet.parse("0-1-1"))

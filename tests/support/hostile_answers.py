@@ -203,7 +203,7 @@ def _mirror(client: Client, gtids: AnyGtidSet) -> None:
     with client.connect() as connection:
         facts = connection.facts()
         mark = marks.take_mark(connection, facts)
-        marks.position_mark(connection, "x")
+        marks.place_mark(connection, "x", by_gtids=facts.by_gtids_only)
         losses.check_filters(connection, ["shop"])
         losses.warn_of_cascades(reach_of(connection, facts), bool)
         losses.warn_of_partial_json(connection)

@@ -1,0 +1,216 @@
+"""Logs of our own: a stream without files (MariaDB, ``binlog_storage_engine=innodb``) cut into classic logs.
+
+Each one begins with the server's descriptor and a list of the GTIDs before it, and a finished one ends with
+the name of the next. In between are the server's events, byte for byte: their headers give no positions.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from .._decode.boundaries import last_checkpoint
+from .._format.event_header import (
+    CHECKSUM_LENGTH,
+    FIRST_EVENT,
+    FLAGS_AT,
+    HEADER,
+    HEADER_LENGTH_V3,
+    IN_USE_FLAG,
+    LENGTH_AT,
+    NEXT_POSITION_AT,
+    SERVER_ID_AT,
+    flags_of,
+    length_of,
+    timestamp_of,
+    type_of,
+)
+from .._format.event_types import EventType
+from .._sources.log_files import LogFile
+from .._tables.side_dtypes import GTID_RUN_DTYPE
+from ..errors import OtherHistory, ProtocolError
+from ..gtids import MariadbGtidSet
+from .feed import FeedRun
+from .names import next_name
+
+FIRST_LOG = "stream.000001"
+LOG_BYTES = 1 << 28  # a log ends with the first transaction that ends behind this
+_ARTIFICIAL = 0x20
+_GTID = struct.Struct("<QI")  # of a GTID event: sequence number, domain
+_CREATED_AT = HEADER_LENGTH_V3 + 52  # when the server was started, in a descriptor
+_NO_TIME = bytes(4)
+
+
+class OwnLogs:
+    """Cuts the events of a stream into logs.
+
+    Parameters
+    ----------
+    file, position : str, int
+        Where the archive goes on: between two transactions, or at the beginning of a log.
+    before : MariadbGtidSet
+        The last GTID of each domain before it.
+    description : bytes or None
+        The descriptor of that log, as it is there; None: it has none.
+    goal : MariadbGtidSet
+        The last GTID of each domain up to some place further on.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        position: int,
+        before: MariadbGtidSet,
+        description: bytes | None,
+        goal: MariadbGtidSet,
+    ) -> None:
+        self.file, self._position = file, position
+        self._description = description
+        self._last = {domain: (server, number) for (domain, server), (_, number) in before.intervals()}
+        self._ahead = {one for one in goal.intervals() if one not in before.intervals()}
+        self._timestamp = 0
+
+    @property
+    def at_goal(self) -> bool:
+        """Whether the last transaction up to `goal` has begun."""
+        return not self._ahead
+
+    def describe(self, sent: memoryview) -> FeedRun | None:
+        """Take the descriptor that the server sends before its events.
+
+        Returns
+        -------
+        FeedRun or None
+            The head of the log, if one begins here: it has the place, even if no transaction comes.
+
+        Raises
+        ------
+        OtherHistory
+            The log that goes on has another: its events are of another form.
+        ProtocolError
+            It is not a descriptor.
+        """
+        if len(sent) < _CREATED_AT + len(_NO_TIME) + 2 + CHECKSUM_LENGTH:
+            raise ProtocolError("the server's descriptor is too short", path=self.file)
+        description = bytearray(sent)
+        description[:4] = _NO_TIME
+        flags = flags_of(sent) & ~(_ARTIFICIAL | IN_USE_FLAG)
+        description[FLAGS_AT:HEADER_LENGTH_V3] = flags.to_bytes(2, "little")
+        description[_CREATED_AT : _CREATED_AT + 4] = _NO_TIME
+        known, self._description = self._description, bytes(description)
+        if known is not None and self._position > FIRST_EVENT and not _is_same(known, self._description):
+            raise OtherHistory("the server's events have another form", path=self.file, offset=FIRST_EVENT)
+        return self._begin(sent) if self._position == FIRST_EVENT else None
+
+    def runs(self, events: memoryview, gtids: bytes) -> Iterator[FeedRun]:
+        """The runs for a run of the stream.
+
+        Parameters
+        ----------
+        events : memoryview
+            Complete events.
+        gtids : bytes
+            The GTIDs of the transactions that begin in them (gtid_run_t).
+
+        Raises
+        ------
+        ProtocolError
+            They came before a descriptor, or are not valid.
+        """
+        if self._description is None:
+            raise ProtocolError("the server sent events before their descriptor", path=self.file)
+        if self._position + len(events) <= LOG_BYTES:
+            yield self._run(events)
+            for _, _, _, domain, server, first, last in np.frombuffer(gtids, GTID_RUN_DTYPE).tolist():
+                self._note((domain, server), first, last)
+            return
+        begin = at = 0
+        while at < len(events):
+            if type_of(events, at) == EventType.MARIADB_GTID:
+                if self._position + at - begin >= LOG_BYTES:
+                    if begin < at:
+                        yield self._run(events[begin:at])
+                    following = next_name(self.file)
+                    self._timestamp = timestamp_of(events, at)
+                    yield self._run(memoryview(self._rotation(following)))
+                    self.file, self._position, begin = following, FIRST_EVENT, at
+                    yield self._begin(events[at:])
+                if length_of(events, at) < HEADER_LENGTH_V3 + _GTID.size:
+                    raise ProtocolError("a GTID event is too short", path=self.file)
+                number, domain = _GTID.unpack_from(events, at + HEADER_LENGTH_V3)
+                server = int.from_bytes(events[at + SERVER_ID_AT : at + LENGTH_AT], "little")
+                self._note((domain, server), number, number)
+            at += length_of(events, at)
+        yield self._run(events[begin:])
+
+    def _note(self, source: tuple[int, int], first: int, last: int) -> None:
+        self._last[source[0]] = source[1], last
+        if self._ahead:
+            self._ahead = {one for one in self._ahead if one[0] != source or not first <= one[1][1] <= last}
+
+    def _begin(self, events: memoryview) -> FeedRun:
+        """The head of the log that begins with these events, and with their time."""
+        self._timestamp = timestamp_of(events)
+        return self._run(memoryview(self._head()))
+
+    def _run(self, data: memoryview) -> FeedRun:
+        position = self._position
+        self._position += len(data)
+        return FeedRun(self.file, position, data)
+
+    def _head(self) -> bytes:
+        """A log's descriptor and GTID list."""
+        assert self._description is not None
+        event = bytearray(self._description)
+        event[:4] = struct.pack("<I", self._timestamp)
+        end = FIRST_EVENT + len(event)
+        event[NEXT_POSITION_AT:FLAGS_AT] = struct.pack("<I", end)
+        event[-CHECKSUM_LENGTH:] = struct.pack("<I", zlib.crc32(event[:-CHECKSUM_LENGTH]))
+        body = struct.pack("<I", len(self._last)) + b"".join(
+            struct.pack("<IIQ", domain, server, number) for domain, (server, number) in self._last.items()
+        )
+        return bytes(event) + self._event(EventType.MARIADB_GTID_LIST, body, end)
+
+    def _rotation(self, following: str) -> bytes:
+        return self._event(
+            EventType.ROTATE, struct.pack("<Q", FIRST_EVENT) + following.encode(), self._position
+        )
+
+    def _event(self, kind: EventType, body: bytes, position: int) -> bytes:
+        """An event of ours, by the server of the descriptor, with a checksum if its events have one."""
+        assert self._description is not None
+        checksum = CHECKSUM_LENGTH * (self._description[-CHECKSUM_LENGTH - 1] == 1)
+        server = int.from_bytes(self._description[SERVER_ID_AT : SERVER_ID_AT + 4], "little")
+        length = HEADER_LENGTH_V3 + len(body) + checksum
+        event = HEADER.pack(self._timestamp, kind, server, length, (position + length) % 2**32, 0) + body
+        return event + struct.pack("<I", zlib.crc32(event)) if checksum else event
+
+
+def _is_same(one: bytes, other: bytes) -> bool:
+    """Whether two descriptors say the same of the events that follow."""
+    return one[HEADER_LENGTH_V3:-CHECKSUM_LENGTH] == other[HEADER_LENGTH_V3:-CHECKSUM_LENGTH]
+
+
+class End(NamedTuple):
+    """Where the last complete transaction of a log ends, and the last GTID of each domain up to there."""
+
+    position: int
+    gtids: MariadbGtidSet
+
+
+def end_of(path: str, size: int | None = None) -> End:
+    """The end of a log of ours, whose head is complete.
+
+    Parameters
+    ----------
+    path : str
+    size : int or None
+        Bytes of complete events; None: all.
+    """
+    with LogFile(path, mmap=False).open() as source:
+        position, gtids = last_checkpoint(source, FIRST_EVENT, None, size)
+    return End(position, gtids if isinstance(gtids, MariadbGtidSet) else MariadbGtidSet())

@@ -23,7 +23,7 @@ from arrow.tile cimport (
 from crc.checksum cimport binlog_crc32_best, binlog_crc32_with
 from memory.memory cimport append, memory_t, pool_t, release
 from types.decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
-from types.jsonb_scalars cimport append_double
+from types.double_text cimport append_double
 from types.jsonb_text cimport append_jsonb_text
 from types.utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_utf16, from_utf32, is_ascii, is_utf8
 from wire.codes cimport DECODE_OK

@@ -606,4 +606,5 @@ cdef class RowReader:
 
 
 include "objects/change_iterator.pxi"
-include "objects/row_texts.pxi"
+include "objects/json_texts.pxi"
+include "objects/column_texts.pxi"

@@ -88,12 +88,12 @@ class DebeziumWriter(Writer):
     def __init__(self, file: BinaryIO, report: Report, *, skip_errors: bool, mariadb: bool) -> None:
         super().__init__(file)
         self._changes = ChangeReader(report, skip_errors=skip_errors)
-        self._envelopes = Envelopes(mariadb=mariadb)
+        self._envelopes = Envelopes(mariadb=mariadb, end=b"\n")
 
     def write(self, group: Group) -> None:
         with self._changes.readers(group) as readers:
-            events = self._envelopes.of(group.path, readers)
-            self.file.write(b"".join(event.value + b"\n" for event in events))
+            for events in self._envelopes.of(group.path, readers):
+                self.file.write(events.values.joined())
 
 
 class TextWriter(Writer):

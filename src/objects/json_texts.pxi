@@ -4,7 +4,8 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 
 from memory.memory cimport append, reserve
 from objects.json_values cimport (
-    JSON_COMPACT, JSON_READABLE, json_field_t, json_plan_t, json_style_t, put_json_fixed, put_json_span, text_t,
+    JSON_COMPACT, JSON_DEBEZIUM, JSON_READABLE, json_field_t, json_plan_t, json_style_t, put_json_fixed,
+    put_json_span, text_t,
 )
 from objects.value_objects cimport gtid_text
 from types.digits cimport append_unsigned
@@ -14,7 +15,7 @@ from .._tables import transcoding
 cdef enum:
     LABEL_BLOCK = 32                  # bytes; a label is copied as one block, if it is not longer
 
-cdef dict JSON_STYLES = {"readable": JSON_READABLE, "compact": JSON_COMPACT}
+cdef dict JSON_STYLES = {"readable": JSON_READABLE, "compact": JSON_COMPACT, "debezium": JSON_DEBEZIUM}
 
 
 @cython.final
@@ -23,16 +24,18 @@ cdef class JsonPlan:
 
     cdef json_plan_t plan
     cdef bytes texts
+    cdef tuple encoders               # per column: what makes values of a style of Python's, or None
     cdef list held                    # owners of the tables that fields lead to
 
-    def __cinit__(self, ValuePlan values, json_style_t style, encode):
+    def __cinit__(self, ValuePlan values, json_style_t style, encode, encoder_of):
         cdef json_field_t* fields
         cdef text_t* members
         cdef json_field_t* field
         cdef const uint32_t[::1] table
         cdef size_t member_count = 0
         cdef Py_ssize_t i
-        compact = style == JSON_COMPACT
+        compact = style != JSON_READABLE
+        self.encoders = tuple([encoder_of and encoder_of(column) for column in values.columns])
         self.plan.style = style
         for names in values.helpers:
             member_count += len(names) if isinstance(names, tuple) else 0
@@ -52,6 +55,8 @@ cdef class JsonPlan:
             field.label = <size_t> len(texts)
             texts += texts[:self.plan.separator_len] + encode(values.names[i]) + (b":" if compact else b": ")
             field.label_len = <size_t> len(texts) - field.label
+            field.is_geometry = values.columns[i].kind == KIND_GEOMETRY
+            field.bits = values.columns[i].length if values.columns[i].kind == KIND_BIT else 0
             names = values.helpers[i]
             if isinstance(names, tuple):
                 field.has_members = True
@@ -82,13 +87,16 @@ cdef class JsonTexts:
 
     Parameters
     ----------
-    style : "readable" or "compact"
+    style : "readable", "compact" or "debezium"
         readable: a space after each separator; dates and times as MySQL prints them, with six fraction digits if they
         have any, a TIMESTAMP with the offset of UTC; bytes as ``{"hex": …}``. compact: no spaces; dates in ISO 8601,
-        TIME in microseconds, bytes in base64. In both DECIMAL is text with all digits of the scale, SET a list,
-        a JSON document its text; numbers that JSON lacks are "NaN", "Infinity" and "-Infinity".
+        TIME in microseconds, bytes in base64. In both DECIMAL is text with all digits of the scale, SET a list.
+        debezium: no spaces; values as Debezium's connectors encode them by default. In all a JSON document is its
+        text; numbers that JSON lacks are "NaN", "Infinity" and "-Infinity".
     encode : callable
         Makes JSON of names, and of the few values that only Python can make, as bytes; in the same style.
+    encoder_of : callable, optional
+        For a column, what is to be done with such a value before; None: nothing.
 
     The length is the number of texts. One thread only may use it.
     """
@@ -99,12 +107,14 @@ cdef class JsonTexts:
     cdef Py_ssize_t count
     cdef json_style_t style
     cdef object encode
+    cdef object encoder_of
 
-    def __cinit__(self, style, encode):
+    def __cinit__(self, style, encode, encoder_of=None):
         if style not in JSON_STYLES:
             raise ValueError(f"style={style!r}: expected one of {', '.join(JSON_STYLES)}")
         self.style = JSON_STYLES[style]
         self.encode = encode
+        self.encoder_of = encoder_of
 
     def __dealloc__(self):
         release(&self.text)
@@ -278,7 +288,7 @@ cdef class JsonTexts:
         cdef ValuePlan values = reader.plan
         plan = values.json_plans.get(self.style)
         if plan is None:
-            plan = values.json_plans[self.style] = JsonPlan(values, self.style, self.encode)
+            plan = values.json_plans[self.style] = JsonPlan(values, self.style, self.encode, self.encoder_of)
         return plan
 
     cdef inline int check(self, int status) except -1:
@@ -317,42 +327,49 @@ cdef class JsonTexts:
     cdef int put_object(self, RowReader reader, JsonPlan plan, Py_ssize_t record, Py_ssize_t base) except -1:
         # base: -1, or a record whose columns come first, also those that the other lacks
         cdef bint first = True
+        cdef Py_ssize_t i
         self.put(b"{")
         if base != -1:
-            self.put_columns(reader, plan, base, record, False, &first)
-        self.put_columns(reader, plan, record, base, True, &first)
+            for i in range(reader.plan.count):
+                self.put_column(reader, plan, i, base, record, False, &first)
+        for i in range(reader.plan.count):
+            self.put_column(reader, plan, i, record, base, True, &first)
+        return self.put(b"}")
+
+    cdef int put_key(self, RowReader reader, JsonPlan plan, Py_ssize_t record, Py_ssize_t base,
+                     const int64_t[::1] columns) except -1:
+        # An object of some columns; nothing if there are none
+        cdef bint first = True
+        cdef Py_ssize_t i
+        cdef size_t start = self.text.length
+        self.put(b"{")
+        if base != -1:
+            for i in range(columns.shape[0]):
+                self.put_column(reader, plan, columns[i], base, record, False, &first)
+        for i in range(columns.shape[0]):
+            self.put_column(reader, plan, columns[i], record, base, True, &first)
         self.put(b"}")
+        if first:
+            self.text.length = start
         return 0
 
-    cdef int put_columns(self, RowReader reader, JsonPlan plan, Py_ssize_t record, Py_ssize_t other, bint owns,
-                         bint* first) except -1:
-        # The columns that a record has. other: -1, or another record; its values are taken if the record does not own
-        # what both have, else its columns are left out.
-        cdef ValuePlan values = reader.plan
-        cdef const uint8_t* absent = reader.at(record) + sizeof(image_t) + values.bitmap_len
-        cdef const uint8_t* absent_there = NULL
-        cdef const field_t* field
-        cdef const json_field_t* more
-        cdef size_t skipped                   # bytes of the separator, before the first column
-        cdef Py_ssize_t i
-        if other != -1:
-            absent_there = reader.at(other) + sizeof(image_t) + values.bitmap_len
-        for i in range(values.count):
-            field = &values.fields[i]
-            if absent[field.bitmap_byte] & field.bitmap_mask:
-                continue
-            more = &plan.plan.fields[i]
-            skipped = plan.plan.separator_len if first[0] else 0
-            if absent_there != NULL and not absent_there[field.bitmap_byte] & field.bitmap_mask:
-                if owns:
-                    continue
-                self.put_label(plan.plan.texts + more.label + skipped, more.label_len - skipped)
-                self.put_field(reader, plan, i, other)
-            else:
-                self.put_label(plan.plan.texts + more.label + skipped, more.label_len - skipped)
-                self.put_field(reader, plan, i, record)
-            first[0] = False
-        return 0
+    cdef inline int put_column(self, RowReader reader, JsonPlan plan, Py_ssize_t i, Py_ssize_t record,
+                               Py_ssize_t other, bint owns, bint* first) except -1:
+        # A column, if the record has it. other: -1, or another record; if it has the column, too, then its value is
+        # taken, or nothing if the record owns what both have.
+        cdef const field_t* field = &reader.plan.fields[i]
+        cdef const json_field_t* more = &plan.plan.fields[i]
+        cdef size_t skipped                  # bytes of the separator, before the first column
+        if reader.is_absent(field, record):
+            return 0
+        if other != -1 and not reader.is_absent(field, other):
+            if owns:
+                return 0
+            record = other
+        skipped = plan.plan.separator_len if first[0] else 0
+        first[0] = False
+        self.put_label(plan.plan.texts + more.label + skipped, more.label_len - skipped)
+        return self.put_field(reader, plan, i, record)
 
     cdef inline int put_field(self, RowReader reader, JsonPlan plan, Py_ssize_t i, Py_ssize_t record) except -1:
         cdef field_t* field = &reader.plan.fields[i]
@@ -376,4 +393,6 @@ cdef class JsonTexts:
         if status == PUT_NO_MEMORY:
             raise MemoryError
         self.text.length = before
-        return self.put(self.encode(reader.value(field, i, record)))
+        value = reader.value(field, i, record)
+        encoder = plan.encoders[i]
+        return self.put(self.encode(value if encoder is None else encoder(value)))

@@ -6,20 +6,30 @@ from libc.string cimport memcpy, memset
 from memory.memory cimport append, memory_t, reserve
 from objects.field_texts cimport PUT_DONE, PUT_NO_MEMORY, PUT_OTHER, TEXT_ISO, TEXT_JSON, put_fixed, put_status_t
 from objects.value_objects cimport (
-    FORM_ASCII, FORM_BYTES, FORM_DOUBLE, FORM_ENUM, FORM_FLOAT, FORM_JSON, FORM_NONE, FORM_SET, FORM_TEXT, FORM_TIME,
-    FORM_UTF8, FORM_VECTOR, field_t, form_t,
+    FORM_ASCII, FORM_BYTES, FORM_DATE, FORM_DATETIME, FORM_DECIMAL, FORM_DOUBLE, FORM_ENUM, FORM_FLOAT, FORM_JSON,
+    FORM_NONE, FORM_SET, FORM_TEXT, FORM_TIME, FORM_U64, FORM_UTF8, FORM_VECTOR, field_t, form_t, load_integer,
 )
+from types.calendar cimport calendar_of_us, calendar_t, floor_div, put_date, put_time
 from types.double_text cimport append_double_repr
-from types.digits cimport append_signed
+from types.digits cimport append_signed, append_unsigned
 from types.json_string cimport append_json_string
 from types.jsonb_text cimport append_jsonb_text
 from types.utf8 cimport UTF8_GROWTH, from_table, is_ascii
 from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
 
 
+cdef enum:
+    FIRST_DAY = -719162       # 0001-01-01, from 1970-01-01
+    LAST_DAY = 2932896        # 9999-12-31
+
+cdef extern from *:
+    const int64_t DAY_US "86400000000LL"
+
+
 cdef enum json_style_t:
     JSON_READABLE = 1         # spaces after the separators, dates as MySQL prints them, bytes as {"hex": …}
     JSON_COMPACT = 2          # no spaces, dates as ISO 8601, TIME as microseconds, bytes in base64
+    JSON_DEBEZIUM = 3         # as Debezium's connectors encode values by their defaults
 
 
 cdef struct json_field_t:     # what a field_t does not say
@@ -30,6 +40,8 @@ cdef struct json_field_t:     # what a field_t does not say
     size_t first_member       # its number among the plan's members
     size_t member_count
     bint has_members
+    bint is_geometry
+    size_t bits               # of a BIT; otherwise 0
 
 
 cdef struct text_t:           # a part of the plan's texts
@@ -78,10 +90,72 @@ cdef inline put_status_t put_json_fixed(memory_t* out, const json_plan_t* plan, 
         return put_set(out, plan, more, u64)
     if form == FORM_NONE:
         return done(append(out, b"null", 4))
-    if form == FORM_TIME and plan.style == JSON_COMPACT:
+    if form == FORM_TIME and plan.style != JSON_READABLE:
         memcpy(&i64, p, 8)
         return PUT_OTHER if i64 == INT64_MIN else done(append_signed(out, i64))
+    if plan.style == JSON_DEBEZIUM:
+        return put_debezium(out, field, more, p)
     return put_fixed(out, field, p, TEXT_ISO if plan.style == JSON_COMPACT else TEXT_JSON)
+
+
+cdef inline put_status_t put_debezium(memory_t* out, const field_t* field, const json_field_t* more,
+                                      const uint8_t* p) noexcept nogil:
+    # An integer, BIT, DECIMAL or date
+    cdef form_t form = field.form
+    cdef int64_t value
+    cdef uint64_t bits
+    cdef uint64_t[4] limbs
+    if more.bits:
+        bits = load_integer(form, p)
+        if more.bits == 1:
+            return done(append(out, b"true", 4) if bits else append(out, b"false", 5))
+        return put_base64(out, <const uint8_t*> &bits, (more.bits + 7) // 8, (more.bits + 7) // 8)
+    if form <= FORM_U64:
+        return done(append_signed(out, <int64_t> load_integer(form, p)))     # also of an unsigned one
+    if form == FORM_DECIMAL:
+        memcpy(limbs, p, 8 * <size_t> field.limb_count)
+        return put_big_endian(out, <const uint8_t*> limbs, 8 * <size_t> field.limb_count)
+    memcpy(&value, p, 8)
+    if form == FORM_DATE:
+        if not FIRST_DAY <= value <= LAST_DAY:
+            return PUT_OTHER
+        return done(append_signed(out, value))
+    if not FIRST_DAY * DAY_US <= value < (LAST_DAY + 1) * DAY_US:
+        return PUT_OTHER
+    if form == FORM_DATETIME:
+        return done(append_signed(out, floor_div(value, 1000) if field.scale <= 3 else value))
+    return put_zoned(out, value, field.scale)
+
+
+cdef inline put_status_t put_zoned(memory_t* out, int64_t us, int fsp) noexcept nogil:
+    # ISO 8601 with Z, and with the column's fraction digits
+    cdef calendar_t at
+    cdef char* place
+    if reserve(out, 40) != DECODE_OK:
+        return PUT_NO_MEMORY
+    calendar_of_us(us, &at)
+    place = <char*> out.data + out.length
+    place[0] = c'"'
+    place += 1
+    place += put_date(&at, place)
+    place[0] = c'T'
+    place += 1
+    place += put_time(&at, fsp, place)
+    memcpy(place, b'Z"', 2)
+    out.length = <size_t> (place + 2 - <char*> out.data)
+    return PUT_DONE
+
+
+cdef inline put_status_t put_big_endian(memory_t* out, const uint8_t* limbs, size_t length) noexcept nogil:
+    # The fewest bytes of a two's complement, at most 32
+    cdef uint8_t[32] big
+    cdef uint8_t fill = 0xFF if limbs[length - 1] & 0x80 else 0
+    cdef size_t i
+    while length > 1 and limbs[length - 1] == fill and not (limbs[length - 2] ^ fill) & 0x80:
+        length -= 1
+    for i in range(length):
+        big[i] = limbs[length - 1 - i]
+    return put_base64(out, big, length, length)
 
 
 cdef inline put_status_t put_double(memory_t* out, double value) noexcept nogil:
@@ -102,19 +176,23 @@ cdef inline put_status_t put_set(memory_t* out, const json_plan_t* plan, const j
                                  uint64_t mask) noexcept nogil:
     cdef size_t count = min(more.member_count, <size_t> 64)
     cdef size_t bit
+    cdef const text_t* text
+    cdef bint joined = plan.style == JSON_DEBEZIUM
     cdef bint first = True
     if not more.has_members or (count < 64 and mask >> count):
         return PUT_OTHER
-    if append(out, b"[", 1) != DECODE_OK:
+    if append(out, b'"' if joined else b"[", 1) != DECODE_OK:
         return PUT_NO_MEMORY
     for bit in range(count):
         if mask >> bit & 1:
             if not first and append(out, plan.separator, plan.separator_len) != DECODE_OK:
                 return PUT_NO_MEMORY
-            if put_member(out, plan, more, bit) != PUT_DONE:
+            text = &plan.members[more.first_member + bit]
+            # Names that are joined lose their quotes
+            if append(out, plan.texts + text.start + joined, text.length - 2u * joined) != DECODE_OK:
                 return PUT_NO_MEMORY
             first = False
-    return done(append(out, b"]", 1))
+    return done(append(out, b'"' if joined else b"]", 1))
 
 
 cdef inline put_status_t put_json_span(memory_t* out, memory_t* scratch, const json_plan_t* plan,
@@ -127,6 +205,8 @@ cdef inline put_status_t put_json_span(memory_t* out, memory_t* scratch, const j
     if form == FORM_ASCII or form == FORM_TEXT:
         return put_charset(out, scratch, field, more, data, length)
     if form == FORM_BYTES:
+        if more.is_geometry and plan.style == JSON_DEBEZIUM:
+            return put_geometry(out, data, length)
         return put_binary(out, plan, data, length, <size_t> max(field.pad_to, 0))
     if form == FORM_JSON:
         scratch.length = 0
@@ -161,7 +241,7 @@ cdef inline put_status_t put_binary(memory_t* out, const json_plan_t* plan, cons
     cdef size_t whole = max(length, pad_to)
     cdef size_t i
     cdef uint8_t* place
-    if plan.style == JSON_COMPACT:
+    if plan.style != JSON_READABLE:
         return put_base64(out, data, length, whole)
     if reserve(out, 2 * whole + 16) != DECODE_OK:
         return PUT_NO_MEMORY
@@ -202,6 +282,19 @@ cdef inline put_status_t put_base64(memory_t* out, const uint8_t* data, size_t l
     place[0] = c'"'
     out.length = <size_t> (place + 1 - out.data)
     return PUT_DONE
+
+
+cdef inline put_status_t put_geometry(memory_t* out, const uint8_t* data, size_t length) noexcept nogil:
+    cdef size_t srid_len = min(length, <size_t> 4)
+    cdef uint32_t srid = 0
+    memcpy(&srid, data, srid_len)
+    if append(out, b'{"wkb":', 7) != DECODE_OK:
+        return PUT_NO_MEMORY
+    if put_base64(out, data + srid_len, length - srid_len, length - srid_len) != PUT_DONE:
+        return PUT_NO_MEMORY
+    if append(out, b',"srid":', 8) != DECODE_OK or append_unsigned(out, srid) != DECODE_OK:
+        return PUT_NO_MEMORY
+    return done(append(out, b"}", 1))
 
 
 cdef inline put_status_t put_vector(memory_t* out, const json_plan_t* plan, const uint8_t* data,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+from support import debezium_events
 from support.filled import ABSENT, DELETE, INSERT, POSTIMAGE, PREIMAGE, Batch, column, integer, make_batch
 from support.golden import golden_logs
 from support.jsonb_encoder import encode
@@ -21,11 +22,31 @@ from binlog_core._core._values import JsonTexts, RowReader
 from binlog_core._tables.column_types import Kind
 from binlog_core._tables.tables import Column
 from binlog_core.errors import DecodeError
+from binlog_core.lake.rows import debezium
 from binlog_core.lake.rows.fit import encode_compact
 
-Style = Literal["readable", "compact"]
-ENCODERS: dict[Style, Callable[[Any], bytes]] = {"readable": encode_plain, "compact": encode_compact}
+Style = Literal["readable", "compact", "debezium"]
+ENCODERS: dict[Style, Callable[[Any], bytes]] = {
+    "readable": encode_plain,
+    "compact": encode_compact,
+    "debezium": debezium_events.encode,
+}
 STYLES = list(ENCODERS)
+
+
+def made_of_values(style: Style, batch: Batch, values: dict[str, Any]) -> bytes:
+    """JSON of a record's Python values."""
+    if style == "debezium":
+        encoders = {column.name: debezium_events.encoder(column) for column in batch.columns}
+        values = debezium_events.encoded(values, encoders)
+    return ENCODERS[style](values)
+
+
+def texts_in(style: Style) -> JsonTexts:
+    encoder_of = debezium._encoder if style == "debezium" else None
+    return JsonTexts(style, ENCODERS[style], encoder_of)
+
+
 DAY = 86_400_000_000
 
 
@@ -37,7 +58,7 @@ def texts_of(texts: JsonTexts) -> list[bytes]:
 
 
 def objects(style: Style, batch: Batch, records: Sequence[int] | None = None, **more: Any) -> list[bytes]:
-    texts = JsonTexts(style, ENCODERS[style])
+    texts = texts_in(style)
     chosen = range(len(batch.array)) if records is None else records
     texts.add_objects(RowReader(batch, on_error="skip"), np.array(chosen, np.int64), **more)
     return texts_of(texts)
@@ -178,9 +199,9 @@ def filled(seed: int) -> Batch:
 def test_every_kind(style: Style, seed: int) -> None:
     batch = filled(seed)
     python = RowReader(batch, on_error="skip")
-    want = [ENCODERS[style](python.values(record)) for record in range(len(batch.array))]
+    want = [made_of_values(style, batch, python.values(record)) for record in range(len(batch.array))]
     reader = RowReader(batch, on_error="skip")
-    texts = JsonTexts(style, ENCODERS[style])
+    texts = texts_in(style)
     texts.add_objects(reader, np.arange(len(batch.array)))
     assert texts_of(texts) == want
     for text in want:
@@ -198,7 +219,7 @@ def test_columns_that_another_record_has(style: Style, seed: int) -> None:
     records = np.array([r for r in range(count) for _ in range(3)], np.int64)
     bases = np.array([random.Random(seed + i).randrange(-1, count) for i in range(len(records))], np.int64)
     want = [
-        ENCODERS[style]((reader.values(base) if base >= 0 else {}) | reader.values(record))
+        made_of_values(style, batch, (reader.values(base) if base >= 0 else {}) | reader.values(record))
         for record, base in zip(records.tolist(), bases.tolist(), strict=True)
     ]
     assert objects(style, batch, records.tolist(), bases=bases) == want
@@ -215,7 +236,8 @@ def test_golden_logs(style: Style) -> None:
             for batch in log.batches():
                 if batch.table.undecodable is None:
                     reader = RowReader(batch)
-                    want = [ENCODERS[style](reader.values(record)) for record in range(len(batch.array))]
+                    every = [reader.values(record) for record in range(len(batch.array))]
+                    want = [made_of_values(style, batch, values) for values in every]  # type: ignore[arg-type]
                     assert objects(style, batch) == want  # type: ignore[arg-type]
                     checked += len(want)
     assert checked > 5_000
@@ -259,7 +281,7 @@ def test_names_need_escapes_too() -> None:
         [integer(4, name=name, index=i) for i, name in enumerate(names)], [[1] * 5, [None] * 5]
     )
     for style in STYLES:
-        want = [ENCODERS[style](dict.fromkeys(names, value)) for value in (1, None)]
+        want = [made_of_values(style, batch, dict.fromkeys(names, value)) for value in (1, None)]
         assert objects(style, batch) == want
 
 

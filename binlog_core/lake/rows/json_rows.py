@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..._tables.tables import records_at_a_time
 from ...batch.arrow_batch import change_column
 from ...batch.change_batch import ChangeBatch
 from ...report import Place
-from .debezium import Envelopes, Event
+from .debezium import Envelopes
 from .fit import CORRUPT, encode_compact, special_fields
 from .images import Images, metadata_column
 from .ordinals import Ordinals
@@ -64,6 +63,15 @@ def all_tables_schema(
             *((name, types[name]) for name in names),
         ]
     )
+
+
+def _json_array(texts: JsonTexts) -> pa.Array:
+    """Texts as an Arrow array; an empty one, which is not JSON, is null."""
+    pa = import_pyarrow()
+    offsets = texts.offsets()
+    valid = np.packbits(np.diff(offsets) > 0, bitorder="little")
+    buffers = [pa.py_buffer(one) for one in (valid, offsets.astype(np.int32), texts.joined())]
+    return pa.Array.from_buffers(pa.string(), len(texts), buffers)
 
 
 def _repeated(text: str, count: int) -> pa.Array:
@@ -190,13 +198,9 @@ class JsonRows:
         self, records: RowReader, chosen: NDArray[np.int64], bases: NDArray[np.int64] | None = None
     ) -> pa.Array:
         """Records as JSON; null for _NONE."""
-        pa = import_pyarrow()
         self._texts.clear()
         self._texts.add_objects(records, chosen, bases)
-        offsets = self._texts.offsets().astype(np.int32)
-        valid = np.packbits(chosen != _NONE, bitorder="little")
-        buffers = [pa.py_buffer(one) for one in (valid, offsets, self._texts.joined())]
-        return pa.Array.from_buffers(pa.string(), len(chosen), buffers)
+        return _json_array(self._texts)
 
     def _damage(self, reader: SplitRows, base: int) -> Iterator[pa.RecordBatch]:
         damaged = reader.report.take_damaged()
@@ -232,39 +236,42 @@ class DebeziumRows(JsonRows):
     def _of_group(
         self, group: Group, batches: list[ChangeBatch], numbers: list[Any], reader: SplitRows
     ) -> Iterator[pa.RecordBatch]:
+        pa = import_pyarrow()
         if self._envelopes is None:
             self._envelopes = Envelopes(mariadb=reader.format is not None and reader.format.is_mariadb)
-        times = [self._times(batch, reader) for batch in batches]
-        kept = {id(batch): keep for batch, (_, _, keep) in zip(batches, times, strict=True)}
+        found = [(batch, *self._times(batch, reader)) for batch in batches]
+        kept = {id(batch): keep for batch, _, _, keep in found}
+        columns = self._columns(found, numbers) if found else {}
+        begins = np.cumsum([0, *map(len, batches)])
         with self._changes.readers(group) as readers:
-            events = self._envelopes.of(group.path, readers, lambda batch: kept[id(batch)])
-            while part := list(islice(events, _ROWS)):
-                yield self._batch(self._columns(part, batches, numbers, times), len(part))
+            for events in self._envelopes.of(group.path, readers, lambda batch: kept[id(batch)]):
+                records = pa.array(begins[events.batch] + events.record)
+                some = {name: values.take(records) for name, values in columns.items()}
+                some |= {"key": _json_array(events.keys), "value": _json_array(events.values)}
+                yield self._batch(some, len(records))
 
-    def _columns(
-        self,
-        events: list[Event],
-        batches: list[ChangeBatch],
-        numbers: list[Any],
-        times: list[tuple[Any, ...]],
-    ) -> dict[str, Any]:
-        images = [batches[event.batch].array["image"][event.record] for event in events]
-        columns: dict[str, Any] = {
-            "_database": [batches[event.batch].table.database for event in events],
-            "_table": [batches[event.batch].table.name for event in events],
-            "key": [None if event.key is None else event.key.decode() for event in events],
-            "value": [event.value.decode() for event in events],
-            "_change_type": [_KINDS[image["op"]] for image in images],
-            "_commit_version": np.array([times[event.batch][0][event.record] for event in events]),
-            "_commit_timestamp": np.array([times[event.batch][1][event.record] for event in events]),
-            "_change_ordinal": [numbers[event.batch][event.record] for event in events],
-            "_position": [int(image["position"]) for image in images],
-            "_server_id": [int(image["server_id"]) for image in images],
-        }
-        for name in ("_gtid", "_file", "_xid"):
-            if name in self._names:
-                columns[name] = [
-                    metadata_column(batches[e.batch], name, image["transaction"].reshape(1))[0].as_py()
-                    for e, image in zip(events, images, strict=True)
-                ]
-        return columns
+    def _columns(self, found: list[tuple[ChangeBatch, Any, Any, Any]], numbers: list[Any]) -> dict[str, Any]:
+        """The columns about the change, of all records of the batches."""
+        pa = import_pyarrow()
+        types = {field.name.lower(): field.type for field in self._schema}
+        parts: dict[str, list[Any]] = {}
+        for (batch, versions, times, _), ordinals in zip(found, numbers, strict=True):
+            image = batch.array["image"]
+            its = {
+                "_database": _repeated(batch.table.database, len(image)),
+                "_table": _repeated(batch.table.name, len(image)),
+                "_change_type": pa.array(_KINDS).take(pa.array(image["op"])),
+                "_commit_version": versions,
+                "_commit_timestamp": times,
+                "_change_ordinal": ordinals,
+                "_position": image["position"].astype(np.int64),
+                "_server_id": image["server_id"].astype(np.int64),
+            }
+            for name in ("_gtid", "_file", "_xid"):
+                if name in self._names:
+                    its[name] = metadata_column(batch, name, image["transaction"])
+            for name, values in its.items():
+                if name in types:
+                    made = values if isinstance(values, pa.Array) else pa.array(values, types[name])
+                    parts.setdefault(name, []).append(made)
+        return {name: pa.concat_arrays(arrays) for name, arrays in parts.items()}

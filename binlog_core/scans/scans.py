@@ -9,7 +9,6 @@ import copy
 import glob
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -333,14 +332,9 @@ class AllChangesScan(Scan):
             numbers = np.zeros(len(batch), np.uint32)
             extras.append(ChangeColumn("_table", numbers, labels=(batch.table.full_name,)))
         if "image" in columns:
-            made = JsonTexts("readable", encode_plain)
-            made.add_objects(RowReader(batch), np.arange(len(batch)))
-            text, ends = made.joined(), made.offsets().tolist()
-            images = [text[i:j] for i, j in pairwise(ends)]
-            codes = {image: code for code, image in enumerate(dict.fromkeys(images))}
-            numbers = np.array([codes[image] for image in images], np.uint32)
-            texts = tuple(image.decode() for image in codes)
-            extras.append(ChangeColumn("image", numbers, labels=texts or ("",)))
+            images = JsonTexts("readable", encode_plain)
+            images.add_objects(RowReader(batch), np.arange(len(batch)))
+            extras.append(ChangeColumn("image", images.offsets(), text=images.joined()))
         extras += [change_column(batch, name, None) for name in CHANGE_COLUMNS if name in columns]
         return ArrowBatch(batch, columns=(), change_columns=False, extras=extras)
 

@@ -4,7 +4,8 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 
 from memory.memory cimport append, reserve
 from objects.json_values cimport (
-    JSON_COMPACT, JSON_DEBEZIUM, JSON_READABLE, json_field_t, json_plan_t, json_style_t, put_json_fixed,
+    ENCODING_OTHER, ENCODING_TABLE, ENCODING_UTF16_BE, ENCODING_UTF16_LE, ENCODING_UTF32, JSON_COMPACT,
+    JSON_DEBEZIUM, JSON_READABLE, json_field_t, json_plan_t, json_style_t, put_json_fixed,
     put_json_span, text_t,
 )
 from objects.value_objects cimport gtid_text
@@ -15,6 +16,9 @@ from .._tables import transcoding
 cdef enum:
     LABEL_BLOCK = 32                  # bytes; a label is copied as one block, if it is not longer
 
+cdef dict ENCODINGS = {
+    "table": ENCODING_TABLE, "utf16be": ENCODING_UTF16_BE, "utf16le": ENCODING_UTF16_LE, "utf32be": ENCODING_UTF32,
+}
 cdef dict JSON_STYLES = {"readable": JSON_READABLE, "compact": JSON_COMPACT, "debezium": JSON_DEBEZIUM}
 
 
@@ -67,11 +71,14 @@ cdef class JsonPlan:
                     texts += encode(name)
                     members[member_count].length = <size_t> len(texts) - members[member_count].start
                     member_count += 1
-            elif names is not None and transcoding.encoding_of(values.columns[i].charset) == "table":
-                table, keeps_ascii = transcoding.utf8_table(values.columns[i].charset)
-                self.held.append(table)
-                field.charset = &table[0]
-                field.keeps_ascii = keeps_ascii
+            elif names is not None:
+                charset = values.columns[i].charset
+                field.encoding = ENCODINGS.get(transcoding.encoding_of(charset), ENCODING_OTHER)
+                if field.encoding == ENCODING_TABLE:
+                    table, keeps_ascii = transcoding.utf8_table(charset)
+                    self.held.append(table)
+                    field.charset = &table[0]
+                    field.keeps_ascii = keeps_ascii
         self.texts = bytes(texts) + bytes(LABEL_BLOCK)
         self.plan.texts = <const uint8_t*> self.texts
         self.plan.separator = self.plan.texts

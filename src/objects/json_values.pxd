@@ -14,7 +14,7 @@ from types.double_text cimport append_double_repr
 from types.digits cimport append_signed, append_unsigned
 from types.json_string cimport append_json_string
 from types.jsonb_text cimport append_jsonb_text
-from types.utf8 cimport UTF8_GROWTH, from_table, is_ascii
+from types.utf8 cimport UTF8_GROWTH, from_table, from_utf16, from_utf32, is_ascii
 from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
 
 
@@ -32,10 +32,19 @@ cdef enum json_style_t:
     JSON_DEBEZIUM = 3         # as Debezium's connectors encode values by their defaults
 
 
+cdef enum encoding_t:
+    ENCODING_OTHER            # only Python can convert it
+    ENCODING_TABLE
+    ENCODING_UTF16_BE
+    ENCODING_UTF16_LE
+    ENCODING_UTF32
+
+
 cdef struct json_field_t:     # what a field_t does not say
     size_t label              # where `, "name": ` is in the plan's texts
     size_t label_len
-    const uint32_t* charset   # UTF-8 of each byte; NULL: the character set has no such table
+    encoding_t encoding       # of text that is neither UTF-8 nor ASCII
+    const uint32_t* charset   # ENCODING_TABLE: UTF-8 of each byte
     bint keeps_ascii
     size_t first_member       # its number among the plan's members
     size_t member_count
@@ -223,12 +232,17 @@ cdef inline put_status_t put_charset(memory_t* out, memory_t* scratch, const fie
     cdef Py_ssize_t written
     if (field.form == FORM_ASCII or field.ascii_alike) and is_ascii(data, length):
         return done(append_json_string(out, data, length))
-    if more.charset == NULL:
+    if more.encoding == ENCODING_OTHER:
         return PUT_OTHER
     scratch.length = 0
     if reserve(scratch, UTF8_GROWTH * <size_t> length + 1) != DECODE_OK:
         return PUT_NO_MEMORY
-    written = from_table(data, length, scratch.data, more.charset, more.keeps_ascii)
+    if more.encoding == ENCODING_TABLE:
+        written = from_table(data, length, scratch.data, more.charset, more.keeps_ascii)
+    elif more.encoding == ENCODING_UTF32:
+        written = from_utf32(data, length, scratch.data)
+    else:
+        written = from_utf16(data, length, scratch.data, more.encoding == ENCODING_UTF16_BE)
     if written < 0:
         return PUT_OTHER
     return done(append_json_string(out, scratch.data, <size_t> written))

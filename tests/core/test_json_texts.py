@@ -156,6 +156,8 @@ def every_kind() -> list[tuple[dict[str, Any], Maker]]:
         "sjis",
         "utf16",
         "ucs2",
+        "utf16le",
+        "utf32",
         "geostd8",
         None,
     ):

@@ -1,10 +1,11 @@
-"""Decoding the seeded logs into arrays, Arrow, pandas and Python rows; each answer is checked first.
+"""Decoding the seeded logs into arrays, Arrow, pandas, Python rows and JSON; each answer is checked first.
 
 The generators' docstrings describe sizes and shapes; the closing table has the ratio to zlib.crc32.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,28 @@ def test_rows(benchmark: Any, small_log: BenchLog) -> None:
                 pass
 
     measure(benchmark, small_log, "rows()", decode, most_rounds=3)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "debezium"])
+def test_json(benchmark: Any, small_log: BenchLog, form: str) -> None:
+    """Lines as `binlog-core rows` writes them, into nothing."""
+    pytest.importorskip("typer")
+    from binlog_core.cli.writers import DebeziumWriter, JsonWriter, Writer
+
+    def decode() -> None:
+        with (
+            binlog_core.open(small_log.path, verify_checksum=False) as source,
+            open(os.devnull, "wb", buffering=0) as nothing,
+        ):
+            writer: Writer = (
+                JsonWriter(nothing, source.report, skip_errors=False)
+                if form == "jsonl"
+                else DebeziumWriter(nothing, source.report, skip_errors=False, mariadb=True)
+            )
+            for group in source.groups():
+                writer.write(group)
+
+    measure(benchmark, small_log, form, decode, most_rounds=9)
 
 
 def test_pandas(benchmark: Any, small_log: BenchLog) -> None:

@@ -5,6 +5,8 @@ a promise is broken: text that differs from what Python's codec, or the C librar
 event that is not one; a buffer that does not hold what its offsets say.
 """
 
+import json
+
 include "find/_resync.pyx"
 
 from libc.stdlib cimport abort, calloc, free, malloc, realloc, strtod
@@ -23,7 +25,8 @@ from arrow.tile cimport (
 from crc.checksum cimport binlog_crc32_best, binlog_crc32_with
 from memory.memory cimport append, memory_t, pool_t, release
 from types.decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
-from types.jsonb_scalars cimport append_double
+from types.double_text cimport append_double, append_double_repr
+from types.json_string cimport append_json_string
 from types.jsonb_text cimport append_jsonb_text
 from types.utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_utf16, from_utf32, is_ascii, is_utf8
 from wire.codes cimport DECODE_OK
@@ -60,10 +63,16 @@ cdef int jsonb(const uint8_t* data, size_t size) noexcept nogil:
     return 0
 
 
+cdef void check_reads_back(memory_t* out, double value) noexcept nogil:
+    check(out.length < out.capacity)
+    out.data[out.length] = 0
+    check(strtod(<const char*> out.data, NULL) == value)
+
+
 cdef int doubles(const uint8_t* data, size_t size) noexcept nogil:
     # The text of a number is read back as the same number.
     cdef memory_t out
-    cdef double value, back
+    cdef double value
     cdef size_t at = 0
     memset(&out, 0, sizeof(out))
     while size - at >= 8:
@@ -71,10 +80,10 @@ cdef int doubles(const uint8_t* data, size_t size) noexcept nogil:
         at += 8
         out.length = 0
         if append_double(&out, value) == DECODE_OK:
-            check(out.length < out.capacity)
-            out.data[out.length] = 0
-            back = strtod(<const char*> out.data, NULL)
-            check(back == value)
+            check_reads_back(&out, value)
+            out.length = 0
+            check(append_double_repr(&out, value) == DECODE_OK)
+            check_reads_back(&out, value)
     release(&out)
     return 0
 
@@ -94,6 +103,20 @@ cdef int same_text(bytes given, str codec, const uint8_t* out, Py_ssize_t writte
         check(not decodes(given, codec))
     else:
         check(decodes(given, codec) and given.decode(codec).encode() == out[:written])
+    return 0
+
+
+cdef int same_json(bytes value, const uint8_t* given, size_t size) except -1:
+    # A JSON string as Python makes it of the same text
+    cdef memory_t out
+    memset(&out, 0, sizeof(out))
+    try:
+        if append_json_string(&out, given, size) == DECODE_OK:
+            check(json.dumps(value.decode(), ensure_ascii=False).encode() == out.data[:out.length])
+        else:
+            check(not decodes(value, "utf-8"))
+    finally:
+        release(&out)
     return 0
 
 
@@ -125,7 +148,7 @@ cdef int text(const uint8_t* data, size_t size) except -1:
     cdef bytes value
     if size < 1:
         return 0
-    kind = data[0] % 5
+    kind = data[0] % 6
     size -= 1
     if kind == 4:
         return from_decimal(data + 1, size)
@@ -135,6 +158,9 @@ cdef int text(const uint8_t* data, size_t size) except -1:
         if kind == 0:
             check(is_utf8(given, size) == decodes(value, "utf-8"))
             check(is_ascii(given, size) == value.isascii())
+            return 0
+        if kind == 5:
+            same_json(value, given, size)
             return 0
         out = <uint8_t*> malloc(UTF8_GROWTH * size + 1)
         if kind == 3:

@@ -282,7 +282,7 @@ def main(out: Path) -> None:
     for target, texts in TEXTS.items():
         for text in texts:
             save(target, text)
-    for number in range(5):
+    for number in range(6):
         save("text", bytes((number,)) + "Ünïcödé 𝒳 text, and more than thirty-two bytes".encode("utf-16-le"))
         save("text", bytes((number,)) + "Ünïcödé 𝒳".encode())
         save("text", bytes((number,)) + "Ü 𝒳".encode("utf-32-be"))

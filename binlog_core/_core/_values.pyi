@@ -134,17 +134,44 @@ def shortcuts() -> dict[str, bool]: ...
 def column_texts(
     reader: RowReader,
     column: str,
-    form: Literal["csv", "json", "sql"],
+    form: Literal["csv", "sql"],
     other: Callable[[Any], str],
     *,
     bytes_are_text: bool = False,
 ) -> list[str]: ...
-def row_texts(
-    reader: RowReader,
-    form: Literal["csv", "json"],
-    labels: list[bytes],
-    separator: bytes,
-    other: Callable[[Any], bytes],
-    *,
-    gaps: bool = True,
-) -> list[bytes]: ...
+
+@final
+class JsonTexts:
+    def __init__(
+        self,
+        style: Literal["readable", "compact", "debezium"],
+        encode: Callable[[Any], bytes],
+        encoder_of: Callable[[Column], Callable[[Any], Any]] | None = None,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def clear(self) -> None: ...
+    def add_objects(
+        self, reader: RowReader, records: NDArray[np.int64], bases: NDArray[np.int64] | None = None
+    ) -> None: ...
+    def add_changes(self, reader: RowReader, path: bytes) -> None: ...
+    def joined(self, order: NDArray[np.int64] | None = None) -> bytes: ...
+    def offsets(self) -> NDArray[np.int64]: ...
+
+@final
+class EventTable:
+    def __init__(self, reader: RowReader, key: NDArray[np.int64], name: str) -> None: ...
+
+@final
+class DebeziumEvents:
+    keys: JsonTexts
+    values: JsonTexts
+    def __init__(
+        self,
+        encode: Callable[[Any], bytes],
+        encoder_of: Callable[[Column], Callable[[Any], Any]],
+        source: bytes,
+        end: bytes,
+    ) -> None: ...
+    def clear(self) -> None: ...
+    def add(self, table: EventTable, records: NDArray[np.int64], file: str, now: int) -> None: ...
+    def places(self) -> NDArray[np.int64]: ...

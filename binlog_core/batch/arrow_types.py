@@ -10,6 +10,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
@@ -240,34 +241,46 @@ class ChangeColumn:
     name : str
         The column's name.
     values : ndarray, shape (n,)
-        The values: int64, uint32 … float64, datetime64[us]; with labels, unsigned codes of at most 32 bits.
+        The values: int64, uint32 … float64, datetime64[us]; with labels, unsigned codes of at most 32 bits;
+        with text, n + 1 of int64: where each value begins in it, and where the last one ends.
     labels : tuple of str or None
         Makes a column of text, in which value i is ``labels[values[i]]``.
     utc : bool
         Whether datetime64 values are instants in UTC.
+    text : bytes or None
+        Makes a column of text, in UTF-8, of which each value is a part.
 
     Raises
     ------
     ValueError
-        A code has no label, or `values` does not have exactly one dimension.
+        A code has no label, `values` are not places in the text in their order, or they do not have exactly
+        one dimension.
     """
 
     name: str
     values: NDArray[Any]
     labels: tuple[str, ...] | None = None
     utc: bool = False
+    text: bytes | None = None
 
     def __post_init__(self) -> None:
-        values = np.ascontiguousarray(self.values, None if self.labels is None else np.uint32)
+        dtype = np.int64 if self.text is not None else np.uint32 if self.labels is not None else None
+        values = np.ascontiguousarray(self.values, dtype)
         if values.ndim != 1:
             raise ValueError(f"change column {self.name!r}: expected 1 dimension, found {values.ndim}")
         if self.labels is not None and len(values) and values.max() >= len(self.labels):
             raise ValueError(f"change column {self.name!r}: code {values.max()} of {len(self.labels)} labels")
+        if self.text is not None and (
+            not len(values) or values[0] or values[-1] != len(self.text) or np.any(np.diff(values) < 0)
+        ):
+            raise ValueError(f"change column {self.name!r}: expected places from 0 to {len(self.text)}")
         object.__setattr__(self, "values", values)
 
     def to_pylist(self) -> list[Any]:
         """The values as Python objects; instants are datetimes with a time zone."""
         values: list[Any] = self.values.tolist()
+        if self.text is not None:
+            return [self.text[begin:end].decode() for begin, end in pairwise(values)]
         if self.labels is not None:
             return [self.labels[code] for code in values]
         return [value.replace(tzinfo=dt.UTC) for value in values] if self.utc else values
@@ -275,7 +288,8 @@ class ChangeColumn:
     @property
     def field(self) -> ArrowField:
         """Its Arrow field."""
-        kind = "u" if self.labels is not None else number_format(self.values.dtype, utc=self.utc)
+        is_text = self.labels is not None or self.text is not None
+        kind = "u" if is_text else number_format(self.values.dtype, utc=self.utc)
         return _change_field(self.name, kind)
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._base.change_columns import DEFAULT_CHANGE_COLUMNS, POSTIMAGE
-from .._core._values import RowReader, column_texts
+from .._base.json_text import encode_plain
+from .._core._values import JsonTexts, RowReader, column_texts
 from .._decode.merge import ChangeReader
 from .._tables.tables import records_at_a_time
 from ..errors import BinlogError, MissingExtraError, SchemaError
@@ -73,11 +74,12 @@ class JsonWriter(Writer):
     def __init__(self, file: BinaryIO, report: Report, *, skip_errors: bool) -> None:
         super().__init__(file)
         self._changes = ChangeReader(report, skip_errors=skip_errors)
+        self._texts = JsonTexts("readable", encode_plain)
 
     def write(self, group: Group) -> None:
         for piece in pieces(group):
             with self._changes.readers(piece) as readers:
-                self.file.write(json_lines(piece, readers))
+                self.file.write(json_lines(self._texts, piece, readers))
 
 
 class DebeziumWriter(Writer):
@@ -86,12 +88,12 @@ class DebeziumWriter(Writer):
     def __init__(self, file: BinaryIO, report: Report, *, skip_errors: bool, mariadb: bool) -> None:
         super().__init__(file)
         self._changes = ChangeReader(report, skip_errors=skip_errors)
-        self._envelopes = Envelopes(mariadb=mariadb)
+        self._envelopes = Envelopes(mariadb=mariadb, end=b"\n")
 
     def write(self, group: Group) -> None:
         with self._changes.readers(group) as readers:
-            events = self._envelopes.of(group.path, readers)
-            self.file.write(b"".join(event.value + b"\n" for event in events))
+            for events in self._envelopes.of(group.path, readers):
+                self.file.write(events.values.joined())
 
 
 class TextWriter(Writer):

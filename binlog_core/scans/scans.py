@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .._base.change_columns import CHANGE_COLUMNS, DELETE, INSERT, POSTIMAGE, PREIMAGE
 from .._base.json_text import encode_plain
 from .._core._capsules import schema_capsule, stream_capsule
-from .._core._values import RowReader, row_texts
+from .._core._values import JsonTexts, RowReader
 from .._tables.full_names import canonical_name, own_name
 from .._tables.given_names import near
 from .._tables.tables import Column, Table, record_dtype
@@ -332,12 +332,9 @@ class AllChangesScan(Scan):
             numbers = np.zeros(len(batch), np.uint32)
             extras.append(ChangeColumn("_table", numbers, labels=(batch.table.full_name,)))
         if "image" in columns:
-            labels = [encode_plain(column.name) + b": " for column in batch.columns]
-            images = row_texts(RowReader(batch), "json", labels, b", ", encode_plain, gaps=False)
-            codes = {image: code for code, image in enumerate(dict.fromkeys(images))}
-            numbers = np.array([codes[image] for image in images], np.uint32)
-            texts = tuple(f"{{{image.decode()}}}" for image in codes)
-            extras.append(ChangeColumn("image", numbers, labels=texts or ("",)))
+            images = JsonTexts("readable", encode_plain)
+            images.add_objects(RowReader(batch), np.arange(len(batch)))
+            extras.append(ChangeColumn("image", images.offsets(), text=images.joined()))
         extras += [change_column(batch, name, None) for name in CHANGE_COLUMNS if name in columns]
         return ArrowBatch(batch, columns=(), change_columns=False, extras=extras)
 

@@ -1,4 +1,4 @@
-# Arrow arrays made from columns that NumPy already holds: numbers, and text from a few labels.
+# Arrow arrays made from columns that NumPy already holds: numbers, text from a few labels, and text with its offsets.
 # Header-only: used by _columns.pyx.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -41,9 +41,7 @@ cdef inline int fill_labels(
                 raise IndexError(f"code {codes[i]} of {label_count} labels")
             total += lengths[codes[i]]
         if total > <uint64_t> INT32_MAX:
-            from binlog_core.errors import DecodeError
-
-            raise DecodeError(f"{total} bytes of text in one batch: at most {INT32_MAX}")
+            raise too_much_text(total)
         offsets = <int32_t*> allot(arena, (<size_t> count + 1) * sizeof(int32_t))
         node.buffers[1] = offsets
         data = <uint8_t*> allot(arena, total + SLACK)
@@ -64,14 +62,49 @@ cdef inline int fill_labels(
     return 1
 
 
+cdef inline int fill_text(
+    arena_t* arena, ArrowArray* node, bytes text, const int64_t* places, int64_t count
+) except -1:
+    # An array of text: from each place to the next. A ChangeColumn has checked them. 0: no memory in the arena
+    cdef int32_t* offsets
+    cdef uint8_t* data
+    cdef int64_t i
+    cdef size_t total = <size_t> PyBytes_GET_SIZE(text)
+    if total > <size_t> INT32_MAX:
+        raise too_much_text(total)
+    if not init_array(arena, node, count, 3, 0):
+        return 0
+    offsets = <int32_t*> allot(arena, (<size_t> count + 1) * sizeof(int32_t))
+    node.buffers[1] = offsets
+    data = <uint8_t*> allot(arena, total + SLACK)
+    node.buffers[2] = data
+    if offsets == NULL or data == NULL:
+        return 0
+    for i in range(count + 1):
+        offsets[i] = <int32_t> places[i]
+    memcpy(data, PyBytes_AS_STRING(text), total)
+    return 1
+
+
+cdef inline object too_much_text(uint64_t size):
+    from binlog_core.errors import DecodeError
+
+    return DecodeError(f"{size} bytes of text in one batch: at most {INT32_MAX}")
+
+
 cdef inline int fill_change_column(arena_t* arena, ArrowArray* node, object extra, int64_t count) except -1:
-    # A ChangeColumn, which has seen to its values being contiguous and its codes being uint32 within range.
+    # A ChangeColumn, which has seen to its values being contiguous, its codes being uint32 within range, and its places
+    # being int64 that ascend from 0 to the end of its text.
     # 0: the arena gave no memory
     cdef const uint32_t[::1] codes
+    cdef const int64_t[::1] places
     cdef const uint8_t[::1] values
     cdef void* copy
-    if len(extra.values) != count:
+    if len(extra.values) - (extra.text is not None) != count:
         raise ValueError(f"change column {extra.name!r}: {len(extra.values)} values, expected {count}")
+    if extra.text is not None:
+        places = extra.values
+        return fill_text(arena, node, extra.text, &places[0], count)
     if extra.labels is not None:
         codes = extra.values
         return fill_labels(arena, node, extra.labels, &codes[0] if count else NULL, count)

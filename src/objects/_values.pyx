@@ -257,6 +257,10 @@ cdef class RowReader:
         cdef const uint8_t* bitmaps = self.at(record) + sizeof(image_t) + field.bitmap_byte
         return ((bitmaps[0] | bitmaps[self.plan.bitmap_len]) & field.bitmap_mask) != 0
 
+    cdef inline bint is_absent(self, const field_t* field, Py_ssize_t record) noexcept:
+        cdef const uint8_t* absent = self.at(record) + sizeof(image_t) + self.plan.bitmap_len
+        return (absent[field.bitmap_byte] & field.bitmap_mask) != 0
+
     cdef inline bint is_pair(self, Py_ssize_t record) noexcept:
         # Whether two records are the images of one update
         return (
@@ -606,4 +610,6 @@ cdef class RowReader:
 
 
 include "objects/change_iterator.pxi"
-include "objects/row_texts.pxi"
+include "objects/json_texts.pxi"
+include "objects/column_texts.pxi"
+include "objects/debezium_events.pxi"

@@ -1,5 +1,5 @@
-# One field of a record as text of a format (CSV, JSON, SQL), if the text can be made directly; everything else goes
-# through Python. Header-only, without the GIL.
+# One field of a record as text of a format, if the text can be made directly; everything else goes through Python. Text
+# and other values of variable length in JSON: json_values. Header-only, without the GIL.
 
 from libc.stdint cimport INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -20,6 +20,7 @@ cdef enum text_form_t:
     TEXT_CSV = 1
     TEXT_JSON = 2
     TEXT_SQL = 4
+    TEXT_ISO = 8              # JSON with dates as ISO 8601
 
 
 cdef enum put_status_t:
@@ -37,7 +38,7 @@ cdef inline bint is_text(const field_t* field, bint bytes_are_text) noexcept nog
 cdef inline void put_quote(memory_t* out, text_form_t wanted) noexcept nogil:
     # The caller has reserved room for it.
     if wanted != TEXT_CSV:
-        out.data[out.length] = c'"' if wanted == TEXT_JSON else c"'"
+        out.data[out.length] = c"'" if wanted == TEXT_SQL else c'"'
         out.length += 1
 
 
@@ -55,12 +56,6 @@ cdef inline bint needs_no_escape(const uint8_t* p, size_t length, text_form_t wa
         for i in range(length):
             c = p[i]
             if c == c',' or c == c'"' or c == 10 or c == 13 or (c > 127 and not utf8):
-                return False
-        return True
-    if wanted == TEXT_JSON:
-        for i in range(length):
-            c = p[i]
-            if c < 32 or c == c'"' or c == c'\\' or (c > 127 and not utf8):
                 return False
         return True
     for i in range(length):
@@ -103,10 +98,10 @@ cdef inline put_status_t put_fixed(memory_t* out, const field_t* field, const ui
         return PUT_DONE
     if form == FORM_DECIMAL:
         memcpy(limbs, p, 8 * <size_t> field.limb_count)
-        if wanted == TEXT_JSON:
+        if wanted == TEXT_JSON or wanted == TEXT_ISO:
             put_quote(out, wanted)
         out.length += decimal_text(limbs, field.limb_count, field.scale, <char*> out.data + out.length)
-        if wanted == TEXT_JSON:
+        if wanted == TEXT_JSON or wanted == TEXT_ISO:
             put_quote(out, wanted)
         return PUT_DONE
     if FORM_DATE <= form <= FORM_TIME:
@@ -147,7 +142,7 @@ cdef inline put_status_t put_temporal(memory_t* out, form_t form, int64_t value,
     put_quote(out, wanted)
     out.length += put_date(&at, <char*> out.data + out.length)
     if form != FORM_DATE:
-        append(out, b" ", 1)
+        append(out, b"T" if wanted == TEXT_ISO else b" ", 1)
         out.length += put_time(&at, 6 if at.microsecond else 0, <char*> out.data + out.length)
         if form == FORM_TIMESTAMP and wanted != TEXT_SQL:
             append(out, b"+00:00", 6)

@@ -84,10 +84,12 @@ cdef class ValuePlan:
     cdef bint placed          # the values of a copied template lie in the slots of the fields
     cdef bint has_lists       # some values are lists: the garbage collector must track rows
     cdef Kept kept
+    cdef dict json_plans      # a JsonPlan by style
 
     def __cinit__(self, table, columns, Kept kept=None):
         cdef size_t* slots
         self.table = table
+        self.json_plans = {}
         self.kept = Kept() if kept is None else kept
         self.columns = tuple(columns)
         self.dtype = record_dtype(len(table.columns), self.columns)

@@ -3,10 +3,19 @@
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from types.digits cimport put_digits
+from types.digits cimport digit_count, put_digits
 
 cdef enum:
     DECIMAL_TEXT_MAX = 128    # sign, 78 digits of 256 bits, scale up to 40 with its leading zeros, point
+
+
+cdef inline void negate(uint32_t* words, int count) noexcept nogil:
+    cdef uint64_t sum = 1
+    cdef int i
+    for i in range(count):
+        sum += <uint32_t> ~words[i]
+        words[i] = <uint32_t> sum
+        sum >>= 32
 
 
 cdef inline size_t decimal_text(const uint64_t* limbs, int limb_count, int scale, char* out) noexcept nogil:
@@ -20,13 +29,15 @@ cdef inline size_t decimal_text(const uint64_t* limbs, int limb_count, int scale
     cdef int at = DECIMAL_TEXT_MAX
     cdef int whole, i
     cdef char* place = out
-    memcpy(words, limbs, 8 * <size_t> limb_count)
-    if negative:
-        rest = 1
-        for i in range(word_count):
-            rest += <uint32_t> ~words[i]
-            words[i] = <uint32_t> rest
-            rest >>= 32
+    if limb_count == 1:
+        rest = 0 - limbs[0] if negative else limbs[0]
+        at -= digit_count(rest) if rest else 0
+        put_digits(digits + at, rest, DECIMAL_TEXT_MAX - at)
+        word_count = 0
+    else:
+        memcpy(words, limbs, 8 * <size_t> limb_count)
+        if negative:
+            negate(words, word_count)
     while word_count and not words[word_count - 1]:
         word_count -= 1
     while word_count:

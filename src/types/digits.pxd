@@ -1,25 +1,39 @@
 # Integers as decimal digits.
 
 from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memcpy
 
 from memory.memory cimport append, memory_t, reserve
 from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
 
 
+cdef extern from *:
+    """
+    static const char binlog_digit_pairs[] =
+        "00010203040506070809101112131415161718192021222324"
+        "25262728293031323334353637383940414243444546474849"
+        "50515253545556575859606162636465666768697071727374"
+        "75767778798081828384858687888990919293949596979899";
+    """
+    const char* digit_pairs "binlog_digit_pairs"
+
+
 cdef inline void put_digits(char* place, uint64_t value, int digits) noexcept nogil:
-    # The last `count` decimal digits of value, with leading zeros.
-    cdef int i
-    for i in range(digits - 1, -1, -1):
-        place[i] = <char> (c'0' + value % 10)
-        value //= 10
+    # The last `digits` decimal digits of value, with leading zeros.
+    while digits >= 2:
+        digits -= 2
+        memcpy(place + digits, digit_pairs + 2 * (value % 100), 2)
+        value //= 100
+    if digits > 0:
+        place[0] = <char> (c'0' + value % 10)
 
 
 cdef inline int digit_count(uint64_t value) noexcept nogil:
     cdef int count = 1
-    while value >= 10:
-        value //= 10
-        count += 1
-    return count
+    while value >= 10000:
+        value //= 10000
+        count += 4
+    return count + (value >= 10) + (value >= 100) + (value >= 1000)
 
 
 cdef inline int append_unsigned(memory_t* out, uint64_t value) noexcept nogil:

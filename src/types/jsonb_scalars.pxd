@@ -1,65 +1,14 @@
-# Doubles, decimals, dates, times and bytes inside binary JSON, printed as the server prints them.
+# Decimals, dates, times and bytes inside binary JSON, printed as the server prints them.
 # Header-only. Each function appends to a memory_t and returns a status_t.
 
-from libc.math cimport signbit
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from memory.memory cimport memory_t, reserve
 from types.decimal cimport digits_len, take_digits
-from types.digits cimport append_signed, digit_count, put_digits
-from types.shortest_double cimport shortest_double
+from types.digits cimport put_digits
 from types.temporal cimport power_of_ten
 from wire.codes cimport DECODE_BAD_VALUE, DECODE_NO_MEMORY, DECODE_OK
-
-
-cdef inline int append_double(memory_t* out, double value) noexcept nogil:
-    # With value = 0.d1d2... * 10^point, the server writes points from -14 to 15 without an exponent.
-    cdef char[20] digits
-    cdef char* place
-    cdef char* start
-    cdef uint64_t significand
-    cdef int exponent, count, point
-    if value - value != 0:
-        return DECODE_BAD_VALUE      # JSON has no NaN and no infinity
-    significand = shortest_double(value, &exponent)
-    count = digit_count(significand)
-    point = count + exponent
-    put_digits(digits, significand, count)
-    if reserve(out, 48) != DECODE_OK:
-        return DECODE_NO_MEMORY
-    start = place = <char*> out.data + out.length
-    if signbit(value):                # true for -0.0, too
-        place[0] = c'-'
-        place += 1
-    if point < -14 or point > 15:
-        place[0] = digits[0]
-        place += 1
-        if count > 1:
-            place[0] = c'.'
-            memcpy(place + 1, digits + 1, count - 1)
-            place += count
-        place[0] = c'e'
-        place += 1
-        out.length += <size_t> (place - start)
-        return append_signed(out, point - 1)
-    if point <= 0:
-        memcpy(place, b"0.", 2)
-        memset(place + 2, c'0', -point)
-        memcpy(place + 2 - point, digits, count)
-        place += 2 - point + count
-    elif count <= point:
-        memcpy(place, digits, count)
-        memset(place + count, c'0', point - count)
-        memcpy(place + point, b".0", 2)
-        place += point + 2
-    else:
-        memcpy(place, digits, point)
-        place[point] = c'.'
-        memcpy(place + point + 1, digits + point, count - point)
-        place += count + 1
-    out.length += <size_t> (place - start)
-    return DECODE_OK
 
 
 cdef enum:

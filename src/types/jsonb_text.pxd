@@ -14,13 +14,12 @@
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from memory.memory cimport append, memory_t, reserve
+from memory.memory cimport append, memory_t
 from types.digits cimport append_signed, append_unsigned
-from types.jsonb_scalars cimport (
-    append_base64, append_double, append_packed_datetime, append_packed_decimal, append_packed_time,
-)
-from types.utf8 cimport utf8_char_len
-from wire.codes cimport DECODE_BAD_VALUE, DECODE_NO_MEMORY, DECODE_OK
+from types.double_text cimport append_double
+from types.json_string cimport append_json_string
+from types.jsonb_scalars cimport append_base64, append_packed_datetime, append_packed_decimal, append_packed_time
+from wire.codes cimport DECODE_BAD_VALUE, DECODE_OK
 from wire.cursor cimport load_u16, load_u32, load_u64
 
 
@@ -175,87 +174,10 @@ cdef inline int append_container(
 
 # -- Strings ---------------------------------------------------------------------------------
 
-cdef inline size_t plain_len(const uint8_t* p, size_t left) noexcept nogil:
-    # Counts the bytes from p on that need no escape: ASCII except controls, quote and backslash.
-    # Eight at a time; each term sets the high bit of a byte that it finds. A borrow can also set
-    # that of a later byte, which only leaves the rest to the loop below.
-    cdef const uint8_t* start = p
-    cdef uint64_t ones = 0x0101010101010101u
-    cdef uint64_t w, quote, backslash
-    while left >= 8:
-        w = load_u64(p)
-        quote = w ^ (ones * 0x22)
-        backslash = w ^ (ones * 0x5C)
-        if (w | (w - ones * 0x20) | (quote - ones) | (backslash - ones)) & (ones * 0x80):
-            break
-        p += 8
-        left -= 8
-    while left and 0x20 <= p[0] < 0x80 and p[0] != c'"' and p[0] != c'\\':
-        p += 1
-        left -= 1
-    return <size_t> (p - start)
-
-
-cdef inline int append_escaped(JsonbPrinter* printer, const uint8_t* text, size_t length) noexcept nogil:
-    # The content of a JSON string, without its quotes.
-    cdef memory_t* out = printer.out
-    cdef const char* hexadecimal = b"0123456789abcdef"
-    cdef size_t run
-    cdef uint8_t byte
-    cdef char* place
+cdef inline int append_quoted(JsonbPrinter* printer, const uint8_t* text, size_t length) noexcept nogil:
     if not spend(printer, length):
         return DECODE_BAD_VALUE
-    while True:
-        # Most strings end here, in the first turn.
-        run = plain_len(text, length)
-        if reserve(out, run + 6) != DECODE_OK:
-            return DECODE_NO_MEMORY
-        memcpy(out.data + out.length, text, run)
-        out.length += run
-        text += run
-        length -= run
-        if not length:
-            return DECODE_OK
-        byte = text[0]
-        place = <char*> out.data + out.length
-        if byte >= 0x80:
-            run = utf8_char_len(text, length)
-            if not run:
-                return DECODE_BAD_VALUE
-            memcpy(place, text, run)
-            out.length += run
-            text += run
-            length -= run
-            continue
-        place[0] = c'\\'
-        out.length += 2
-        if byte == c'"' or byte == c'\\':
-            place[1] = <char> byte
-        elif byte == 0x08:
-            place[1] = c'b'
-        elif byte == 0x0C:
-            place[1] = c'f'
-        elif byte == 0x0A:
-            place[1] = c'n'
-        elif byte == 0x0D:
-            place[1] = c'r'
-        elif byte == 0x09:
-            place[1] = c't'
-        else:
-            memcpy(place + 1, b"u00", 3)
-            place[4] = hexadecimal[byte >> 4]
-            place[5] = hexadecimal[byte & 15]
-            out.length += 4
-        text += 1
-        length -= 1
-
-
-cdef inline int append_quoted(JsonbPrinter* printer, const uint8_t* text, size_t length) noexcept nogil:
-    return (
-        append(printer.out, b'"', 1)
-        or append_escaped(printer, text, length)
-        or append(printer.out, b'"', 1)
-    )
+    return append_json_string(printer.out, text, length)
 
 
 cdef inline int take_data_length(const uint8_t** data, size_t* left, size_t* length) noexcept nogil:

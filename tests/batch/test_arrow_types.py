@@ -105,3 +105,8 @@ def test_columns_about_the_changes() -> None:
         ChangeColumn("k", np.array([2]), ("a", "b"))
     with pytest.raises(ValueError, match="expected 1 dimension, found 2"):
         ChangeColumn("k", np.zeros((1, 1)))
+    texts = ChangeColumn("t", np.array([0, 2, 2, 3]), text="éx".encode())
+    assert (texts.to_pylist(), texts.field.format) == (["é", "", "x"], "u")
+    for wrong in ([], [1, 3], [0, 2], [0, 4], [0, 3, 2, 3], [3]):
+        with pytest.raises(ValueError, match="expected places from 0 to 3"):
+            ChangeColumn("t", np.array(wrong, np.int64), text="éx".encode())

@@ -9,10 +9,15 @@ import json
 from decimal import Decimal
 
 import pytest
+from support.golden import golden_logs
 
 pytest.importorskip("typer")
 
-from binlog_core.cli.text import csv_field, csv_line, csv_values, json_line
+import binlog_core
+from binlog_core._base.json_text import encode_plain
+from binlog_core._core._values import JsonTexts
+from binlog_core._decode.merge import ChangeReader
+from binlog_core.cli.text import csv_field, csv_line, csv_values, json_line, json_lines
 
 
 def test_jsonl_of_other_types() -> None:
@@ -78,3 +83,29 @@ def test_fields_of_csv(value: object, field: str) -> None:
 
 def test_lines_of_csv_are_utf8() -> None:
     assert csv_line(["é", "\udcff", None]) == b"\xc3\xa9,\\udcff,\n"
+
+
+def test_lines_are_those_of_the_changes() -> None:
+    """Every golden log: lines made of a group at once are those made of each change, in the same order."""
+    checked = several = 0
+    for golden in golden_logs(max_bytes=1_000_000):
+        if golden.open_arguments:
+            continue
+        texts = JsonTexts("readable", encode_plain)
+        got = []
+        with binlog_core.open(golden.path) as log:
+            reader = ChangeReader(log.report, skip_errors=False)
+            for group in log.groups():
+                with reader.readers(group) as readers:
+                    several += len(readers) > 1
+                    got.append(json_lines(texts, group, readers))
+        names = ("op", "database", "table", "before", "after", "timestamp", "gtid", "path", "position")
+        with binlog_core.open(golden.path) as log:
+            want = [
+                json_line({"file" if name == "path" else name: getattr(change, name) for name in names})
+                for change in log.rows()
+            ]
+        assert b"".join(got) == b"".join(want)
+        checked += len(want)
+    assert checked > 5_000
+    assert several > 50

@@ -19,6 +19,7 @@ from support.writer import Table
 
 import binlog_core
 from binlog_core import Limits, Log, SchemaError
+from binlog_core._base.json_text import encode_plain
 
 duckdb = pytest.importorskip("duckdb")
 pytest.importorskip("pytz")
@@ -140,6 +141,22 @@ def test_changes_of_all_tables(log: Log) -> None:
     assert ask(log, "select count(image) from changes()") == [
         (sum(1 + (c["op"] == "update") for c in GTID.truth),)
     ]
+
+
+def test_images_as_json_are_those_of_the_values() -> None:
+    checked = 0
+    for golden in golden_logs("mysql97/types_*"):
+        if golden.needs_schema or golden.open_arguments:
+            continue
+        with binlog_core.open(golden.path) as log:
+            want: Counter[tuple[str, str]] = Counter()
+            for batch in log.batches():
+                images = batch.to_pylist(change_columns=False)
+                want.update((batch.table.full_name, encode_plain(image).decode()) for image in images)
+        with binlog_core.open(golden.path) as log:
+            assert Counter(ask(log, "select _table, image from changes()")) == want
+        checked += want.total()
+    assert checked > 100
 
 
 def test_before_and_after_side_by_side(log: Log, decoded: set[str]) -> None:

@@ -21,7 +21,6 @@ THROUGH: dict[str, str] = {
     "cli/transactions.py": "inspect/test_transactions.py",
     "cli/undo.py": "replay/test_undo.py",
     "lake/rows/option_texts.py": "lake/rows/test_source_options.py",  # parsers of the options' texts
-    "lake/rows/debezium.py": "cli/test_cli_debezium.py",  # envelopes of whole logs
     "_decode/context.py": "decode/test_log_decoder.py",  # a record
     "_decode/current_event.py": "inspect/test_transactions.py",  # glue between the loop and events
     "_decode/ddl_before.py": "schema/test_definitions.py",

@@ -337,7 +337,7 @@ def _where(values: pa.Array, wanted: pa.Array) -> pa.Array:
 
 def to_json(values: Any) -> str:
     """JSON of Python values; numbers without loss, bytes in base64, times in ISO 8601."""
-    return _encode(values).decode()
+    return encode_compact(values).decode()
 
 
 def _plain(value: Any) -> Any:
@@ -352,7 +352,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(type(value).__name__)
 
 
-_encode = JsonText(default=_plain, separators=(",", ":")).encode
+encode_compact = JsonText(default=_plain, separators=(",", ":")).encode
 
 
 def _moment(seconds: int) -> dt.datetime:

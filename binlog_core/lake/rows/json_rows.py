@@ -1,22 +1,23 @@
-"""Rows of all tables in one DataFrame: before and after as JSON. Convenient, but slow."""
+"""Rows of all tables in one DataFrame: before and after as JSON."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ..._base.change_columns import DELETE, INSERT, LAKE_COLUMNS, LAKE_METADATA, POSTIMAGE, PREIMAGE
 from ..._base.options import Images
+from ..._core._values import JsonTexts, RowReader
 from ..._decode.merge import ChangeReader
+from ..._tables.tables import records_at_a_time
 from ...batch.arrow_batch import change_column
 from ...batch.change_batch import ChangeBatch
 from ...report import Place
-from .debezium import Envelopes, Event
-from .fit import CORRUPT, special_fields, to_json
+from .debezium import Envelopes
+from .fit import CORRUPT, encode_compact, special_fields
 from .images import metadata_column
 from .ordinals import Ordinals
 from .reader import SplitRows
@@ -24,12 +25,14 @@ from .types import import_pyarrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from ..._decode.group import Group
 
 Documents = Literal["json", "variant", "debezium"]
 _KINDS = ("", "insert", "update", "update", "delete")
 _ROWS = 8192  # of a record batch: rows of JSON are large
+_NONE = -1  # in place of a record's number
 
 
 def all_tables_schema(
@@ -63,6 +66,20 @@ def all_tables_schema(
     )
 
 
+def _json_array(texts: JsonTexts) -> pa.Array:
+    """Texts as an Arrow array; an empty one, which is not JSON, is null."""
+    pa = import_pyarrow()
+    offsets = texts.offsets()
+    valid = np.packbits(np.diff(offsets) > 0, bitorder="little")
+    buffers = [pa.py_buffer(one) for one in (valid, offsets.astype(np.int32), texts.joined())]
+    return pa.Array.from_buffers(pa.string(), len(texts), buffers)
+
+
+def _repeated(text: str, count: int) -> pa.Array:
+    pa = import_pyarrow()
+    return pa.repeat(pa.scalar(text, pa.string()), count)
+
+
 def _variant() -> pa.DataType:
     """The Arrow type that Spark takes for a VARIANT."""
     pa = import_pyarrow()
@@ -90,6 +107,7 @@ class JsonRows:
         self._names = [name.lower() for name in schema.names]
         self._images = images
         self._variant = variant
+        self._texts = JsonTexts("compact", encode_compact)
 
     def read(self, reader: SplitRows) -> Iterator[pa.RecordBatch]:
         """The rows of a split."""
@@ -119,28 +137,25 @@ class JsonRows:
         return *reader.xa.change(begins, versions, times), reader.kept(image, begins)
 
     def _rows(self, batch: ChangeBatch, ordinals: Any, reader: SplitRows) -> Iterator[pa.RecordBatch]:
+        pa = import_pyarrow()
         image = batch.array["image"]
         versions, times, keep = self._times(batch, reader)
         # An update is one row, at its postimage; it has the number of its preimage, where its change began.
         rows = np.flatnonzero(image["op"] != PREIMAGE)
         rows = rows if keep is None else rows[keep[rows]]
-        records = batch.to_pylist(change_columns=False)
-        for at in range(0, len(rows), _ROWS):
-            part = rows[at : at + _ROWS]
+        records = RowReader(batch)
+        step = min(_ROWS, records_at_a_time(batch.columns))
+        for at in range(0, len(rows), step):
+            part = rows[at : at + step]
             ops = image["op"][part]
             updates = ops == POSTIMAGE
             transaction = image["transaction"][part]
             columns: dict[str, Any] = {
-                "_database": [batch.table.database] * len(part),
-                "_table": [batch.table.name] * len(part),
-                "before": [
-                    self._before(records, i, op) for i, op in zip(part.tolist(), ops.tolist(), strict=True)
-                ],
-                "after": [
-                    None if op == DELETE else to_json(self._after(records, i, op))
-                    for i, op in zip(part.tolist(), ops.tolist(), strict=True)
-                ],
-                "_change_type": [_KINDS[op] for op in ops.tolist()],
+                "_database": _repeated(batch.table.database, len(part)),
+                "_table": _repeated(batch.table.name, len(part)),
+                "before": self._before(records, part, ops),
+                "after": self._after(records, part, ops),
+                "_change_type": pa.array(_KINDS).take(pa.array(ops)),
                 "_commit_version": versions[part],
                 "_commit_timestamp": times[part],
                 "_change_ordinal": ordinals[part] - updates,
@@ -152,7 +167,9 @@ class JsonRows:
                     columns[name] = metadata_column(batch, name, transaction)
             if self._variant is not None:
                 for name in ("before", "after"):
-                    columns[name] = [None if one is None else self._variant(one) for one in columns[name]]
+                    if name in self._names:
+                        texts = columns[name].to_pylist()
+                        columns[name] = [None if one is None else self._variant(one) for one in texts]
             yield self._batch(columns, len(part))
 
     def _batch(self, columns: dict[str, Any], count: int) -> pa.RecordBatch:
@@ -161,19 +178,30 @@ class JsonRows:
         for name, field in zip(self._names, self._schema, strict=True):
             values = columns.get(name)
             if values is None:
-                values = [None] * count
+                values = pa.nulls(count, field.type)
             arrays.append(values if isinstance(values, pa.Array) else pa.array(values, field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _before(self, records: list[dict[str, Any]], i: int, op: int) -> str | None:
-        if op == INSERT or (op == POSTIMAGE and self._images != "both"):
+    def _before(self, records: RowReader, part: NDArray[np.intp], ops: NDArray[np.uint8]) -> pa.Array | None:
+        if "before" not in self._names:
             return None
-        return to_json(records[i - 1 if op == POSTIMAGE else i])
+        none = ops == INSERT if self._images == "both" else ops != DELETE
+        return self._documents(records, np.where(none, _NONE, part - (ops == POSTIMAGE)))
 
-    def _after(self, records: list[dict[str, Any]], i: int, op: int) -> dict[str, Any]:
-        if self._images != "both" and op == POSTIMAGE:
-            return {**records[i - 1], **records[i]}  # what it lacks comes from the preimage
-        return records[i]
+    def _after(self, records: RowReader, part: NDArray[np.intp], ops: NDArray[np.uint8]) -> pa.Array | None:
+        if "after" not in self._names:
+            return None
+        # What an image after an update lacks comes from the one before it.
+        merged = None if self._images == "both" else np.where(ops == POSTIMAGE, part - 1, _NONE)
+        return self._documents(records, np.where(ops == DELETE, _NONE, part), merged)
+
+    def _documents(
+        self, records: RowReader, chosen: NDArray[np.int64], bases: NDArray[np.int64] | None = None
+    ) -> pa.Array:
+        """Records as JSON; null for _NONE."""
+        self._texts.clear()
+        self._texts.add_objects(records, chosen, bases)
+        return _json_array(self._texts)
 
     def _damage(self, reader: SplitRows, base: int) -> Iterator[pa.RecordBatch]:
         damaged = reader.report.take_damaged()
@@ -209,39 +237,42 @@ class DebeziumRows(JsonRows):
     def _of_group(
         self, group: Group, batches: list[ChangeBatch], numbers: list[Any], reader: SplitRows
     ) -> Iterator[pa.RecordBatch]:
+        pa = import_pyarrow()
         if self._envelopes is None:
             self._envelopes = Envelopes(mariadb=reader.format is not None and reader.format.is_mariadb)
-        times = [self._times(batch, reader) for batch in batches]
-        kept = {id(batch): keep for batch, (_, _, keep) in zip(batches, times, strict=True)}
+        found = [(batch, *self._times(batch, reader)) for batch in batches]
+        kept = {id(batch): keep for batch, _, _, keep in found}
+        columns = self._columns(found, numbers) if found else {}
+        begins = np.cumsum([0, *map(len, batches)])
         with self._changes.readers(group) as readers:
-            events = self._envelopes.of(group.path, readers, lambda batch: kept[id(batch)])
-            while part := list(islice(events, _ROWS)):
-                yield self._batch(self._columns(part, batches, numbers, times), len(part))
+            for events in self._envelopes.of(group.path, readers, lambda batch: kept[id(batch)]):
+                records = pa.array(begins[events.batch] + events.record)
+                some = {name: values.take(records) for name, values in columns.items()}
+                some |= {"key": _json_array(events.keys), "value": _json_array(events.values)}
+                yield self._batch(some, len(records))
 
-    def _columns(
-        self,
-        events: list[Event],
-        batches: list[ChangeBatch],
-        numbers: list[Any],
-        times: list[tuple[Any, ...]],
-    ) -> dict[str, Any]:
-        images = [batches[event.batch].array["image"][event.record] for event in events]
-        columns: dict[str, Any] = {
-            "_database": [batches[event.batch].table.database for event in events],
-            "_table": [batches[event.batch].table.name for event in events],
-            "key": [None if event.key is None else event.key.decode() for event in events],
-            "value": [event.value.decode() for event in events],
-            "_change_type": [_KINDS[image["op"]] for image in images],
-            "_commit_version": np.array([times[event.batch][0][event.record] for event in events]),
-            "_commit_timestamp": np.array([times[event.batch][1][event.record] for event in events]),
-            "_change_ordinal": [numbers[event.batch][event.record] for event in events],
-            "_position": [int(image["position"]) for image in images],
-            "_server_id": [int(image["server_id"]) for image in images],
-        }
-        for name in ("_gtid", "_file", "_xid"):
-            if name in self._names:
-                columns[name] = [
-                    metadata_column(batches[e.batch], name, image["transaction"].reshape(1))[0].as_py()
-                    for e, image in zip(events, images, strict=True)
-                ]
-        return columns
+    def _columns(self, found: list[tuple[ChangeBatch, Any, Any, Any]], numbers: list[Any]) -> dict[str, Any]:
+        """The columns about the change, of all records of the batches."""
+        pa = import_pyarrow()
+        types = {field.name.lower(): field.type for field in self._schema}
+        parts: dict[str, list[Any]] = {}
+        for (batch, versions, times, _), ordinals in zip(found, numbers, strict=True):
+            image = batch.array["image"]
+            its = {
+                "_database": _repeated(batch.table.database, len(image)),
+                "_table": _repeated(batch.table.name, len(image)),
+                "_change_type": pa.array(_KINDS).take(pa.array(image["op"])),
+                "_commit_version": versions,
+                "_commit_timestamp": times,
+                "_change_ordinal": ordinals,
+                "_position": image["position"].astype(np.int64),
+                "_server_id": image["server_id"].astype(np.int64),
+            }
+            for name in ("_gtid", "_file", "_xid"):
+                if name in self._names:
+                    its[name] = metadata_column(batch, name, image["transaction"])
+            for name, values in its.items():
+                if name in types:
+                    made = values if isinstance(values, pa.Array) else pa.array(values, types[name])
+                    parts.setdefault(name, []).append(made)
+        return {name: pa.concat_arrays(arrays) for name, arrays in parts.items()}

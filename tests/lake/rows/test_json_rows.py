@@ -10,9 +10,12 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
+from support.golden import golden_logs  # noqa: E402
 from support.source import orders, partial, read  # noqa: E402
 
+import binlog_core  # noqa: E402
 from binlog_core._base.change_columns import LAKE_COLUMNS  # noqa: E402
+from binlog_core.lake.rows.fit import to_json  # noqa: E402
 from binlog_core.lake.rows.json_rows import all_tables_schema  # noqa: E402
 from binlog_core.lake.rows.source_options import SourceOptions  # noqa: E402
 from binlog_core.spark.changes import infer_schema  # noqa: E402
@@ -55,6 +58,28 @@ def test_all_tables_as_json(tmp_path: Path) -> None:
     both = orders(tmp_path, "bin.000002", 3)
     assert len(read(both, tables="shop.ot*")) == 3
     assert len(read([path, both])) == 14
+
+
+@pytest.mark.parametrize("server", ["mysql97", "maria118"])
+def test_documents_are_those_of_the_changes(server: str) -> None:
+    checked = 0
+    for golden in golden_logs(f"{server}/types_*"):
+        if golden.needs_schema or golden.open_arguments:
+            continue
+        with binlog_core.open(golden.path) as log:
+            changes = list(log.rows())
+        wanted = [[None if one is None else to_json(one) for one in (c.before, c.after)] for c in changes]
+        rows = read(golden.path)
+        assert [[row["before"], row["after"]] for row in rows] == wanted
+        assert [(row["_database"], row["_table"], row["_change_type"]) for row in rows] == [
+            (c.database, c.table, c.op) for c in changes
+        ]
+        whole = [{**(c.before or {}), **c.after} if c.after else None for c in changes]
+        assert [row["after"] and json.loads(row["after"]) for row in read(golden.path, images="after")] == [
+            one and json.loads(to_json(one)) for one in whole
+        ]
+        checked += len(changes)
+    assert checked > 100
 
 
 def test_columns_by_what_is_asked_for() -> None:

@@ -137,7 +137,7 @@ class _Run(Play):
             if not isinstance(start, Position) or self.world.now() >= self.end:
                 return
             if not got and self._resumed is None:
-                self._resumed = start
+                self._resumed = self._first_at(start)
             if place == "files" and self.writer.has(start.file):
                 with tempfile.TemporaryDirectory(prefix="world-") as folder:
                     for name, one in self.writer.logs.items():
@@ -228,18 +228,25 @@ class _Run(Play):
     _done = _era = 0
     start_after = 0
     since = 0
-    _resumed: Position | None = None  # where, if no change had come until then
+    _resumed: int | None = None  # the first transaction from there on, if no change had come until then
     _started: Any = None
     _connections = 0
 
     @property
     def _early(self) -> set[int]:
         """Transactions of the seconds before start=; a reader that goes on at a position knows no time."""
-        early = {one.number for one, _, second in self._read_from if second < self.since}
-        if self._resumed is not None:
-            here = (self._resumed.file, self._resumed.offset)
-            early -= {one.transaction.number for one in self.writer.written if (one.file, one.start) >= here}
-        return early
+        return {
+            one.number
+            for one, _, second in self._read_from
+            if second < self.since and (self._resumed is None or one.number < self._resumed)
+        }
+
+    def _first_at(self, place: Position) -> int:
+        """The number of the first transaction at a place or after it."""
+        server = next(one for one in self.world.hosts.values() if place.file.startswith(f"{one.name}-"))
+        later = (one for one in server.written if (one.file, one.start) >= (place.file, place.offset))
+        first = next(later, None)
+        return first.transaction.number if first is not None else server.last + 1
 
     def _compare(self, got: Sequence[tuple[int, int, int]], *, complete: bool) -> None:
         """Check that the reader got each change once and in order, from where it may begin."""

@@ -133,6 +133,7 @@ class GrowingLog:
             with as_archive_error(self.path, "cut the log back to its last complete event"):
                 if self._files.size(self._descriptor) != self.size:
                     self._files.truncate(self._descriptor, self.size)
+                    self._files.sync(self._descriptor)  # a cut of power would bring them back
             self._may_be_torn = False
 
     # ------------------------------------------------------------ growing

@@ -17,8 +17,8 @@ from support.source import orders, partial, read  # noqa: E402
 import binlog_core  # noqa: E402
 from binlog_core._base.change_columns import LAKE_COLUMNS  # noqa: E402
 from binlog_core.errors import DecodeError  # noqa: E402
-from binlog_core.lake.rows.fit import to_json  # noqa: E402
 from binlog_core.lake.rows import json_rows  # noqa: E402
+from binlog_core.lake.rows.fit import to_json  # noqa: E402
 from binlog_core.lake.rows.json_rows import all_tables_schema  # noqa: E402
 from binlog_core.lake.rows.source_options import SourceOptions  # noqa: E402
 from binlog_core.spark.changes import infer_schema  # noqa: E402

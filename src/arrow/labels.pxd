@@ -65,8 +65,11 @@ cdef inline int fill_labels(
 cdef inline int fill_text(
     arena_t* arena, ArrowArray* node, bytes text, const int64_t* places, int64_t count
 ) except -1:
-    # An array of text: from each place to the next. A ChangeColumn has checked them. 0: no memory in the arena
+    # An array of text: from each place to the next. A ChangeColumn has checked them, but its caller's array may have
+    # been changed since. 0: no memory in the arena
     cdef int32_t* offsets
+    cdef int64_t place
+    cdef int64_t last = 0
     cdef uint8_t* data
     cdef int64_t i
     cdef size_t total = <size_t> PyBytes_GET_SIZE(text)
@@ -81,7 +84,11 @@ cdef inline int fill_text(
     if offsets == NULL or data == NULL:
         return 0
     for i in range(count + 1):
-        offsets[i] = <int32_t> places[i]
+        place = places[i]
+        if not last <= place <= <int64_t> total:
+            raise IndexError(f"place {place} of {total} bytes of text")
+        last = place
+        offsets[i] = <int32_t> place
     memcpy(data, PyBytes_AS_STRING(text), total)
     return 1
 

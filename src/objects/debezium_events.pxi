@@ -101,7 +101,7 @@ cdef class DebeziumEvents:
         IndexError
             There is no such record.
         DecodeError
-            A value cannot be decoded, or no change begins at a record. Then some events may have been added.
+            A value cannot be decoded, or no change begins at a record. Then whole events may have been added.
         """
         cdef RowReader reader = table.reader
         cdef JsonTexts values = self.values
@@ -117,41 +117,53 @@ cdef class DebeziumEvents:
         if file != self.file:
             self.begun = False
         count = self.counts.get(table.name, 0)
-        for i in range(records.shape[0]):
-            record = records[i]
-            reader.check_record(record)
-            image = <const image_t*> reader.at(record)
-            if <Py_ssize_t> image.transaction >= reader.transaction_count:
-                raise reader.error(record, -1, f"transaction {image.transaction} of {reader.transaction_count}")
-            transaction = &reader.transactions[image.transaction]
-            if not self.begun or transaction.begin_position != self.begin:
-                self.next_transaction(transaction, file)
-                count = 0
-            if image.op == OP_INSERT:
-                count += 1
-                self.put_event(table, record, count, b"c", -1, record, -1, record, -1, tail)
-            elif image.op == OP_DELETE:
-                count += 1
-                self.put_event(table, record, count, b"d", record, -1, -1, record, -1, tail)
-            elif not reader.is_pair(record):
-                raise reader.error(record, -1, f"record {record} does not begin a change")
-            elif self.is_moved(table, record):
-                count += 1
-                self.put_event(table, record, count, b"d", record, -1, -1, record, -1, tail)
-                count += 1
-                self.put_event(table, record, count, b"c", -1, record + 1, record, record + 1, record, tail)
-            else:
-                count += 1
-                self.put_event(table, record, count, b"u", record, record + 1, -1, record, record + 1, tail)
+        try:
+            for i in range(records.shape[0]):
+                record = records[i]
+                reader.check_record(record)
+                image = <const image_t*> reader.at(record)
+                if <Py_ssize_t> image.transaction >= reader.transaction_count:
+                    raise reader.error(record, -1, f"transaction {image.transaction} of {reader.transaction_count}")
+                transaction = &reader.transactions[image.transaction]
+                if not self.begun or transaction.begin_position != self.begin:
+                    self.next_transaction(transaction, file)
+                    count = 0
+                if image.op == OP_INSERT:
+                    count += 1
+                    self.put_event(table, record, count, b"c", -1, record, -1, record, -1, tail)
+                elif image.op == OP_DELETE:
+                    count += 1
+                    self.put_event(table, record, count, b"d", record, -1, -1, record, -1, tail)
+                elif not reader.is_pair(record):
+                    raise reader.error(record, -1, f"record {record} does not begin a change")
+                elif self.is_moved(table, record):
+                    count += 1
+                    self.put_event(table, record, count, b"d", record, -1, -1, record, -1, tail)
+                    count += 1
+                    self.put_event(table, record, count, b"c", -1, record + 1, record, record + 1, record, tail)
+                else:
+                    count += 1
+                    self.put_event(table, record, count, b"u", record, record + 1, -1, record, record + 1, tail)
+        except BaseException:
+            self.cut()
+            raise
         self.counts[table.name] = count
 
     def places(self):
         """The record of each event, as ndarray of int64."""
-        cdef cnp.npy_intp size = self.values.count
+        cdef cnp.npy_intp size = <cnp.npy_intp> (self.records.length // sizeof(int64_t))
         cdef cnp.ndarray out = cnp.PyArray_EMPTY(1, &size, cnp.NPY_INT64, 0)
         if size:
-            memcpy(cnp.PyArray_DATA(out), self.records.data, <size_t> size * sizeof(int64_t))
+            memcpy(cnp.PyArray_DATA(out), self.records.data, self.records.length)
         return out
+
+    cdef void cut(self) noexcept:
+        # Forgets an event that is not whole
+        cdef Py_ssize_t count = min(self.values.count, self.keys.count,
+                                    <Py_ssize_t> (self.records.length // sizeof(int64_t)))
+        self.values.cut(count)
+        self.keys.cut(count)
+        self.records.length = <size_t> count * sizeof(int64_t)
 
     cdef int next_transaction(self, const transaction_t* transaction, file) except -1:
         gtid = gtid_text(transaction)
@@ -187,9 +199,9 @@ cdef class DebeziumEvents:
             else:
                 values.put_field(reader, plan, table.key[i], record)
             length = middle - start
-            moved = (values.text.length - middle != length
+            moved = (middle < start or values.text.length - middle != length
                      or memcmp(values.text.data + start, values.text.data + middle, length) != 0)
-            values.text.length = start
+            values.cut(values.count)
             if moved:
                 return True
         return False

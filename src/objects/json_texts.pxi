@@ -2,7 +2,7 @@
 
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 
-from memory.memory cimport append, reserve
+from memory.memory cimport POOL_BYTES, append, reserve
 from objects.json_values cimport (
     ENCODING_OTHER, ENCODING_TABLE, ENCODING_UTF16_BE, ENCODING_UTF16_LE, ENCODING_UTF32, JSON_COMPACT,
     JSON_DEBEZIUM, JSON_READABLE, json_field_t, json_plan_t, json_style_t, put_json_fixed,
@@ -132,7 +132,11 @@ cdef class JsonTexts:
         return self.count
 
     def clear(self):
-        """Begin anew."""
+        """Begin anew. Much memory of which the last texts needed little is given back."""
+        if self.text.capacity > POOL_BYTES and self.text.length < self.text.capacity // 4:
+            release(&self.text)
+        if self.scratch.capacity > POOL_BYTES:
+            release(&self.scratch)
         self.count = 0
         self.text.length = self.ends.length = 0
 
@@ -321,7 +325,8 @@ cdef class JsonTexts:
         return 0
 
     cdef void cut(self, Py_ssize_t count) noexcept:
-        # Forgets the texts from a number on
+        # Forgets the texts from a number on, and what follows the last one
+        count = min(count, self.count)
         self.count = count
         self.ends.length = <size_t> count * sizeof(size_t)
         self.text.length = (<size_t*> self.ends.data)[count - 1] if count else 0

@@ -143,6 +143,8 @@ cdef object fill_field(field_t* field, column, dtype, offset):
     field.bitmap_mask = <uint8_t> (1 << (column.index % 8))
     field.scale = column.fsp
     kind = int(column.kind)
+    if kind == KIND_BIT and not 0 <= column.length <= 64:
+        raise ValueError(f"column {column.name!r}: a BIT of {column.length} bits")
     if kind == KIND_INT or kind == KIND_BIT:
         field.form = INT_FORMS[dtype.str[1:]]
         field.alike = <uint8_t> dtype.itemsize

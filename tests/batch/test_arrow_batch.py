@@ -20,6 +20,8 @@ from support.batches import ABSENT, column, make_batch
 from support.orders import DOCUMENT, INT, REPLACE_A_BY_2, TEXT, notes, orders, raw_batch
 
 from binlog_core._tables.column_types import Kind
+from binlog_core.batch.arrow_batch import ArrowBatch
+from binlog_core.batch.arrow_types import ChangeColumn
 from binlog_core.errors import DecodeError, SchemaError
 from binlog_core.log.batches import Batches
 
@@ -322,3 +324,15 @@ def test_gtids_as_a_change_column():
     assert chosen["_gtid"].to_pylist() == ["", text]
     assert [record["_gtid"] for record in batch.to_pylist(change_columns=["_gtid"])] == [text, "", text]
     assert orders(()).to_arrow(change_columns=["_gtid", "_transaction"]).num_rows == 0
+
+
+def test_places_of_text_that_change_after_their_check():
+    batch = orders((b"a", b"b", b"c"))
+    places = np.array([0, 1, 1, 3])
+    column = ChangeColumn("t", places, text=b"xyz")
+    given = ArrowBatch(batch, columns=(), change_columns=False, extras=[column])
+    assert pa.record_batch(given)["t"].to_pylist() == ["x", "", "yz"]
+    for wrong in ([0, 1, 1, 1 << 20], [0, 3, 1, 3], [-1, 1, 1, 3]):
+        places[:] = wrong
+        with pytest.raises(IndexError, match="of 3 bytes of text"):
+            given.__arrow_c_array__()

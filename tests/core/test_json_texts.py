@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import struct
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -380,3 +382,45 @@ def test_a_span_outside_the_buffer() -> None:
     batch.array["row"]["c"]["length"] = 2**32 - 1
     with pytest.raises(DecodeError, match="of a buffer of"):
         objects("compact", batch)
+
+
+def test_memory_of_a_large_batch_is_given_back() -> None:
+    """A long-lived writer does not hold what one large value needed."""
+
+    def held() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    if not Path("/proc/self/statm").exists() or "asan" in os.environ.get("LD_PRELOAD", ""):
+        pytest.skip("needs Linux, and no memory of a sanitizer's own")
+    blob, text = column(Kind.BINARY), column(Kind.TEXT, charset="latin1")
+    large = [make_batch([c], [[byte * (32 << 20)]]) for c, byte in ((blob, b"x"), (text, b"\xe9"))]
+    small = make_batch([blob], [[b"x"]])
+    texts = JsonTexts("readable", encode_plain)
+    before = held()
+    for batch in (*large, small, small):
+        texts.clear()
+        texts.add_changes(RowReader(batch), b"null")
+    assert held() - before < 24 << 20
+    assert len(texts) == 1
+
+
+def test_a_value_that_clears_the_texts() -> None:
+    """What `encode` does to the texts in the middle of one leaves them sound."""
+    columns = [integer(4, name="id"), column(Kind.TEXT, "c", 1, charset="utf8mb4")]
+    batch = make_batch(columns, [[1, b"a" * (20 << 20)], [2, b"\xff"], [3, b"b"]])
+
+    def encode(value: Any) -> bytes:
+        if isinstance(value, bytes):
+            texts.clear()
+            texts.clear()
+            raise KeyboardInterrupt
+        return encode_plain(value)
+
+    texts = JsonTexts("readable", encode)
+    with pytest.raises(KeyboardInterrupt):
+        texts.add_objects(RowReader(batch), np.arange(3))
+    assert texts_of(texts) == []
+    texts.add_objects(RowReader(batch), np.array([2]))
+    with pytest.raises(KeyboardInterrupt):
+        texts.add_changes(RowReader(batch), b"null")
+    assert texts_of(texts) == []

@@ -489,3 +489,9 @@ def test_a_change_without_arguments_is_empty() -> None:
     change = RowChange.__new__(RowChange)
     assert (change.op, change.database, change.table, change.gtid, change.path) == (None,) * 5
     assert repr(change) == "<RowChange None None.None, position:0: no images>"
+
+
+@pytest.mark.parametrize("bits", [-1, 65, 2040])
+def test_a_bit_of_more_bits_than_its_record_holds(bits: int) -> None:
+    with pytest.raises(ValueError, match=f"column 'c': a BIT of {bits} bits"):
+        RowReader(make_batch([column(Kind.BIT, length=bits)], [[5]]))

@@ -15,6 +15,7 @@ from ..._decode.merge import ChangeReader
 from ..._tables.tables import records_at_a_time
 from ...batch.arrow_batch import change_column
 from ...batch.change_batch import ChangeBatch
+from ...errors import DecodeError
 from ...report import Place
 from .debezium import Envelopes
 from .fit import CORRUPT, encode_compact, special_fields
@@ -33,6 +34,7 @@ Documents = Literal["json", "variant", "debezium"]
 _KINDS = ("", "insert", "update", "update", "delete")
 _ROWS = 8192  # of a record batch: rows of JSON are large
 _NONE = -1  # in place of a record's number
+_MOST_TEXT = 2**31 - 1  # bytes: offsets of Arrow's strings have 32 bits
 
 
 def all_tables_schema(
@@ -70,6 +72,8 @@ def _json_array(texts: JsonTexts) -> pa.Array:
     """Texts as an Arrow array; an empty one, which is not JSON, is null."""
     pa = import_pyarrow()
     offsets = texts.offsets()
+    if offsets[-1] > _MOST_TEXT:
+        raise DecodeError(f"{offsets[-1]} bytes of JSON in one batch: at most {_MOST_TEXT}")
     valid = np.packbits(np.diff(offsets) > 0, bitorder="little")
     buffers = [pa.py_buffer(one) for one in (valid, offsets.astype(np.int32), texts.joined())]
     return pa.Array.from_buffers(pa.string(), len(texts), buffers)

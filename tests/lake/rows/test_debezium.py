@@ -155,3 +155,26 @@ def test_wrong_arguments() -> None:
     batch.array["image"]["transaction"] = 7
     with pytest.raises(DecodeError, match="transaction 7 of 1"):
         events().add(EventTable(RowReader(batch), np.array([0]), "t"), np.arange(1), "log", NOW)
+
+
+def test_events_are_whole_after_an_error() -> None:
+    columns = [integer(4, name="id"), column(Kind.VECTOR, "v", 1)]
+    batch = make_batch(columns, [[1, b""], [2, b"abc"], [3, b""]])
+    table = EventTable(RowReader(batch), np.array([0]), "shop.orders")
+    made = events()
+    with pytest.raises(DecodeError, match="VECTOR"):
+        made.add(table, np.arange(3), "log", NOW)
+    made.add(table, np.array([2]), "log", NOW)
+    first, second = texts_of(made.values)
+    assert first.startswith(b'{"before":null,"after":{"id":1,')
+    assert second.startswith(b'{"before":null,"after":{"id":3,')
+    assert made.values.joined() == first + second
+    assert made.keys.joined() == b'{"id":1}{"id":3}'
+    assert made.places().tolist() == [0, 2]
+
+
+def test_places_are_those_of_events() -> None:
+    reader = RowReader(make_batch([integer(4)], [[1], [2]]))
+    made = events()
+    made.values.add_objects(reader, np.arange(2))
+    assert made.places().tolist() == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pa = pytest.importorskip("pyarrow")
@@ -15,6 +16,8 @@ from support.source import orders, partial, read  # noqa: E402
 
 import binlog_core  # noqa: E402
 from binlog_core._base.change_columns import LAKE_COLUMNS  # noqa: E402
+from binlog_core.errors import DecodeError  # noqa: E402
+from binlog_core.lake.rows import json_rows  # noqa: E402
 from binlog_core.lake.rows.fit import to_json  # noqa: E402
 from binlog_core.lake.rows.json_rows import all_tables_schema  # noqa: E402
 from binlog_core.lake.rows.source_options import SourceOptions  # noqa: E402
@@ -89,3 +92,12 @@ def test_columns_by_what_is_asked_for() -> None:
     assert events.names == ["_database", "_table", "key", "value", *LAKE_COLUMNS, "_gtid"]
     assert {schema.field(name).type for name in ("before", "after", "_corrupt")} == {pa.string()}
     assert schema.field("_commit_version").type == pa.int64()
+
+
+def test_more_text_than_offsets_of_32_bits_reach() -> None:
+    class Huge:
+        def offsets(self) -> np.ndarray:
+            return np.array([0, 5, 2**31])
+
+    with pytest.raises(DecodeError, match="2147483648 bytes of JSON in one batch: at most 2147483647"):
+        json_rows._json_array(Huge())  # type: ignore[arg-type]

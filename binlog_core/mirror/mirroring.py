@@ -347,7 +347,7 @@ class Mirroring:
             if state.copy is not None:
                 clean_up(self._lake, state, state.copy["id"])
                 state.copy = None
-            if not self._lake.has_other(state, self.state.id):
+            if self._lake.other(state, self.state) is None:
                 self._lake.opened(state).empty()
         except Exception as error:  # of the format's library, the catalog and the stores below them
             self._failed(state, _outage(error))

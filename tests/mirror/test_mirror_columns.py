@@ -22,6 +22,7 @@ from binlog_core.errors import SchemaError
 from binlog_core.lake.tables.results import ReportedStatement
 from binlog_core.mirror import TableStatus, mirror, resync, verify
 from binlog_core.mirror.columns import ColumnRules, ColumnSettings, hashed, read_key
+from binlog_core.mirror.state import MirrorState
 from binlog_core.schema.given import parse_create_table
 
 KEY = b"0123456789abcdef"
@@ -62,6 +63,12 @@ def test_a_hash_is_that_of_the_text(values: Any, texts: list[Any]) -> None:
     found = hashed(values, KEY)
     assert found.type == pa.string()
     assert found.to_pylist() == [None if one is None else mac(one) for one in texts]
+
+
+def test_a_later_command_without_the_key_is_told() -> None:
+    state = MirrorState("id", "mysql://db1", ("shop.*",), "archive", mask_columns=("shop.users.email",))
+    with pytest.raises(MirrorError, match="needs a key: BINLOG_CORE_MASK_KEY in the environment"):
+        state.column_settings(None)
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ def test_a_table_that_is_added_while_the_server_is_lost_comes_later(
     monkeypatch.setattr(mirroring.Mirroring, "_look", looks)
     monkeypatch.setattr(mirroring, "_LOOK", 0.5)
     with running(url, tmp_path, tables="refused.t"):
-        until(lambda: stages(tmp_path).get("t") == "following")
+        until(lambda: Lake(str(tmp_path)).load() is not None and stages(tmp_path).get("t") == "following")
         lost.set()
         assert [one.table for one in add(tmp_path, "refused.u")] == ["refused.t"]
         lost.clear()

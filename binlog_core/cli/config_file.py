@@ -29,6 +29,8 @@ def _load(ctx: typer.Context, path: Path | None) -> Path | None:
         if one is None or one.name in _HERE or len(name) == 1:
             expected = ", ".join(sorted(name for name in known if name not in _HERE and len(name) > 1))
             raise typer.BadParameter(f"{path}: there is no option {name}: expected {expected}")
+        if one.name in defaults:
+            raise typer.BadParameter(f"{path}: {name} is there twice, with - and _ or as another name of it")
         defaults[one.name] = _checked(f"{path}: {name}", value, one)
     ctx.default_map = {**(ctx.default_map or {}), **defaults}
     return path
@@ -38,12 +40,14 @@ def _checked(place: str, value: Any, option: Any) -> Any:
     """A value in the form in which the command line has it."""
     many, flag = getattr(option, "multiple", False), getattr(option, "is_flag", False)
     if many and isinstance(value, dict):  # name = value
-        value = [f"{name}={one}" for name, one in value.items()]
+        value = [one if isinstance(one, dict | list) else f"{name}={one}" for name, one in value.items()]
     if many:
         texts = value if isinstance(value, list) else [value]
         if all(isinstance(one, str) for one in texts):
             return texts
-        raise typer.BadParameter(f"{place} = {value!r}: expected a text or a list of texts")
+        raise typer.BadParameter(
+            f"{place}: expected a text or a list of texts"
+        )  # not what a catalog's secret is
     if flag != isinstance(value, bool) or not isinstance(value, bool | str | int | float):
         expected = "true or false" if flag else "a text or a number"
         raise typer.BadParameter(f"{place} = {value!r}: expected {expected}")

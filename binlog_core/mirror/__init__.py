@@ -6,6 +6,7 @@ Importing this needs neither pyspark nor deltalake nor pyiceberg.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import os
 import threading
 import time
@@ -171,8 +172,8 @@ def mirror(
     interval = None if compact is None else seconds_of(compact, "compact")
     if unsigned_bigint not in ("decimal", "bigint"):
         raise ValueError(f"unsigned_bigint={unsigned_bigint!r}: expected 'decimal' or 'bigint'")
-    if rate is not None and rate <= 0:
-        raise ValueError(f"rate={rate!r}: expected more than 0")
+    if rate is not None and not 0 < rate < math.inf:
+        raise ValueError(f"rate={rate!r}: expected a number above 0")
     from .serving import Serving
     from .settings import rename as set_names
 
@@ -295,12 +296,12 @@ def resync(
     MirrorError
         The lake has no mirror, or does not have these tables.
     """
-    from .requests import RESYNC
+    from .requests import RESYNC, told
     from .serving import change
 
     place = Lake(os.fspath(lake), storage_options)
     if (answer := _asked(place, RESYNC, tables)) is not None:
-        return [TableStatus(**one) for one in answer]
+        return told(TableStatus, answer)
     with place.locked():
         state = opened(place, catalog)
         change(state, RESYNC, tables)
@@ -348,11 +349,11 @@ def verify(
         The lake has no mirror, or does not have these tables.
     """
     from .comparing import Compared, compare
-    from .requests import VERIFY
+    from .requests import VERIFY, told
 
     place = Lake(os.fspath(lake), storage_options)
     if (answer := _asked(place, VERIFY, tables)) is not None:
-        return [Compared(**one) for one in answer]
+        return told(Compared, answer)
     with place.locked():
         state = opened(place, catalog)
         state.chosen(tables)
@@ -469,11 +470,12 @@ def drop(lake: Uri, *tables: str, storage_options: dict[str, Any] | None = None)
 def _change(
     lake: Uri, kind: str, tables: tuple[str, ...], storage_options: dict[str, Any] | None
 ) -> list[TableStatus]:
+    from .requests import told
     from .serving import change
 
     place = Lake(os.fspath(lake), storage_options)
     if (answer := _asked(place, kind, tables)) is not None:
-        return [TableStatus(**one) for one in answer]
+        return told(TableStatus, answer)
     loaded(place)  # nothing is written where no mirror is
     with place.locked(works=False):
         state = loaded(place)

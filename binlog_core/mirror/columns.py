@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .._base.change_columns import LAKE_COLUMNS, LAKE_METADATA
 from .._decode.selection import is_wanted_name
 from ..errors import DecodeError, MirrorError, SchemaError
-from ..lake.rows.fit import special_fields, to_json
+from ..lake.rows.fit import SPECIAL, special_fields, to_json
 from ..lake.rows.types import import_pyarrow
 from ..lake.tables.results import ReportedStatement
 from ..schema.table_definitions import TableSchema
@@ -28,6 +29,8 @@ _LEAST_KEY = 16  # bytes
 _HASH = "sha256"
 METADATA = {"__commit_timestamp": LAKE_COLUMNS[2], "__gtid": LAKE_METADATA[0]}  # from columns of changes
 _WILD = frozenset("*?[")
+_ROW_HASH = re.compile("db_row_hash_[0-9]+", re.IGNORECASE)  # a column that MariaDB adds: it tells of others
+_LONGEST_KEY = 64 << 10  # bytes of its file
 Patterns = tuple[tuple[str, ...], tuple[str, ...]]  # of columns that are left out, and that are masked
 
 
@@ -120,9 +123,34 @@ class ColumnRules:
                     raise DecodeError(told, column=name) from None
         return pa.record_batch(arrays, schema=schema)
 
+    def of_log(self, rows: pa.RecordBatch, key: bytes | None) -> pa.RecordBatch:
+        """The rows of the log as the lake has them.
+
+        Raises
+        ------
+        SchemaError
+            They are of another definition: a column may have got another name. A copy has the new one.
+        DecodeError
+            A value does not fit BIGINT.
+        """
+        touched = {*self.lacks, *self.masks}
+        if any(self.patterns):
+            names = {name.lower() for name in rows.schema.names if name.lower() not in SPECIAL}
+            more = (name for name in names - touched if any(fnmatchcase(name, one) for one in self._named))
+            strange = next(chain(sorted(touched - names), more), None)
+            if strange is not None:
+                raise SchemaError("a column is there or not, other than when it was copied", column=strange)
+        if touched:
+            rows = rows.select([name for name in rows.schema.names if not _ROW_HASH.fullmatch(name)])
+        return self.applied(rows, key)
+
+    @property
+    def _named(self) -> tuple[str, ...]:
+        return (*self.patterns[0], *self.patterns[1])
+
     def concerned(self, statements: Iterable[ReportedStatement]) -> bool:
         """Whether statements name such a column: what it is called, or what it has, may change."""
-        patterns = (*self.patterns[0], *self.patterns[1], *map(escape, self.longs))
+        patterns = (*self._named, *map(escape, self.longs))
         patterns += ("unsigned", "serial") if self.bigints else ()  # it may add another
         for one in statements if patterns else ():
             if one.kind in ("alter", "unknown"):
@@ -184,13 +212,14 @@ class ColumnSettings:
         """The patterns of a table's columns, in small letters."""
         return about_table(table, self.exclude, self.mask)
 
-    def rules(self, definition: TableSchema) -> ColumnRules:
-        """What becomes of a table's columns.
+    def rules(self, definition: TableSchema, before: ColumnRules = EVERY_COLUMN) -> ColumnRules:
+        """What becomes of a table's columns; `before`: in the copy that the lake has.
 
         Raises
         ------
         SchemaError
-            A column of the key is among them, or the table lacks one that is named.
+            A column of the key is among them, or the table lacks one that is named, or that these same
+            patterns meant in the copy.
         """
         table, names = definition.full_name, [one.name.lower() for one in definition.columns]
         metadata = tuple(name for name in METADATA if name.lstrip("_") in self.metadata)
@@ -199,16 +228,25 @@ class ColumnSettings:
                 raise SchemaError(
                     "a column of the table has the name of a column of metadata", table=table, column=name
                 )
+        plain = [one for one in (*self.exclude, *self.mask) if not _WILD & set(one)]
+        for name in chain(*about_table(table, plain, ())):
+            if name not in names:  # it may have another name now
+                raise SchemaError(
+                    "a column that is to be left out or masked is not there: name it as it is called now,"
+                    " or leave it out of the options",
+                    table=table,
+                    column=name,
+                )
+        for name in (*before.lacks, *before.masks) if before.patterns == self.about(table) else ():
+            if name not in names:
+                raise SchemaError(
+                    "a column that was left out or masked is not there any more, and may have another name:"
+                    " name it as it is called now, or copy the table again by its name (resync)",
+                    table=table,
+                    column=name,
+                )
         found = []
         for patterns in self.about(table):
-            for pattern in patterns:
-                if pattern not in names and not _WILD & set(pattern):  # it may have another name now
-                    raise SchemaError(
-                        "a column that is to be left out or masked is not there: name it as it is called now,"
-                        " or leave it out of the options",
-                        table=table,
-                        column=pattern,
-                    )
             found.append([name for name in names if any(fnmatchcase(name, one) for one in patterns)])
         lacks, masks = tuple(found[0]), tuple(name for name in found[1] if name not in found[0])
         for name in definition.row_key or ():
@@ -258,10 +296,14 @@ def read_key(path: str | os.PathLike[str] | None) -> bytes | None:
         return os.fsencode(os.environ[MASK_KEY]) if os.environ.get(MASK_KEY) else None
     try:
         with open(path, "rb") as file:
-            return file.read().rstrip(b"\r\n")
+            found = file.read(_LONGEST_KEY + 1)
     except OSError as error:
         told = f"the key of mask_columns cannot be read: {error.strerror}"
         raise MirrorError(told, path=os.fspath(path)) from None
+    if len(found) > _LONGEST_KEY:
+        told = f"the file of the key of mask_columns has more than {_LONGEST_KEY:,} bytes"
+        raise MirrorError(told, path=os.fspath(path))
+    return found.rstrip(b"\r\n")
 
 
 def hashed(values: pa.Array, key: bytes) -> pa.Array:

@@ -169,7 +169,7 @@ def plan_copy(
     name = _sql_name(state)
     definition = _definition(connection, state)
     schema = parse_create_table(definition, state.database, state.name)
-    rules = settings.rules(schema)
+    rules = settings.rules(schema, state.rules)
     selection = SelectList.of(schema, mariadb=mariadb)
     columns = {column.name: column for column in selection.table.columns}
     for one in columns:

@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -50,7 +51,7 @@ from .joining import compact
 from .losses import check_filters, check_settings, logs_computed, warn_of_losses
 from .marks import Mark, check_server, identity, place_of, take_mark
 from .receiving import Receiver
-from .settings import settle
+from .settings import settle, unused
 from .state import CHANGES, GTIDS, Lake, MirrorState, Offset, TableState
 from .unlogged import Reach, reach_of
 from .values import set_for_reading
@@ -142,9 +143,22 @@ class Mirroring:
         # Cleanups to do: at first those of a run that was killed, and of tables that are not wanted any more.
         self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state), self._remove_changes]
         self._leave_unwanted()
+        self._told: set[str] = set()  # patterns of columns that mean none
         self._missed: Counter[str] = Counter()  # how often a table was gone or changed when it was copied
         self._reach = Reach()
         self._case = ""  # of names of tables: "0" is as they are written, "1" in lower case
+
+    def _warn_of_unused(self) -> None:
+        """Warn once of patterns of columns that mean none: of a wrong name, values are in the lake."""
+        found = set(unused(self.state, self.columns))
+        if new := sorted(found - self._told):
+            warnings.warn(
+                f"exclude_columns and mask_columns: no column is {', '.join(new)} (names of databases and"
+                " tables are as the server has them, also their case)",
+                BinlogWarning,
+                stacklevel=2,
+            )
+        self._told |= found
 
     def _leave_unwanted(self) -> None:
         unwanted = self.state.leave_unwanted()
@@ -158,7 +172,8 @@ class Mirroring:
         self._behind = True  # those that go on again
         self._leave_unwanted()
         if look:
-            self._look()
+            with suppress(UnreachableError):  # the next look finds them
+                self._look()
         self._save()
 
     # ------------------------------------------------------------ runs
@@ -178,6 +193,7 @@ class Mirroring:
             self._serve(self)
             self._look()
             self._copy()
+            self._warn_of_unused()
             self.replay(None, asked)
             self._compact()
             self._passed(self.state)
@@ -307,7 +323,9 @@ class Mirroring:
                 self.state.begin(database, table)
             elif tables[name].stage == "dropped":
                 tables[name].copy_anew()
-            if self.state.paused:
+            else:
+                continue
+            if self.state.paused:  # one that is there may have been resumed since
                 tables[name].pause()
         if any(one.place is not None and not one.gone for one in lacking):
             self.archive()  # up to what ended them
@@ -330,7 +348,7 @@ class Mirroring:
             if state.copy is not None:
                 clean_up(self._lake, state, state.copy["id"])
                 state.copy = None
-            if not self._lake.has_other(state, self.state.id):
+            if self._lake.other(state, self.state) is None:
                 self._lake.opened(state).empty()
         except Exception as error:  # of the format's library, the catalog and the stores below them
             self._failed(state, _outage(error))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..errors import DecodeError
+from ..errors import DecodeError, SchemaError
 from ..lake.apply.files import shaped
 from ..lake.apply.jobs import Folder
 from ..lake.rows.reader import Chunk
@@ -62,8 +62,8 @@ class RawWriter(PartWriter):
         rules = self._columns.get(chunk.table.full_name)
         if rules is not None:
             try:
-                chunk = chunk._replace(batch=rules.applied(chunk.batch, self._mask_key))
-            except DecodeError as error:
+                chunk = chunk._replace(batch=rules.of_log(chunk.batch, self._mask_key))
+            except (DecodeError, SchemaError) as error:
                 raise error.located(table=chunk.table.full_name) from None
         super().write(chunk)
 

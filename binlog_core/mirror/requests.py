@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from .._sources.object_stores import load_json
 from ..errors import MirrorError
@@ -20,6 +20,9 @@ VERIFY, RESYNC, PAUSE, RESUME, ADD, DROP = "verify", "resync", "pause", "resume"
 _KINDS = (VERIFY, RESYNC, PAUSE, RESUME, ADD, DROP)
 _REQUESTS, _ANSWERS = "requests", "answers"
 LOOK, LOOK_IN_STORE = 0.2, 5.0  # seconds between two looks
+_KEPT = 600.0  # seconds after which an answer that nobody has fetched is removed
+_ONE_VERSION = "it has another version of binlog_core: run the mirror and this command with the same one"
+_One = TypeVar("_One")
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,20 @@ class Request:
         if kind not in _KINDS or type(tables) is not list or not all(type(one) is str for one in tables):
             raise ValueError("not a request")
         return cls(id, kind, tuple(tables))
+
+
+def told(kind: type[_One], answer: Sequence[Any]) -> list[_One]:
+    """The parts of an answer as objects.
+
+    Raises
+    ------
+    MirrorError
+        The mirror has another version of them.
+    """
+    try:
+        return [kind(**one) for one in answer]
+    except TypeError:
+        raise MirrorError(f"the mirror's answer cannot be read: {_ONE_VERSION}") from None
 
 
 class Requests:
@@ -95,9 +112,11 @@ class Requests:
         finally:
             self._remove(_REQUESTS, name)
             self._remove(_ANSWERS, name)
+        answer = found.get("answer") if isinstance(found, dict) else None
+        if not isinstance(answer, list):
+            raise MirrorError(f"the mirror's answer cannot be read: {_ONE_VERSION}", path=self._lake.uri)
         if found.get("error") is not None:
             raise MirrorError(str(found["error"]))
-        answer: list[dict[str, Any]] = found["answer"]
         return answer
 
     # ------------------------------------------------------------ who answers
@@ -107,6 +126,12 @@ class Requests:
         for folder in (_REQUESTS, _ANSWERS):
             for name in self._names(folder):
                 self._remove(folder, name)
+
+    def forget_unfetched(self) -> None:
+        """Remove answers for which nobody waits any more: who asked was killed."""
+        for name, since in self._since(_ANSWERS).items():
+            if time.time() - since > _KEPT:
+                self._remove(_ANSWERS, name)
 
     def waiting(self) -> list[str]:
         """The ids of requests without an answer, in order."""
@@ -119,9 +144,17 @@ class Requests:
         except (ValueError, TypeError, KeyError):
             return None
 
+    def other_kind(self, id: str) -> str | None:
+        """What a request asks that this version does not know; None: it is none, or is known."""
+        found = self._read(_REQUESTS, id)
+        kind = found.get("kind") if isinstance(found, dict) else None
+        return kind[:40] if isinstance(kind, str) and kind not in _KINDS else None
+
     def answer(self, id: str, answer: Sequence[Any], error: str | None = None) -> None:
         """Answer a request; values that JSON does not have become texts."""
-        if self.read(id) is not None:
+        if (kind := self.other_kind(id)) is not None:
+            error = f"the process that runs this mirror does not know {kind!r}: {_ONE_VERSION}"
+        if kind is not None or self.read(id) is not None:
             self._write(_ANSWERS, id, {"answer": list(answer), "error": error})
         self._remove(_REQUESTS, id)
 
@@ -131,10 +164,15 @@ class Requests:
         return f"{self._lake.path}/{MIRROR}/{folder}" + (f"/{name}.json" if name else "")
 
     def _names(self, folder: str) -> set[str]:
-        from pyarrow.fs import FileSelector
+        return {*self._since(folder)}
+
+    def _since(self, folder: str) -> dict[str, float]:
+        """The names of files, and when each was written; what is no file, such as a pipe, is left alone."""
+        from pyarrow.fs import FileSelector, FileType
 
         found = self._lake.filesystem.get_file_info(FileSelector(self._path(folder), allow_not_found=True))
-        return {one.base_name.removesuffix(".json") for one in found if one.base_name.endswith(".json")}
+        files = (one for one in found if one.type is FileType.File and one.base_name.endswith(".json"))
+        return {one.base_name.removesuffix(".json"): (one.mtime_ns or 0) / 1e9 for one in files}
 
     def _read(self, folder: str, name: str) -> Any:
         """What a file has; None: there is no such file, or it is not whole yet."""

@@ -33,6 +33,8 @@ def change(state: MirrorState, kind: str, tables: tuple[str, ...]) -> None:
             one.resume()
         elif tables or one.stage == "parked" or one.suspect is not None:
             one.copy_anew()
+            if tables:  # asked for by name: columns that it had may be gone
+                one.columns = {}
     if not tables and kind in (PAUSE, RESUME):
         state.paused = kind == PAUSE
 
@@ -92,7 +94,9 @@ class Serving:
             self.due.clear()
         try:
             for id in self._requests.waiting():
-                self._serve(work, id)
+                if not self._stop.is_set():
+                    self._serve(work, id)
+            self._requests.forget_unfetched()
         finally:
             self._at_it = False
 

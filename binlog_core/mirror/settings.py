@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import cache
+from itertools import chain
 
 from .._tables.full_names import full_name
 from ..errors import MirrorError, SchemaError
@@ -67,6 +69,22 @@ def settle(state: MirrorState, settings: ColumnSettings) -> None:
                 )
     state.exclude_columns, state.mask_columns = settings.exclude, settings.mask
     state.bigints, state.metadata = settings.bigints, settings.metadata
+
+
+def unused(state: MirrorState, settings: ColumnSettings) -> list[str]:
+    """The patterns of columns that mean none in any table, as far as that is known."""
+    left = dict.fromkeys((*settings.exclude, *settings.mask))
+    for one in state.tables.values():
+        about = settings.about(one.full_name)
+        if not left or not any(about):
+            continue
+        rules = one.rules if one.copy is None else ColumnRules.of_json(one.copy.get("columns", {}))
+        meant = (*rules.lacks, *rules.masks)
+        for pattern in [*left]:
+            for column in chain(*about_table(one.full_name, (pattern,), ())):
+                if rules.patterns != about or any(fnmatchcase(name, column) for name in meant):
+                    del left[pattern]
+    return [*left]
 
 
 def _asked(rules: ColumnRules) -> tuple[Patterns, bool, tuple[str, ...]]:

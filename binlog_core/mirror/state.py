@@ -204,6 +204,8 @@ class MirrorState:
         Which columns about the last change of a row it has.
     rename : dict of str to str
         New names for tables in the lake: see `renaming`.
+    behind : dict of str to str
+        The tables that are no longer wanted, by the names that they have in the lake, where they stay.
     """
 
     id: str
@@ -224,6 +226,7 @@ class MirrorState:
     bigints: bool = False
     metadata: tuple[str, ...] = ()
     rename: dict[str, str] = field(default_factory=dict)
+    behind: dict[str, str] = field(default_factory=dict)
 
     @property
     def has_copies(self) -> bool:
@@ -242,8 +245,17 @@ class MirrorState:
         self.amended = (*(one for one in self.amended if one[0] != pattern), (pattern, wanted))
 
     def column_settings(self, key: bytes | None) -> ColumnSettings:
-        """Which columns are left out or masked, or have another type, and which are added."""
-        return ColumnSettings(self.exclude_columns, self.mask_columns, key, self.bigints, self.metadata)
+        """Which columns are left out or masked, or have another type, and which are added.
+
+        Raises
+        ------
+        MirrorError
+            The key is missing or short.
+        """
+        try:
+            return ColumnSettings(self.exclude_columns, self.mask_columns, key, self.bigints, self.metadata)
+        except ValueError as error:
+            raise MirrorError(str(error)) from None
 
     def begin(self, database: str, table: str) -> TableState:
         """A table that was not known."""
@@ -255,7 +267,9 @@ class MirrorState:
 
     def leave_unwanted(self) -> list[TableState]:
         """Forget the tables that are no longer wanted, and return them; in the lake they stay as they are."""
-        return [self.tables.pop(name) for name in [*self.tables] if not self.wants(name)]
+        left = [self.tables.pop(name) for name in [*self.tables] if not self.wants(name)]
+        self.behind |= {full_name(*one.names): one.full_name for one in left if one.place is not None}
+        return left
 
     def chosen(self, tables: tuple[str, ...]) -> list[TableState]:
         """The tables with some names or patterns; all if none is given.
@@ -364,12 +378,19 @@ class Lake:
             return DeltaLakeTable(self.table(state, history), delta_options(self.storage_options))
         return self._of_catalog(state, history)
 
-    def has_other(self, state: TableState, mirror: str) -> bool:
-        """Whether the table that is there was not made by a mirror, by its id."""
+    def other(self, state: TableState, mirror: MirrorState) -> str | None:
+        """Why the table of its name in the lake, if there is one, is not that of a table without a copy."""
         if state.place is not None:
-            return False
-        table = self.opened(state)
-        return table.exists and table.applied(mirror) is None
+            return None
+        others = (one for one in mirror.tables.values() if one is not state and one.names == state.names)
+        if mirror.rename and (other := next(others, None)) is not None:
+            return f"{other.full_name} would have the same name in the lake: rename one of them otherwise"
+        table, left = self.opened(state), mirror.behind.get(full_name(*state.names), state.full_name)
+        if table.exists and table.applied(mirror.id) is None:
+            return "the lake has a table of that name that this mirror did not make: move it away"
+        if table.exists and left != state.full_name:
+            return f"the lake has {left} under that name, which is mirrored no longer: move it away"
+        return None
 
     def check_no_other(self, state: TableState, mirror: MirrorState) -> None:
         """Refuse to put a copy in place of a table that was not made by a mirror, or for another table.
@@ -379,17 +400,8 @@ class Lake:
         MirrorError
             There is such a table.
         """
-        others = (one for one in mirror.tables.values() if one is not state and one.names == state.names)
-        if mirror.rename and state.place is None and (other := next(others, None)) is not None:
-            raise MirrorError(
-                f"{other.full_name} would have the same name in the lake: rename one of them otherwise",
-                path=self.table(state),
-            )
-        if self.has_other(state, mirror.id):
-            raise MirrorError(
-                "the lake has a table of that name that this mirror did not make: move it away",
-                path=self.table(state),
-            )
+        if (reason := self.other(state, mirror)) is not None:
+            raise MirrorError(reason, path=self.table(state))
 
     def _of_catalog(self, state: TableState, history: int) -> IcebergLakeTable:
         database, name = state.names

@@ -17,11 +17,12 @@ import pyarrow as pa
 from support.lake_forms import Form
 from support.refused import Sql
 
-from binlog_core import MirrorError
+from binlog_core import BinlogWarning, MirrorError
 from binlog_core.errors import SchemaError
 from binlog_core.lake.tables.results import ReportedStatement
 from binlog_core.mirror import TableStatus, mirror, resync, verify
 from binlog_core.mirror.columns import ColumnRules, ColumnSettings, hashed, read_key
+from binlog_core.mirror.state import MirrorState
 from binlog_core.schema.given import parse_create_table
 
 KEY = b"0123456789abcdef"
@@ -64,6 +65,12 @@ def test_a_hash_is_that_of_the_text(values: Any, texts: list[Any]) -> None:
     assert found.to_pylist() == [None if one is None else mac(one) for one in texts]
 
 
+def test_a_later_command_without_the_key_is_told() -> None:
+    state = MirrorState("id", "mysql://db1", ("shop.*",), "archive", mask_columns=("shop.users.email",))
+    with pytest.raises(MirrorError, match="needs a key: BINLOG_CORE_MASK_KEY in the environment"):
+        state.column_settings(None)
+
+
 @pytest.mark.parametrize(
     ("exclude", "mask", "given", "message"),
     [
@@ -87,6 +94,8 @@ def test_a_key_is_read_and_never_shown(tmp_path: Path, key: Path, monkeypatch: p
     with pytest.raises(MirrorError, match="the key of mask_columns cannot be read: No such file"):
         read_key(tmp_path / "none")
     assert "0123456789" not in repr(ColumnSettings((), ("a.b.c",), KEY))
+    with pytest.raises(MirrorError, match="more than 65,536 bytes"):
+        read_key("/dev/zero")
 
 
 USERS = "CREATE TABLE users (ID INT PRIMARY KEY, Email TEXT, password TEXT, note TEXT)"
@@ -114,6 +123,40 @@ def test_a_key_or_a_wrong_name_is_an_error(pattern: str, message: str) -> None:
     for settings in (ColumnSettings((pattern,)), ColumnSettings((), (pattern,), KEY)):
         with pytest.raises(SchemaError, match=message):
             settings.rules(definition)
+
+
+def test_a_column_that_a_pattern_meant_does_not_disappear() -> None:
+    """A pattern of many tables need not be in each; but where a column was masked, it may be renamed."""
+    settings = ColumnSettings((), ("shop.*.email", "*.*.pass*"), KEY)
+    before = settings.rules(parse_create_table(USERS, "shop", "users"))
+    later = parse_create_table(USERS.replace("Email", "contact"), "shop", "users")
+    assert settings.rules(later).masks == ("password",)
+    with pytest.raises(SchemaError, match=r"not there any more.*column email") as raised:
+        settings.rules(later, before)
+    assert raised.value.column == "email"
+    assert ColumnSettings((), ("*.*.pass*",), KEY).rules(later, before).masks == ("password",)
+
+
+@pytest.mark.parametrize(
+    ("names", "there"),
+    [
+        (("id", "email", "password", "_absent"), ("id", "email", "_absent")),
+        (("id", "Email", "password", "n", "DB_ROW_HASH_1"), ("id", "Email", "n")),
+        (("id", "contact", "password"), None),  # renamed
+        (("id", "email"), None),
+        (("id", "email", "password", "pass_hint"), None),  # new, and matches
+    ],
+)
+def test_rows_of_another_definition_are_not_written(names: Any, there: Any) -> None:
+    rules = ColumnRules(("password",), ("email",), (("pass*",), ("email",)))
+    rows = pa.record_batch([pa.array(["x"])] * len(names), names=names)
+    if there is None:
+        with pytest.raises(SchemaError, match="other than when it was copied"):
+            rules.of_log(rows, KEY)
+        return
+    found = rules.of_log(rows, KEY)
+    assert tuple(found.schema.names) == there
+    assert found.column(1).to_pylist() == [mac("x")]
 
 
 @pytest.mark.parametrize(
@@ -200,6 +243,65 @@ def test_copied_replayed_and_compared(url: str, sql: Sql, form: Form, key: Path,
     assert [row["hidden"] for row in rows(lake, form)] == ["s1", "other", "s3"]
     kept = (lake / "_mirror" / "state.json").read_text()
     assert KEY.decode() not in kept and "another key" not in kept
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("CREATE TABLE g (id INT PRIMARY KEY, contact TEXT)", "RENAME TABLE p TO p_del, g TO p"),
+        ("CREATE OR REPLACE TABLE p (id INT PRIMARY KEY, contact TEXT)",),
+        ("ALTER TABLE p /*!50000 RENAME COLUMN mail TO contact */",),
+    ],
+)
+def test_another_table_in_its_place_is_not_written_as_it_is(
+    url: str, sql: Sql, form: Form, key: Path, tmp_path: Path, statements: tuple[str, ...]
+) -> None:
+    """Not to the history, and to no file of the lake, except for the archive."""
+    lake = tmp_path / "lake"
+    columns = {"mask_columns": "refused.p.mail", "mask_key_file": key, "history": True}
+    given = {"tables": "refused.p", "until": "now", "compact": None, **form.settings, **columns}
+    sql("CREATE TABLE p (id INT PRIMARY KEY, mail TEXT)")
+    mirror(url, lake, archive=tmp_path / "archive", **given)
+    for one in statements:
+        sql(one)
+    sql("INSERT INTO p VALUES (1, 'plain@value')")
+    (told,) = mirror(url, lake, archive=tmp_path / "archive", **given)
+    assert (told.stage, "is not there" in (told.reason or "")) == ("parked", True)
+    files = [one for one in tmp_path.rglob("*") if one.is_file() and tmp_path / "archive" not in one.parents]
+    assert files and not [one for one in files if b"plain@value" in one.read_bytes()]
+
+
+def test_a_hash_of_the_server_is_not_in_the_history(
+    url: str, sql: Sql, form: Form, key: Path, tmp_path: Path
+) -> None:
+    """MariaDB's own hash of a unique text has no key: whoever guesses the text can tell."""
+    columns = {"mask_columns": "refused.p.mail", "mask_key_file": key, "history": True}
+    given = {"tables": "refused.p", "until": "now", "compact": None, **form.settings, **columns}
+    sql("SET GLOBAL binlog_row_metadata = FULL")
+    try:
+        sql("CREATE TABLE p (id INT PRIMARY KEY, mail TEXT, UNIQUE (mail))")
+        mirror(url, tmp_path, **given)
+        sql("INSERT INTO p VALUES (1, 'a@x')")
+        mirror(url, tmp_path, **given)
+    finally:
+        sql("SET GLOBAL binlog_row_metadata = NO_LOG")
+    found = form.read(tmp_path / "history" / "refused.p")
+    assert mac("a@x") in found["mail"].to_pylist()
+    assert not [name for name in found.schema.names if "HASH" in name]
+
+
+@pytest.mark.filterwarnings("ignore:exclude_columns")
+def test_patterns_of_columns_that_mean_none_are_told(url: str, sql: Sql, key: Path, tmp_path: Path) -> None:
+    sql("CREATE TABLE p (id INT PRIMARY KEY, mail TEXT, n INT)")
+    masked = ["refused.*.mail", "refused.P.n", "refused.*.nail"]
+    with pytest.warns(BinlogWarning, match=r"no column is refused\.\*\.nail, refused\.P\.n \(names of"):
+        found = mirror(url, tmp_path, tables="refused.*", until="now", mask_columns=masked, mask_key_file=key)
+    assert [one.stage for one in found] == ["following", "following"]
+    sql("ALTER TABLE p CHANGE mail contact TEXT")
+    found = mirror(url, tmp_path, tables="refused.*", until="now", mask_columns=masked, mask_key_file=key)
+    assert [one.stage for one in found] == ["parked", "following"]
+    found = resync(tmp_path, "refused.p", mask_key_file=key)  # it is known to be gone
+    assert [one.stage for one in found] == ["following", "following"]
 
 
 def test_a_masked_key_parks_the_table_alone(

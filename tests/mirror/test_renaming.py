@@ -95,3 +95,34 @@ def test_tables_are_in_the_lake_under_other_names(url: str, sql: Sql, form: Form
     assert {one.table: one.stage for one in status(lake)}["refused.t"] == "stopped"
     found = run({"refused.old_*": "crm.*"})  # it has no table yet: another name is taken
     assert found["refused.a"].uri.endswith("refused.a")
+
+
+def test_a_table_of_the_same_name_is_neither_emptied_nor_replaced(
+    url: str, sql: Sql, form: Form, tmp_path: Path
+) -> None:
+    """Neither when the server drops the other, nor when it is no longer mirrored and only lies there."""
+    names = {"refused.t": "crm.t", "refused.w": "crm.t"}
+
+    def run() -> dict[str, str]:
+        found = mirror(
+            url, tmp_path, tables="refused.*", until="now", rename=names, compact=None, **form.settings
+        )
+        return {one.table: one.stage for one in found}
+
+    def rows() -> list[int]:
+        return sorted(row["id"] for row in form.read(tmp_path / "crm.t").to_pylist())
+
+    run()
+    sql("CREATE TABLE w (id INT PRIMARY KEY)")
+    assert run() == {"refused.t": "following", "refused.w": "parked"}
+    sql("DROP TABLE w")
+    run()
+    assert rows() == [1, 2]
+    drop(tmp_path, "refused.t")
+    sql("CREATE TABLE w (id INT PRIMARY KEY)")
+    assert run() == {"refused.w": "parked"}
+    assert rows() == [1, 2]
+    assert "has refused.t under that name" in (status(tmp_path)[0].reason or "")
+    add(tmp_path, "refused.t")
+    drop(tmp_path, "refused.w")
+    assert (run(), rows()) == ({"refused.t": "following"}, [1, 2])

@@ -19,6 +19,7 @@ from support.refused import Sql, mirrored
 from support.s3 import CREDENTIALS, store
 
 from binlog_core import MirrorError
+from binlog_core.errors import UnreachableError
 from binlog_core.lake import runner
 from binlog_core.mirror import add, copies, drop, mirror, mirroring, pause, resume, resync, status, verify
 from binlog_core.mirror.copies import Copier
@@ -132,6 +133,9 @@ def test_what_nobody_runs_is_changed_for_the_next_run(url: str, sql: Sql, form: 
     sql("DELETE FROM t WHERE id = 1")
     assert {one.stage for one in mirrored(url, tmp_path, **settings)} == {"paused"}
     assert rows(tmp_path, form) == [(1, 1), (2, 2)]
+    resume(tmp_path, "refused.u")  # this one alone, although all are paused
+    found = {one.table: one.stage for one in mirrored(url, tmp_path, **settings)}
+    assert found == {"refused.t": "paused", "refused.u": "following"}
     resume(tmp_path)
     assert {one.stage for one in mirrored(url, tmp_path, **settings)} == {"following"}
     assert rows(tmp_path, form) == [(2, 2)]
@@ -182,6 +186,28 @@ def test_a_mirror_in_a_store_is_asked_there(
             assert paused.stage == "paused"
         queue = Requests(Lake(place, options))
         assert [queue._names(folder) for folder in ("requests", "answers")] == [set(), set()]
+
+
+def test_a_table_that_is_added_while_the_server_is_lost_comes_later(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asked is not told that it failed, since it is noted."""
+    sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    look, lost = mirroring.Mirroring._look, threading.Event()
+
+    def looks(self: mirroring.Mirroring) -> None:
+        if lost.is_set():
+            raise UnreachableError("lost")
+        look(self)
+
+    monkeypatch.setattr(mirroring.Mirroring, "_look", looks)
+    monkeypatch.setattr(mirroring, "_LOOK", 0.5)
+    with running(url, tmp_path, tables="refused.t"):
+        until(lambda: Lake(str(tmp_path)).load() is not None and stages(tmp_path).get("t") == "following")
+        lost.set()
+        assert [one.table for one in add(tmp_path, "refused.u")] == ["refused.t"]
+        lost.clear()
+        until(lambda: stages(tmp_path).get("u") == "following")
 
 
 def test_the_last_word_about_a_table_counts() -> None:

@@ -22,6 +22,7 @@ from support.writer.fragments import events_in
 
 import binlog_core
 from binlog_core import (
+    ArchiveError,
     BinlogError,
     DecodeError,
     DivergedError,
@@ -537,6 +538,27 @@ def test_a_descriptor_that_is_not_valid(at: int, value: int, tmp_path: Path) -> 
         archive(url, tmp_path, options=SERVER, until="now")
         assert_same(server, tmp_path)
     assert len(segments(tmp_path)) == 1
+
+
+@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+@pytest.mark.parametrize("size", [0, 4, 100])
+def test_a_power_cut_where_a_gap_ends(size: int, tmp_path: Path) -> None:
+    """Without its head the log does not say where it begins: the oldest transactions are in the archive."""
+    log, rows = workload(1)
+    half = len(rows) // 2
+    with gtid_server(log, seed=1, known=half) as (server, url):
+        archive(url, tmp_path, options=SERVER, until="now")
+        server.server_id, server.known = 7, half - 1  # another one, which lacks a transaction
+        archive(url, tmp_path, options=SERVER, until="now", start="now")
+        first = tmp_path / "timeline-2" / "stream.000001"
+        first.write_bytes(first.read_bytes()[:size])
+        server.known = len(rows)
+        with pytest.raises(ArchiveError, match="start"):
+            archive(url, tmp_path, options=SERVER, until="now")
+        archive(url, tmp_path, options=SERVER, until="now", start="now")
+    assert [one["seam"] for one in segments(tmp_path)] == [None, "gap"]
+    begun = list_of(logs_of(tmp_path / "timeline-2")["stream.000001"][1])
+    assert begun == {gtid[0]: gtid for gtid in map(gtid_of, server.transactions)}
 
 
 def test_an_event_that_is_too_large_is_no_reason_for_a_gap(tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import re
 import shutil
+import signal
 import struct
 import subprocess
+import sys
 import threading
 import zlib
 from collections.abc import Callable
@@ -234,6 +236,58 @@ def test_cuts_of_power(seed: int, tmp_path: Path, small: Callable[[int], None]) 
             assert ids_in(folder) == [i for one in rows for i in one]
             shutil.rmtree(folder)
     assert calls > 10
+
+
+KILLED = """
+import os, signal, sys
+from dataclasses import replace
+from binlog_core.archive import archiver_of, own_logs
+from binlog_core.archive.files import Files
+from binlog_core.archive.keeper import Keeper
+from binlog_core.server.address import Address
+from binlog_core.server.world import World
+
+url, folder, own_logs.LOG_BYTES, left, compress = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+
+class Killing(Files):
+    def __getattribute__(self, name):
+        global left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__getattribute__(name)
+
+files = Killing()
+world = World()
+world.files = files
+address = replace(Address.of(url, {"ssl_mode": "DISABLED", "reconnect": 20}), world=world)
+archiver_of(address, folder, Keeper(files, compress=bool(compress)), until_now=True).run()
+"""
+
+
+@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_kills(seed: int, tmp_path: Path) -> None:
+    """A process, before some operation on the disk, again and again."""
+    pick = random.Random(seed)
+    compress, size = seed == 2, pick.choice([400, 700, 3000])
+    log, rows = workload(seed)
+    killed = 0
+    with gtid_server(log, seed=seed, known=2) as (server, url):
+        while killed < 5:
+            server.known = pick.randint(server.known, min(len(rows), server.known + 3))
+            server.cuts = pick.choice([0, 0, 1])
+            moment = pick.choice([pick.randint(0, 25), pick.randint(0, 80)])
+            command = [sys.executable, "-c", KILLED, url, tmp_path, size, moment, int(compress)]
+            ended = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+            assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
+            killed += ended.returncode != 0
+        server.known, server.cuts = len(rows), 0
+        archive(url, tmp_path, options=SERVER, until="now", compress="zstd" if compress else None)
+        if not compress:
+            assert_same(server, tmp_path)
+    assert ids_in(tmp_path) == [i for one in rows for i in one]
+    assert len(segments(tmp_path)) == 1
 
 
 @pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")

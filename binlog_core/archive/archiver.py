@@ -358,6 +358,11 @@ class Archiver:
         if self._before is not None:
             feed.go_on(self._before, None)
         elif file == FIRST_LOG:
+            if segment.seam == GAP and self._start is None:
+                raise ArchiveError(
+                    "a crash left nothing of where it begins, behind a gap: give --start again",
+                    path=os.path.join(self.folder_of(segment), file),
+                )
             feed.locate(parse_gtid_set(segment.before) if segment.before else self._start)
         else:
             raise ArchiveError("the log before it is gone, and with it the GTIDs before it", path=file)

@@ -189,7 +189,7 @@ class LiveFeed:
                 try:
                     run = dump.next_run(patience)
                 except DecodeError as error:
-                    if begun:
+                    if begun or begin.position == FIRST_EVENT:  # by GTIDs no place is asked for
                         raise
                     # No event begins where one did: it is another log of this name.
                     raise LogMissing(error.message, path=error.path, offset=error.offset) from error

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._core._headers import HEADER_DTYPE, WALK_CHECKSUM, WALK_END, WALK_FULL, walk_headers
 from .._decode.boundaries import last_checkpoint
+from .._format.descriptors import parse_format_description
 from .._format.event_header import (
     CHECKSUM_LENGTH,
     FIRST_EVENT,
@@ -32,17 +34,26 @@ from .._format.event_header import (
 from .._format.event_types import EventType
 from .._sources.log_files import LogFile
 from .._tables.side_dtypes import GTID_RUN_DTYPE
-from ..errors import OtherHistory, ProtocolError
+from ..errors import ChecksumError, OtherHistory, ProtocolError
 from ..gtids import MariadbGtidSet
-from .feed import FeedRun
+from .feed import FeedRun, LineLost
 from .names import next_name
 
 FIRST_LOG = "stream.000001"
 LOG_BYTES = 1 << 28  # a log ends with the first transaction that ends behind this
 _ARTIFICIAL = 0x20
-_GTID = struct.Struct("<QI")  # of a GTID event: sequence number, domain
+_GTID = struct.Struct("<QIB")  # of a GTID event: sequence number, domain, flags
+_AT_HEADS = [  # of logs or at their ends: inside ours a reader would take them at their word
+    EventType.FORMAT_DESCRIPTION,
+    EventType.ROTATE,
+    EventType.PREVIOUS_GTIDS,
+    EventType.MARIADB_GTID_LIST,
+    EventType.MARIADB_START_ENCRYPTION,
+]
+_WALKED = 4096  # events that are checked at a time
 _CREATED_AT = HEADER_LENGTH_V3 + 52  # when the server was started, in a descriptor
 _NO_TIME = bytes(4)
+_DAMAGED = "an event was damaged on its way: its checksum does not match"
 
 
 class OwnLogs:
@@ -70,8 +81,10 @@ class OwnLogs:
     ) -> None:
         self.file, self._position = file, position
         self._description = description
+        self._canonical: np.ndarray | None = None  # of the descriptor that was sent: the types of events
         self._last = {domain: (server, number) for (domain, server), (_, number) in before.intervals()}
-        self._ahead = {one for one in goal.intervals() if one not in before.intervals()}
+        there = dict(before.intervals())
+        self._ahead = {source: span[1] for source, span in goal.intervals() if there.get(source) != span}
         self._timestamp = 0
 
     @property
@@ -93,9 +106,24 @@ class OwnLogs:
             The log that goes on has another: its events are of another form.
         ProtocolError
             It is not a descriptor.
+        FormatError
+            It is not valid.
+        LineLost
+            It was damaged on its way.
         """
         if len(sent) < _CREATED_AT + len(_NO_TIME) + 2 + CHECKSUM_LENGTH:
             raise ProtocolError("the server's descriptor is too short", path=self.file)
+        try:
+            form = parse_format_description(sent, FIRST_EVENT, self.file, verify_checksum=True)
+        except ChecksumError as error:
+            raise LineLost(_DAMAGED) from error
+        header_length, _, self._canonical, _ = form.core_arrays()
+        if header_length != HEADER_LENGTH_V3:
+            raise ProtocolError(
+                f"the server's descriptor gives events a header of {header_length} bytes: expected"
+                f" {HEADER_LENGTH_V3}",
+                path=self.file,
+            )
         description = bytearray(sent)
         description[:4] = _NO_TIME
         flags = flags_of(sent) & ~(_ARTIFICIAL | IN_USE_FLAG)
@@ -120,9 +148,10 @@ class OwnLogs:
         ------
         ProtocolError
             They came before a descriptor, or are not valid.
+        LineLost
+            One was damaged on its way.
         """
-        if self._description is None:
-            raise ProtocolError("the server sent events before their descriptor", path=self.file)
+        self._check(events)
         if self._position + len(events) <= LOG_BYTES:
             yield self._run(events)
             for _, _, _, domain, server, first, last in np.frombuffer(gtids, GTID_RUN_DTYPE).tolist():
@@ -139,9 +168,7 @@ class OwnLogs:
                     yield self._run(memoryview(self._rotation(following)))
                     self.file, self._position, begin = following, FIRST_EVENT, at
                     yield self._begin(events[at:])
-                if length_of(events, at) < HEADER_LENGTH_V3 + _GTID.size:
-                    raise ProtocolError("a GTID event is too short", path=self.file)
-                number, domain = _GTID.unpack_from(events, at + HEADER_LENGTH_V3)
+                number, domain, _ = _GTID.unpack_from(events, at + HEADER_LENGTH_V3)
                 server = int.from_bytes(events[at + SERVER_ID_AT : at + LENGTH_AT], "little")
                 self._note((domain, server), number, number)
             at += length_of(events, at)
@@ -149,8 +176,39 @@ class OwnLogs:
 
     def _note(self, source: tuple[int, int], first: int, last: int) -> None:
         self._last[source[0]] = source[1], last
-        if self._ahead:
-            self._ahead = {one for one in self._ahead if one[0] != source or not first <= one[1][1] <= last}
+        if first <= self._ahead.get(source, -1) <= last:
+            del self._ahead[source]
+
+    def _check(self, events: memoryview) -> None:
+        """Check events before they are on disk: an archive could not go on behind one that is not valid."""
+        if self._canonical is None:
+            raise ProtocolError("the server sent events before their descriptor", path=self.file)
+        checksum = self._checksum_length
+        records = np.empty(_WALKED, HEADER_DTYPE)
+        at, status = 0, WALK_FULL
+        while status == WALK_FULL:
+            count, at, status = walk_headers(
+                events,
+                at,
+                records,
+                base=0,
+                header_length=HEADER_LENGTH_V3,
+                canonical=self._canonical,
+                checksum=checksum > 0,
+                verify=True,
+            )
+            kinds, lengths = records["type_code"][:count], records["event_length"][:count]
+            if len(wrong := kinds[np.isin(kinds, _AT_HEADS)]):
+                raise ProtocolError(
+                    f"the server sent an event of type {wrong[0]} inside its stream: expected none there",
+                    path=self.file,
+                )
+            if (lengths[kinds == EventType.MARIADB_GTID] < HEADER_LENGTH_V3 + _GTID.size + checksum).any():
+                raise ProtocolError("a GTID event is too short", path=self.file)
+        if status == WALK_CHECKSUM:
+            raise LineLost(_DAMAGED)
+        if status != WALK_END:
+            raise ProtocolError("the server sent an event that is not valid", path=self.file)
 
     def _begin(self, events: memoryview) -> FeedRun:
         """The head of the log that begins with these events, and with their time."""
@@ -180,10 +238,15 @@ class OwnLogs:
             EventType.ROTATE, struct.pack("<Q", FIRST_EVENT) + following.encode(), self._position
         )
 
+    @property
+    def _checksum_length(self) -> int:
+        assert self._description is not None
+        return CHECKSUM_LENGTH * (self._description[-CHECKSUM_LENGTH - 1] == 1)
+
     def _event(self, kind: EventType, body: bytes, position: int) -> bytes:
         """An event of ours, by the server of the descriptor, with a checksum if its events have one."""
         assert self._description is not None
-        checksum = CHECKSUM_LENGTH * (self._description[-CHECKSUM_LENGTH - 1] == 1)
+        checksum = self._checksum_length
         server = int.from_bytes(self._description[SERVER_ID_AT : SERVER_ID_AT + 4], "little")
         length = HEADER_LENGTH_V3 + len(body) + checksum
         event = HEADER.pack(self._timestamp, kind, server, length, (position + length) % 2**32, 0) + body

@@ -13,9 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.archive import segments
 from support.cli import run, start
 from support.server import SERVER, connect, dump
+from support.without_files import without_files
 
+import binlog_core
+from binlog_core.archive import archive, own_logs
 from binlog_core.index.files import NAME, opened
 
 BINLOG_CHECKPOINT = 161
@@ -151,3 +155,48 @@ def test_passwords_are_not_shown(tmp_path: Path) -> None:
     assert found.code == 1 and "not-the-password" not in found.err
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or b"not-the-password" not in path.read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+@pytest.mark.parametrize("seed", range(4))
+def test_its_log_comes_with_files_and_without(
+    seed: int, connection: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To and fro; positions of the archive are places in it and on both servers."""
+    pick = random.Random(seed)
+    monkeypatch.setattr(own_logs, "LOG_BYTES", pick.choice([1000, 1 << 28]))
+    options = {"ssl_mode": "DISABLED", "reconnect": 10}
+    ids: list[int] = []
+
+    def ids_in(place: Any, **arguments: Any) -> list[int]:
+        with binlog_core.open(place, tables=["archived.t"], **arguments) as log:
+            return [change.after["id"] for change in log.rows()]
+
+    with connection.cursor() as cursor, without_files(SERVER, seed=seed) as (door, there):
+        cursor.execute("RESET MASTER")
+        forms = [True, False, *pick.choices([True, False], k=3)]
+        for files in forms if seed % 2 else reversed(forms):
+            for _ in range(pick.randint(1, 6)):
+                cursor.execute(f"SET SESSION gtid_domain_id={pick.choice([0, 0, 1])}")
+                cursor.execute("BEGIN")
+                for _ in range(pick.randint(1, 3)):
+                    ids.append(len(ids) + 1)
+                    cursor.execute("INSERT INTO archived.t VALUES (%s, '')", (ids[-1],))
+                cursor.execute("COMMIT")
+            if pick.random() < 0.4:
+                cursor.execute("FLUSH BINARY LOGS")
+            door.cuts = pick.choice([0, 1]) * (not files)
+            compress = pick.choice([None, "zstd"])
+            archive(SERVER if files else there, tmp_path, options=options, until="now", compress=compress)
+        assert ids_in(tmp_path) == ids
+        assert {one["seam"] for one in segments(tmp_path)} == {None, "failover"}
+        read, places = 0, []
+        with binlog_core.open(tmp_path, tables=["archived.t"]) as log:
+            for group in log.groups():
+                read += sum(map(len, group.batches))
+                places.append((read, group.position))
+        for read, place in pick.sample(places, 4):
+            assert ids_in(tmp_path, start=place) == ids[read:]
+            for server in (SERVER, there):
+                assert ids_in(server, start=place, server=options) == ids[read:]
+        cursor.execute("SET SESSION gtid_domain_id=0")

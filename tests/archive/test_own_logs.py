@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import re
 import shutil
+import signal
 import struct
 import subprocess
+import sys
 import threading
 import zlib
 from collections.abc import Callable
@@ -22,7 +24,9 @@ from support.writer.fragments import events_in
 
 import binlog_core
 from binlog_core import (
+    ArchiveError,
     BinlogError,
+    DecodeError,
     DivergedError,
     MariadbGtidSet,
     Position,
@@ -40,6 +44,7 @@ from binlog_core.server.world import World
 TABLE = Table("shop", "orders", [("id", "INT"), ("note", "TEXT")])
 SERVER = {"ssl_mode": "DISABLED", "reconnect": 20}
 FORMAT_DESCRIPTION, GTID, GTID_LIST, ROTATE, STOP = 15, 162, 163, 4, 3
+PREVIOUS_GTIDS, START_ENCRYPTION = 35, 164
 
 
 def workload(seed: int, *, between: bool = False) -> tuple[bytes, list[list[int]]]:
@@ -231,6 +236,58 @@ def test_cuts_of_power(seed: int, tmp_path: Path, small: Callable[[int], None]) 
             assert ids_in(folder) == [i for one in rows for i in one]
             shutil.rmtree(folder)
     assert calls > 10
+
+
+KILLED = """
+import os, signal, sys
+from dataclasses import replace
+from binlog_core.archive import archiver_of, own_logs
+from binlog_core.archive.files import Files
+from binlog_core.archive.keeper import Keeper
+from binlog_core.server.address import Address
+from binlog_core.server.world import World
+
+url, folder, own_logs.LOG_BYTES, left, compress = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+
+class Killing(Files):
+    def __getattribute__(self, name):
+        global left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__getattribute__(name)
+
+files = Killing()
+world = World()
+world.files = files
+address = replace(Address.of(url, {"ssl_mode": "DISABLED", "reconnect": 20}), world=world)
+archiver_of(address, folder, Keeper(files, compress=bool(compress)), until_now=True).run()
+"""
+
+
+@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_kills(seed: int, tmp_path: Path) -> None:
+    """A process, before some operation on the disk, again and again."""
+    pick = random.Random(seed)
+    compress, size = seed == 2, pick.choice([400, 700, 3000])
+    log, rows = workload(seed)
+    killed = 0
+    with gtid_server(log, seed=seed, known=2) as (server, url):
+        while killed < 5:
+            server.known = pick.randint(server.known, min(len(rows), server.known + 3))
+            server.cuts = pick.choice([0, 0, 1])
+            moment = pick.choice([pick.randint(0, 25), pick.randint(0, 80)])
+            command = [sys.executable, "-c", KILLED, url, tmp_path, size, moment, int(compress)]
+            ended = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+            assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
+            killed += ended.returncode != 0
+        server.known, server.cuts = len(rows), 0
+        archive(url, tmp_path, options=SERVER, until="now", compress="zstd" if compress else None)
+        if not compress:
+            assert_same(server, tmp_path)
+    assert ids_in(tmp_path) == [i for one in rows for i in one]
+    assert len(segments(tmp_path)) == 1
 
 
 @pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
@@ -438,10 +495,145 @@ def test_a_reader_follows_them(seed: int, tmp_path: Path, small: Callable[[int],
 
 
 def gtid_event(body: bytes) -> bytes:
-    return struct.pack("<IBIIIH", 1, GTID, 1, 19 + len(body), 0, 0) + body
+    return event_of(GTID, body)
 
 
-@pytest.mark.parametrize("size", [0, 11])
+def event_of(kind: int, body: bytes, position: int = 0) -> bytes:
+    return struct.pack("<IBIIIH", 1, kind, 1, 19 + len(body), position, 0) + body
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("body", "kind", "position", "error"),
+    [
+        (struct.pack("<Q", 4) + b"stream.000002", ROTATE, 777, "type 4 inside its stream"),
+        (struct.pack("<IIIQ", 1, 0, 1, 1), GTID_LIST, 0, "type 163 inside its stream"),
+        (struct.pack("<I", 1000), GTID_LIST, 888, "type 163 inside its stream"),
+        (bytes(4), PREVIOUS_GTIDS, 0, "type 35 inside its stream"),
+        (b"\1\1\0\0\0" + bytes(12), START_ENCRYPTION, 0, "type 164 inside its stream"),
+        (b"\1\1\0\0\0" + bytes(12), START_ENCRYPTION, 999, "type 164 inside its stream"),
+        (bytes(8), GTID, 0, "too short"),
+    ],
+)
+def test_nothing_of_a_hostile_stream_stays(
+    body: bytes, kind: int, position: int, error: str, seed: int, tmp_path: Path, small: Callable[[int], None]
+) -> None:
+    """An archive with such an event could neither go on nor be read."""
+    small(random.Random(seed).choice([700, 1 << 28]))
+    log, rows = workload(seed)
+    with gtid_server(log, seed=seed, known=len(rows) // 2) as (server, url):
+        archive(url, tmp_path, options=SERVER, until="now")
+        server.known = len(rows)
+        bad = event_of(kind, body, position)
+        if server.checksum:
+            bad = bad[:9] + struct.pack("<I", len(bad) + 4) + bad[13:]
+            bad += struct.pack("<I", zlib.crc32(bad))
+        sent, number = server.sent, random.Random(seed).randrange(len(rows) // 2, len(rows))
+        server.sent = lambda which: [bad] * (which == number) + sent(which)  # type: ignore[method-assign]
+        for _ in range(2):
+            with pytest.raises(ProtocolError, match=error):
+                archive(url, tmp_path, options=SERVER, until="now")
+        server.sent = sent  # type: ignore[method-assign]
+        archive(url, tmp_path, options=SERVER, until="now")
+        assert_same(server, tmp_path)
+    assert all(isinstance(one, Verdict) and not one.damages for one in verify(tmp_path))
+
+
+@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+@pytest.mark.parametrize("seed", range(4))
+def test_what_was_damaged_on_its_way_is_sent_again(
+    seed: int, tmp_path: Path, small: Callable[[int], None]
+) -> None:
+    """Also a descriptor, and a GTID event, whose number the next log's list would have."""
+    pick = random.Random(seed)
+    small(pick.choice([700, 1 << 28]))
+    log, _ = workload(seed)
+    with gtid_server(log, seed=seed) as (server, url):
+        server.checksum = True
+        payloads, damages = server._payloads, 4
+
+        def damaged(state: str) -> Any:
+            nonlocal damages
+            damages -= 1
+            left = -1 if damages < 0 else pick.choice([0, 0, 1, 5])
+            for payload in payloads(state):
+                if payload[:1] == b"\0" and payload[5] in (FORMAT_DESCRIPTION, GTID):
+                    if left == 0:
+                        payload = payload[:25] + bytes([payload[25] ^ 4]) + payload[26:]
+                    left -= 1
+                yield payload
+
+        server._payloads = damaged  # type: ignore[method-assign]
+        archive(url, tmp_path, options=SERVER, until="now")
+        assert damages <= 0
+        assert_same(server, tmp_path)
+
+
+@pytest.mark.parametrize(("at", "value"), [(19, 3), (75, 30), (-5, 7)])
+def test_a_descriptor_that_is_not_valid(at: int, value: int, tmp_path: Path) -> None:
+    """Its version, the length of headers, the kind of checksum."""
+    log, rows = workload(1)
+    with gtid_server(log, seed=1, known=len(rows) // 2) as (server, url):
+        archive(url, tmp_path, options=SERVER, until="now")
+        server.known, payloads = len(rows), server._payloads
+
+        def changed(state: str) -> Any:
+            for payload in payloads(state):
+                event = bytearray(payload[1:])
+                if event[4] == FORMAT_DESCRIPTION:
+                    event[at] = value
+                    event[-4:] = struct.pack("<I", zlib.crc32(event[:-4]))
+                yield payload[:1] + event
+
+        server._payloads = changed  # type: ignore[method-assign]
+        with pytest.raises(BinlogError, match=f"found {value}|{value} bytes"):
+            archive(url, tmp_path, options=SERVER, until="now")
+        server._payloads = payloads  # type: ignore[method-assign]
+        archive(url, tmp_path, options=SERVER, until="now")
+        assert_same(server, tmp_path)
+    assert len(segments(tmp_path)) == 1
+
+
+@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+@pytest.mark.parametrize("size", [0, 4, 100])
+def test_a_power_cut_where_a_gap_ends(size: int, tmp_path: Path) -> None:
+    """Without its head the log does not say where it begins: the oldest transactions are in the archive."""
+    log, rows = workload(1)
+    half = len(rows) // 2
+    with gtid_server(log, seed=1, known=half) as (server, url):
+        archive(url, tmp_path, options=SERVER, until="now")
+        server.server_id, server.known = 7, half - 1  # another one, which lacks a transaction
+        archive(url, tmp_path, options=SERVER, until="now", start="now")
+        first = tmp_path / "timeline-2" / "stream.000001"
+        first.write_bytes(first.read_bytes()[:size])
+        server.known = len(rows)
+        with pytest.raises(ArchiveError, match="start"):
+            archive(url, tmp_path, options=SERVER, until="now")
+        archive(url, tmp_path, options=SERVER, until="now", start="now")
+    assert [one["seam"] for one in segments(tmp_path)] == [None, "gap"]
+    begun = list_of(logs_of(tmp_path / "timeline-2")["stream.000001"][1])
+    assert begun == {gtid[0]: gtid for gtid in map(gtid_of, server.transactions)}
+
+
+def test_an_event_that_is_too_large_is_no_reason_for_a_gap(tmp_path: Path) -> None:
+    """The first one of a dump: with `start` the archive would begin again behind it."""
+    log, rows = workload(1)
+    with gtid_server(log, seed=1, known=len(rows) // 2) as (server, url):
+        archive(url, tmp_path, options=SERVER, until="now")
+        server.known, sent = len(rows), server.sent
+        large = event_of(GTID, bytes(19))
+        large = large[:9] + struct.pack("<I", 2**31 - 1) + large[13:]
+        server.again = False
+        server.sent = lambda which: [large]  # type: ignore[method-assign]
+        with pytest.raises(DecodeError, match="larger than"):
+            archive(url, tmp_path, options=SERVER, until="now", start="now")
+        server.sent = sent  # type: ignore[method-assign]
+        archive(url, tmp_path, options=SERVER, until="now", start="now")
+        assert_same(server, tmp_path)
+    assert len(segments(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("size", [0, 11, 12])
 def test_what_is_not_an_event(size: int, small: Callable[[int], None]) -> None:
     small(1)
     with pytest.raises(ProtocolError, match="too short"):
@@ -451,6 +643,6 @@ def test_what_is_not_an_event(size: int, small: Callable[[int], None]) -> None:
     logs = own_logs.OwnLogs("stream.000001", 4, MariadbGtidSet(), None, MariadbGtidSet())
     with pytest.raises(ProtocolError, match="before their descriptor"):
         list(logs.runs(memoryview(gtid_event(bytes(19))), b""))
-    logs.describe(memoryview(next(events_in(Log("12.3.1-MariaDB").getvalue()))))
+    logs.describe(memoryview(next(events_in(Log("12.3.1-MariaDB", checksum=False).getvalue()))))
     with pytest.raises(ProtocolError, match="too short"):
         list(logs.runs(memoryview(gtid_event(bytes(size))), b""))

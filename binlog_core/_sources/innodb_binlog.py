@@ -459,7 +459,7 @@ class InnodbBinlogSource(Source):
 
     def _gtids_before(self, own: Cursor, first: Chunk) -> bytes:
         """The GTID_LIST event of the state record with which the file begins; empty if it is not whole."""
-        data = b""
+        data = bytearray()  # in place: a state may come in millions of chunks
         for chunk in self._record(own, first):
             if chunk is None or len(data) > _MOST_STATE_LEN:
                 return b""

@@ -479,8 +479,10 @@ def test_a_state_in_a_million_pieces(tmp_path: Path) -> None:
     """The GTIDs before a file are read however its record is divided."""
     writer = ibb.Writer(shift=9, pages=10000, interval=10000)
     writer.files[0][1] = bytearray()
-    state = ibb.packed(300) + ibb.packed(0) + b"".join(
-        ibb.packed(domain) + ibb.packed(7) + ibb.packed(10**12 + domain) for domain in range(300)
+    state = (
+        ibb.packed(300)
+        + ibb.packed(0)
+        + b"".join(ibb.packed(domain) + ibb.packed(7) + ibb.packed(10**12 + domain) for domain in range(300))
     )
     for at, byte in enumerate(state):
         if writer.room < 4:

@@ -149,11 +149,11 @@ class Packed:
 
     Parameters
     ----------
-    data : bytes
+    data : bytes or bytearray
         The record's beginning.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | bytearray) -> None:
         self.data = data
         self.pos = 0
 
@@ -227,7 +227,7 @@ def parse_out_of_band(data: bytes) -> OutOfBand:
     return OutOfBand(fields.take(), fields.take_reference(), fields.take_reference(), fields.pos)
 
 
-def parse_gtid_state(data: bytes) -> list[tuple[int, int, int]]:
+def parse_gtid_state(data: bytes | bytearray) -> list[tuple[int, int, int]]:
     """The GTIDs of a state record, as (domain, server, sequence) in its order.
 
     Raises

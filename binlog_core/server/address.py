@@ -131,10 +131,11 @@ class Address:
         BinlogError
             A file cannot be read.
         """
-        path = str | os.PathLike
         _check_kind("server", server, "a dict", Mapping)
-        _check_kind("password_file", password_file, "a path", path)  # open(1) would end standard output
-        _check_kind("defaults_file", defaults_file, "a path", path)
+        _check_kind(
+            "password_file", password_file, "a path", (str, os.PathLike)
+        )  # open(1) would end standard output
+        _check_kind("defaults_file", defaults_file, "a path", (str, os.PathLike))
         hosts, found = _parse_url(url)
         found |= {name: value for name, value in (server or {}).items() if value is not None}
         if password_file is not None:

@@ -464,14 +464,15 @@ class InnodbBinlogSource(Source):
             if chunk is None or len(data) > _MOST_STATE_LEN:
                 return b""
             data += chunk.data
-        gtids = parse_gtid_state(data)
-        body = struct.pack("<I", len(gtids))
+        gtids = bytearray()
         try:
-            body += b"".join(struct.pack("<IIQ", *gtid) for gtid in gtids)
+            for gtid in parse_gtid_state(data):
+                gtids += struct.pack("<IIQ", *gtid)
         except struct.error:
             raise DecodeError(
                 "the GTID state has a number that no GTID has", path=self.path, offset=first.offset
             ) from None
+        body = struct.pack("<I", len(gtids) // 16) + gtids
         return _event(EventType.MARIADB_GTID_LIST, body, len(MAGIC) + len(_descriptor()))
 
 

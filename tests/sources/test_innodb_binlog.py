@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from binlog_core._core._innodb_binlog import (
     Pages,
     TreeWalk,
 )
+from binlog_core._sources.innodb_binlog import InnodbBinlogSource
+from binlog_core._sources.sources import open_local
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -496,6 +499,23 @@ def test_a_state_in_a_million_pieces(tmp_path: Path) -> None:
     with binlog_core.open(path) as log:
         (gtids,) = (e.gtids for e in log.events() if e.type_code == 163)
     assert len(gtids) == 300 and str(gtids[299]) == f"299-7-{10**12 + 299}"
+
+
+def test_memory_of_a_dense_state(tmp_path: Path) -> None:
+    """Of three bytes a GTID the list makes 16, and a few copies of them."""
+    writer = ibb.Writer(shift=14, pages=10000, interval=10000)
+    writer.files[0][1] = bytearray()
+    writer.record(ibb.STATE, ibb.packed(100_000) + ibb.packed(0) + bytes(300_000))
+    path = tmp_path / "binlog-000000.ibb"
+    path.write_bytes(writer.contents()[0])
+    with InnodbBinlogSource(open_local(str(path))) as source:
+        tracemalloc.start()
+        try:
+            assert len(source.read(1000)) == 1000
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 100_000 * 80
 
 
 def test_walks_are_made_once() -> None:

@@ -24,6 +24,7 @@ ENDS_BETWEEN_FRAGMENTS = "the log ends between the fragments of a rows event"
 _HAS_SIZE = 1  # flag: the whole event's size follows
 _BEFORE_BYTES = struct.Struct("<IIB")  # fragments in all, number of this one from 1, flags
 _SIZE = struct.Struct("<Q")
+_LEAST_VIEW = 4096  # bytes of a piece that is not copied as it comes
 _ROOM = 64  # bytes behind the joined event: without them its rows are copied once more to be decoded
 
 
@@ -50,7 +51,7 @@ class Fragments:
         self._path = path
         self._block = block
         self._joined = bytearray()
-        self._pieces: list[memoryview] = []  # instead, if they last
+        self._pieces: list[memoryview | bytearray] = []  # instead, if they last
         self._len = 0
         self._total = self._next = 0
         self._size: int | None = None
@@ -122,11 +123,20 @@ class Fragments:
                 offset,
             )
         if lasts:
-            self._pieces.append(body[at:])
+            self._keep(body[at:])
         else:
             self._joined += body[at:]
         self._len += len(body) - at
         return self._whole() if number == total else None
+
+    def _keep(self, piece: memoryview) -> None:
+        # A view takes some 200 bytes, so that the limit does not hold for those of less: they are copied.
+        if len(piece) >= _LEAST_VIEW:
+            self._pieces.append(piece)
+        elif self._pieces and isinstance(last := self._pieces[-1], bytearray):
+            last += piece
+        else:
+            self._pieces.append(bytearray(piece))
 
     def _whole(self) -> memoryview:
         assert self.begin is not None

@@ -6,6 +6,7 @@ Source: MariaDB server 12.3, Docs/replication/binlog.md, ``fsp_binlog.h``, ``mys
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -149,11 +150,11 @@ class Packed:
 
     Parameters
     ----------
-    data : bytes
+    data : bytes or bytearray
         The record's beginning.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | bytearray) -> None:
         self.data = data
         self.pos = 0
 
@@ -227,7 +228,7 @@ def parse_out_of_band(data: bytes) -> OutOfBand:
     return OutOfBand(fields.take(), fields.take_reference(), fields.take_reference(), fields.pos)
 
 
-def parse_gtid_state(data: bytes) -> list[tuple[int, int, int]]:
+def parse_gtid_state(data: bytes | bytearray) -> Iterator[tuple[int, int, int]]:
     """The GTIDs of a state record, as (domain, server, sequence) in its order.
 
     Raises
@@ -240,7 +241,8 @@ def parse_gtid_state(data: bytes) -> list[tuple[int, int, int]]:
     fields.take()  # the earliest file with XA
     if count > len(data) // 3:
         raise DecodeError(f"a GTID state of {count} GTIDs in {len(data)} bytes")
-    return [(fields.take(), fields.take(), fields.take()) for _ in range(count)]
+    for _ in range(count):
+        yield fields.take(), fields.take(), fields.take()
 
 
 MOST_FIELDS_LEN = 5 * 9  # bytes of these, at most

@@ -459,19 +459,20 @@ class InnodbBinlogSource(Source):
 
     def _gtids_before(self, own: Cursor, first: Chunk) -> bytes:
         """The GTID_LIST event of the state record with which the file begins; empty if it is not whole."""
-        data = b""
+        data = bytearray()  # in place: a state may come in millions of chunks
         for chunk in self._record(own, first):
             if chunk is None or len(data) > _MOST_STATE_LEN:
                 return b""
             data += chunk.data
-        gtids = parse_gtid_state(data)
-        body = struct.pack("<I", len(gtids))
+        gtids = bytearray()
         try:
-            body += b"".join(struct.pack("<IIQ", *gtid) for gtid in gtids)
+            for gtid in parse_gtid_state(data):
+                gtids += struct.pack("<IIQ", *gtid)
         except struct.error:
             raise DecodeError(
                 "the GTID state has a number that no GTID has", path=self.path, offset=first.offset
             ) from None
+        body = struct.pack("<I", len(gtids) // 16) + gtids
         return _event(EventType.MARIADB_GTID_LIST, body, len(MAGIC) + len(_descriptor()))
 
 

@@ -21,6 +21,8 @@ from .._format.innodb_binlog import (
 from ..errors import DecodeError
 from .innodb_pages import Cursor, PagedFile, PagedFiles
 
+_BYTES_A_LOOK = 8  # at most, of records that stand between a record's chunks
+
 Record = Callable[[Cursor, Chunk], Iterator[Chunk | None]]
 
 
@@ -41,7 +43,8 @@ class Trees:
         self._files = files
         self._record = record
         self._path = path
-        self._handed: dict[int, int] = {}  # bytes of records taken from each file
+        # Of each file: bytes of records taken, and how often something in it was looked at
+        self._handed: dict[int, tuple[int, int]] = {}
 
     def walk(self, tree: Tree) -> TreeWalk:
         """Begin a tree, for `copy`, `length` and `chunks`."""
@@ -70,7 +73,7 @@ class Trees:
     def _bytes_of(self, place: Reference, skip: int) -> Iterator[memoryview]:
         for file, chunk in self._chunks_of(place):
             if skip < len(chunk.data):
-                self._count(file, len(chunk.data) - skip)
+                self._count(file, len(chunk.data) - skip, 0)
                 yield chunk.data[skip:]
             skip = max(0, skip - len(chunk.data))
 
@@ -83,9 +86,10 @@ class Trees:
             if file is None or pages is None:
                 status, count = FIELDS, 0  # which says so
             else:
-                status, count = walk.go_on(pages, place.file, buffer, room)
-            if file is not None and count:
-                self._count(file, count)
+                self._count(file, 0, 0)  # after an error there may be more of them
+                status, count, looks = walk.go_on(pages, place.file, buffer, room)
+                self._count(file, count, looks)
+            if count:
                 return count
             if status == FIELDS and not walk.give(*self._fields(Reference(*walk.place))):
                 status = WRONG
@@ -95,11 +99,15 @@ class Trees:
             if status in (FULL, BYTES, DONE):
                 return 0
 
-    def _count(self, file: PagedFile, size: int) -> None:
-        """A record belongs to one transaction: forged references must not multiply its bytes."""
+    def _count(self, file: PagedFile, size: int, looks: int) -> None:
+        """A record belongs to one transaction: forged references must not multiply its bytes, or the work.
+
+        A whole transaction takes a few looks at each chunk, which has more bytes than that.
+        """
         number = file.header.number
-        total = self._handed[number] = self._handed.get(number, 0) + size
-        if not file.has(total):
+        had, looked = self._handed.get(number, (0, 0))
+        self._handed[number] = had, looked = had + size, looked + looks
+        if not file.has(max(had, looked)):
             raise DecodeError("several transactions refer to the same out-of-band records", path=file.path)
 
     def _fields(self, place: Reference) -> OutOfBand:
@@ -122,9 +130,12 @@ class Trees:
         first = None if cursor is None else cursor.next()
         if cursor is None or first is None or first.continues or first.kind != OUT_OF_BAND:
             raise self._wrong(place, "not an out-of-band record")
+        begin = place.offset
         for chunk in self._record(cursor, first):
             if chunk is None:
                 raise self._wrong(place, "the out-of-band record is not whole")
+            passed, begin = cursor.offset - begin, cursor.offset  # negative: it goes on in the next file
+            self._count(cursor.file, 0, 1 + max(passed, 0) // _BYTES_A_LOOK)
             yield cursor.file, chunk
 
     def _wrong(self, place: Reference, message: str) -> DecodeError:

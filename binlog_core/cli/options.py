@@ -357,6 +357,10 @@ class ChangeOptions:
             raise typer.BadParameter(f"--charset {self.charset!r} is not a character set of text")
         servers = ids(self.server_id, "--server-id")
         where = self.where
+        if where is not None and not where.strip():  # of a script, whose variable is not set
+            raise typer.BadParameter("--where is empty: expected a condition")
+        if self.columns is not None and not self.column_names():
+            raise typer.BadParameter("--columns is empty: expected names, separated by commas")
         threads = ids(self.thread_id, "--thread-id")
         for name, numbers in (("_server_id", servers[1:] and servers), ("_thread_id", threads)):
             if numbers:

@@ -77,6 +77,8 @@ __all__ = ["Event", "EventHeader", "OpaqueEvent", "parse_event", *_FAMILIES]
 if not TYPE_CHECKING:  # to a type checker only the names above are there
 
     def __getattr__(name: str) -> Any:
+        if name in _FAMILIES.values():
+            return import_module(f"{__name__}.{name}")
         if (family := _FAMILIES.get(name)) is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found = globals()[name] = getattr(import_module(f"{__name__}.{family}"), name)
@@ -84,7 +86,7 @@ if not TYPE_CHECKING:  # to a type checker only the names above are there
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_FAMILIES})
+    return sorted({*globals(), *_FAMILIES, *_FAMILIES.values()})
 
 
 Decoder = Callable[[EventHeader, Cursor, Cursor, FormatDescription], Event]

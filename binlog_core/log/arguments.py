@@ -6,7 +6,7 @@ import datetime as dt
 import os
 from collections.abc import Mapping
 from operator import index
-from typing import Any, get_args
+from typing import Any, SupportsIndex, cast, get_args
 
 import numpy as np
 
@@ -47,7 +47,7 @@ def check(target: object, given: Mapping[str, Any]) -> None:
         if not (isinstance(value, bool | np.bool_) or (may_lack and value is None)):
             raise TypeError(f"{name}={value!r}: expected True or False")
     for name, values in _CHOICES.items():
-        if name in given and given[name] not in values:
+        if name in given and not (isinstance(given[name], str) and given[name] in values):
             raise ValueError(f"{name}={given[name]!r}: expected {' or '.join(map(repr, values))}")
     for name, (what, kinds) in _TAKE.items():
         if not (given[name] is None or isinstance(given[name], kinds)):
@@ -77,7 +77,13 @@ def _check_numbers(server_id: Any, threads: Any) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
+    if isinstance(value, bool):
+        return False
+    try:
+        index(cast(SupportsIndex, value))  # arrays have __index__ and refuse it
+    except TypeError:
+        return False
+    return True
 
 
 def _check_for_server(given: Mapping[str, Any]) -> None:

@@ -170,8 +170,9 @@ def _from_file(path: str) -> Iterable[TableSchema]:
     try:
         with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
             sql = file.read()
-    except OSError as error:
-        raise SchemaError(f"the schema file cannot be read: {error.strerror}", path=path) from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", "not a path")
+        raise SchemaError(f"the schema file cannot be read: {why}", path=path) from error
     tracker = DdlTracker(lower_case=False)
     database = ""
     try:

@@ -124,11 +124,18 @@ class Address:
 
         Raises
         ------
+        TypeError
+            `server` is not a mapping, or a file is not given by its path.
         ValueError
             The address or an option's value is not valid, or an option is unknown.
         BinlogError
             A file cannot be read.
         """
+        _check_kind("server", server, "a dict", Mapping)
+        _check_kind(
+            "password_file", password_file, "a path", (str, os.PathLike)
+        )  # open(1) would end standard output
+        _check_kind("defaults_file", defaults_file, "a path", (str, os.PathLike))
         hosts, found = _parse_url(url)
         found |= {name: value for name, value in (server or {}).items() if value is not None}
         if password_file is not None:
@@ -294,12 +301,17 @@ def _value(name: str, value: Any) -> Any:
     raise ValueError(f"an option of the server is not known: expected one of {known}; ? in a password is %3F")
 
 
+def _check_kind(option: str, value: object, what: str, kinds: Any) -> None:
+    if not (value is None or isinstance(value, kinds)):
+        raise TypeError(f"{option}= takes {what}, not {type(value).__name__}")
+
+
 def _first_line(path: str | os.PathLike[str]) -> str:
     from ..errors import BinlogError
 
     try:
         with open(path, encoding="utf-8") as file:
             return file.readline(4096).rstrip("\r\n")
-    except (OSError, UnicodeError) as exc:
-        reason = exc.strerror if isinstance(exc, OSError) else "not UTF-8"
+    except (OSError, ValueError) as exc:
+        reason = "not UTF-8" if isinstance(exc, UnicodeError) else getattr(exc, "strerror", "not a path")
         raise BinlogError(f"the password file cannot be read: {reason}", path=os.fspath(path)) from None

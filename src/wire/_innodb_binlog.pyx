@@ -29,6 +29,7 @@ cdef enum:
     LAST_KNOWN = 6
     MOST_LEVELS = 2 * 64 + 2        # of a tree
     MOST_VISITS = 3 * MOST_LEVELS + 6
+    MOST_LOOKS = 1 << 16            # of one call: then Python can count them, or be interrupted
 
 
 # ------------------------------------------------------------------ pages
@@ -320,6 +321,7 @@ cdef struct resume_t:               # where copying a record goes on
     size_t at                       # its next chunk
     size_t skip                     # bytes not to copy: the record's fields, and what has been copied of the chunk
     bint begun                      # it is not the first chunk
+    uint64_t looks                  # chunks and pages left behind
 
 
 cdef enum copied_t:
@@ -343,6 +345,7 @@ cdef int copy(pages_t* pages, resume_t* record, uint8_t* out, size_t room, size_
             if not record.begun:
                 return COPIED_NOT
             record.at = page_end + CHECKSUM_LEN
+            record.looks += 1
             continue
         kind = data[record.at]
         code = kind & ~(CONTINUES | LAST)
@@ -353,6 +356,7 @@ cdef int copy(pages_t* pages, resume_t* record, uint8_t* out, size_t room, size_
         if record.begun and not kind & CONTINUES:
             if (code == GTID_STATE or code == FILLER) and kind & LAST:
                 record.at = begin + length
+                record.looks += 1
                 continue
             return COPIED_NOT
         if code != OUT_OF_BAND or (kind & CONTINUES and not record.begun):
@@ -367,6 +371,7 @@ cdef int copy(pages_t* pages, resume_t* record, uint8_t* out, size_t room, size_
             return COPIED_SOME
         record.skip -= first
         record.at = begin + length
+        record.looks += 1
         record.begun = True
         if kind & LAST:
             return COPIED_ALL
@@ -375,7 +380,7 @@ cdef int copy(pages_t* pages, resume_t* record, uint8_t* out, size_t room, size_
 
 cdef enum walk_status_t:
     WALK_DONE                       # all records have been taken
-    WALK_ELSEWHERE                  # the next record is not in these pages
+    WALK_ELSEWHERE                  # the next record is not in these pages, or this was enough for one call
     WALK_FIELDS                     # its fields are left to Python: see `give`
     WALK_FULL                       # no more of its bytes fit
     WALK_BYTES                      # the rest of its bytes is left to Python: see `skip`
@@ -432,12 +437,13 @@ cdef class TreeWalk:
     cdef bint copying               # the record that is looked at
     cdef resume_t record            # … and where in it; `at` is its offset in the file
     cdef readonly uint64_t taken
+    cdef uint64_t looks             # fields read, chunks and pages gone through, since they were last told
     cdef int depth
     cdef visit_t[MOST_VISITS] visits
     cdef int why                    # a fault_t
     cdef place_t wrong, forward
 
-    def __init__(self, uint64_t records, (uint64_t, uint64_t) first, (uint64_t, uint64_t) last):
+    def __cinit__(self, uint64_t records, (uint64_t, uint64_t) first, (uint64_t, uint64_t) last):
         self.records = records
         self.first = place_t(first[0], first[1])
         self.last = self.leftmost = place_t(last[0], last[1])
@@ -488,6 +494,7 @@ cdef class TreeWalk:
     cdef bint use(self, const fields_t* fields) noexcept nogil:
         # The fields of the current record; False: they are wrong
         cdef visit_t* top = &self.visits[self.depth - 1]
+        self.looks += 1
         if self.rooted:
             if not is_nowhere(fields.left):
                 if not (self.is_backward(fields.left, top.place) and self.is_backward(fields.right, top.place)):
@@ -530,7 +537,7 @@ cdef class TreeWalk:
             return self.fail(FAULT_MANY, top.place)
         self.copying = True
         self.taken = top.fields_len
-        self.record = resume_t(<size_t> top.place.offset, top.fields_len, False)
+        self.record = resume_t(<size_t> top.place.offset, top.fields_len, False, 0)
         return True
 
     cdef inline int copy(self, pages_t* pages, uint64_t begin, uint8_t* out, size_t room,
@@ -541,6 +548,8 @@ cdef class TreeWalk:
         record.at -= begin
         copied = copy(pages, &record, out, room, written)
         record.at += begin
+        self.looks += record.looks
+        record.looks = 0
         self.record = record
         self.taken += written[0] - before
         return copied
@@ -558,6 +567,8 @@ cdef class TreeWalk:
         cdef size_t at
         cdef int copied
         while self.depth:
+            if self.looks >= MOST_LOOKS:
+                return WALK_ELSEWHERE
             place = self.current()
             if place.file != file or place.offset < begin or place.offset - begin >= pages.size:
                 return WALK_ELSEWHERE
@@ -601,8 +612,11 @@ cdef class TreeWalk:
             Why it came back: DONE, ELSEWHERE, FIELDS, FULL, BYTES or WRONG.
         written : int
             Bytes in `out`, or passed over.
+        looks : int
+            Records whose fields were read, and chunks and pages gone through, since the last call.
         """
         cdef size_t written = 0
+        cdef uint64_t looks
         cdef int status
         cdef uint8_t* begin = NULL
         if out is not None:
@@ -611,7 +625,8 @@ cdef class TreeWalk:
                 begin = &out[0]
         with nogil:
             status = self.walk(&pages.pages, file, pages.begin, begin, room, &written)
-        return status, written
+        looks, self.looks = self.looks, 0
+        return status, written, looks
 
     def give(self, uint64_t number, (uint64_t, uint64_t) left, (uint64_t, uint64_t) right, uint8_t length):
         """The fields of the record that is looked at: number, left and right reference, and their bytes.

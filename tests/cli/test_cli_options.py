@@ -49,3 +49,14 @@ def test_a_database_of_another_name(tmp_path: Path) -> None:
     assert run("rows", LOG, "-f", "sql", "--rewrite-db", "shop->x").text.count("INTO `x`.`Route66_b`") == 3
     for wrong in (["--rewrite-db", "shop", "-f", "sql"], ["--rewrite-db", "a=b"]):
         assert run("rows", LOG, *wrong).code == 2
+
+
+@pytest.mark.parametrize("option", ["--where", "--columns"])
+@pytest.mark.parametrize("value", ["", "  "])
+def test_an_empty_choice_is_not_everything(option: str, value: str) -> None:
+    """A script whose variable is not set would get all rows, or undo them."""
+    ran = run("rows", LOG, option, value)
+    assert ran.code == 2 and f"{option} is empty" in ran.err and not ran.out
+    if option == "--where":
+        ran = run("undo", LOG, "--table", "Route66_b", option, value)
+        assert ran.code == 2 and f"{option} is empty" in ran.err and not ran.out

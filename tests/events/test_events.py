@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 
 import pytest
 from support.event_bodies import MYSQL, V3, description_of, fails, parse
@@ -28,6 +30,15 @@ def test_unknown_types_are_opaque(code: int) -> None:
 def test_every_name_and_every_type_has_its_family() -> None:
     assert {name for name in ev.__all__ if not hasattr(ev, name)} == set()
     assert set(ev.__all__) <= set(dir(ev))
+
+
+def test_families_are_attributes_as_submodules_are() -> None:
+    """In a fresh process, since whatever was loaded before sets them."""
+    names = ["base", "control", "gtid", "load", "query", "rows", "user_var"]
+    code = f"import binlog_core.events as ev; print([getattr(ev, name).__name__ for name in {names}])"
+    got = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert got.strip() == str([f"binlog_core.events.{name}" for name in names])
+    assert set(names) <= set(dir(ev))
     assert len([code for code in range(256) if ev._decoder_of(code)]) == len(ev._DECODERS)
     with pytest.raises(AttributeError, match="no attribute 'GtidEvents'"):
         ev.GtidEvents  # noqa: B018

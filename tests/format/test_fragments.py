@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import struct
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from support.writer.fragments import FRAGMENT, ROWS, event_of, events_in, fragme
 import binlog_core
 from binlog_core._core._rows import columns_from
 from binlog_core._decode import other_events
+from binlog_core._format.fragments import Fragments
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -196,6 +198,35 @@ def test_events_have_pieces_and_the_whole() -> None:
         assert rows == [e.rows for e in whole.events() if e.type_code in ROWS]
         assert [e.rows for e in log.events(types=sorted(ROWS))] == rows
         assert {e.type_code for e in log.events(types=sorted(ROWS))} == {23}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pieces_that_last_are_joined_in_their_order(seed: int) -> None:
+    """Small ones are copied as they come, large ones at the end."""
+    pick = random.Random(seed)
+    (event,) = (e for e in events_in(log_of(noted(3000)[-2000:])) if e[4] in ROWS and len(e) > 9000)
+    size = len(event) - 4
+    cuts = sorted({pick.randrange(1, size) for _ in range(pick.choice([1, 4, 40]))})
+    joined = Fragments(1 << 30, "log")
+    *before, last = fragments_of(event, True, cuts)
+    assert [joined.add(body, 4, lasts=True) for body in before] == [None] * len(before)
+    whole = joined.add(last, 4, lasts=True)
+    assert whole is not None and whole[13:] == event[13:-4] and joined.begin is None
+
+
+@pytest.mark.parametrize("size", [0, 1, 3000])
+def test_memory_of_tiny_fragments(size: int) -> None:
+    """A series takes its bytes, however many fragments it has: the limit is for bytes."""
+    bodies = [memoryview(struct.pack("<IIB", 5000, i, 0) + bytes(size)) for i in range(1, 5000)]
+    joined = Fragments(1 << 30, "log")
+    tracemalloc.start()
+    try:
+        for body in bodies:
+            joined.add(body, 4, lasts=True)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 1.2 * 5000 * size + 20_000
 
 
 # ------------------------------------------------------------ series that cannot be joined

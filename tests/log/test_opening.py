@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.golden import Golden, full_name, golden_logs
 from support.logs import DDL, GTID, all_rows, keys_of, path_of
@@ -92,6 +93,12 @@ def test_nothing_to_read(tmp_path: Path) -> None:
         ),
         ({"keys": 0}, TypeError, "keys= takes a path or a dict, not int"),
         ({"storage_options": "key"}, TypeError, "storage_options= takes a dict, not str"),
+        ({"schema": "no\0file"}, SchemaError, "the schema file cannot be read: not a path"),
+        ({"on_error": np.array([1, 2])}, ValueError, "expected 'raise' or 'skip'"),
+        ({"start": np.array([1, 2])}, TypeError, "expected a position, (file name, position) or a datetime"),
+        ({"stop": np.array([])}, TypeError, "expected a position, (file name, position) or a datetime"),
+        ({"server_id": np.array([1, 2])}, TypeError, "server_id= takes an int, not ndarray"),
+        ({"threads": np.array([1, 2])}, TypeError, "threads= takes an int, not ndarray"),
     ],
 )
 def test_arguments_are_looked_at_when_they_are_given(

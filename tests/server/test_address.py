@@ -1,10 +1,12 @@
 """Addresses, option files and passwords."""
 
 import copy
+import os
 import pickle
 import re
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,6 +109,20 @@ def test_options_go_before_the_url_and_the_url_before_files(tmp_path: Path, monk
     secret = tmp_path / "secret"
     secret.write_text("line one\nline two\n")
     assert Address.of("mysql://me:url@db1", password_file=secret).password == "line one"
+
+
+@pytest.mark.parametrize("value", [0, 1, True, b"path", ["path"], 1.5, {"path"}])
+@pytest.mark.parametrize("option", ["password_file", "defaults_file", "server"])
+def test_values_of_another_type(option: str, value: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    """A number is no path: as one of an open file it would be read, and closed."""
+    with pytest.raises(TypeError, match=rf"^{option}= takes a (path|dict), not {type(value).__name__}$"):
+        binlog_core.open("mysql://me@127.0.0.1:1", **{option: value})
+    os.fstat(0), os.fstat(1)
+
+
+def test_a_password_file_that_is_no_path() -> None:
+    with pytest.raises(binlog_core.BinlogError, match="the password file cannot be read: not a path"):
+        Address.of("mysql://me@db1", password_file="no\0path")
 
 
 @pytest.mark.parametrize(

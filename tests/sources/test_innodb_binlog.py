@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from binlog_core._core._innodb_binlog import (
     Pages,
     TreeWalk,
 )
+from binlog_core._sources.innodb_binlog import InnodbBinlogSource
+from binlog_core._sources.sources import open_local
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -411,6 +414,122 @@ def test_records_that_several_transactions_refer_to(tmp_path: Path) -> None:
     assert read * 200 <= len(data)
 
 
+class Counted(TreeWalk):
+    """Sums up what all walks look at."""
+
+    looks = 0
+
+    def go_on(self, *arguments: Any) -> tuple[int, int, int]:
+        status, count, looks = super().go_on(*arguments)
+        Counted.looks += looks
+        return status, count, looks
+
+
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("seed", range(3))
+def test_records_without_bytes_that_several_transactions_refer_to(
+    seed: int, more: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forged: they give nothing, so that only the looks at them can be counted."""
+    (events,) = made_of([[{"id": 1, "note": "x"}]])
+    pick = random.Random(seed)
+    writer = ibb.Writer(shift=pick.choice([9, 12, 14]), pages=10000, interval=10000)
+    tree = ibb.OutOfBand(writer)
+    for _ in range(1500):
+        tree.append(b"")
+    reference = ibb.packed(1500 + more) + tree.reference()[len(ibb.packed(1500)) :]
+    for _ in range(600):
+        writer.record(ibb.COMMIT, reference + ibb.packed(0) + events)
+    path = tmp_path / "binlog-000000.ibb"
+    (data,) = writer.contents()
+    path.write_bytes(data)
+    with pytest.raises(binlog_core.DecodeError, match="1500 out-of-band" if more else "several transactions"):
+        all_rows(path)
+    for mmap in (True, False):
+        monkeypatch.setattr(Counted, "looks", 0)
+        monkeypatch.setattr("binlog_core._sources.innodb_trees.TreeWalk", Counted)
+        monkeypatch.setattr("binlog_core._sources.innodb_binlog.TreeWalk", Counted)
+        with binlog_core.open(path, on_error="skip", mmap=mmap) as log:
+            list(log.batches())
+            assert log.report.skipped_events > 400
+        assert 1500 < Counted.looks <= len(data) + 10_000
+
+
+def test_chunks_without_bytes_that_several_transactions_refer_to(tmp_path: Path) -> None:
+    """Forged: fields that end behind a thousand fillers, of a record that each transaction refers to."""
+    (events,) = made_of([[{"id": 1, "note": "x"}]])
+    writer = ibb.Writer(shift=9, pages=10000, interval=10000)
+    place = (0, (len(writer.files[0]) - 1) * 512 + len(writer.files[0][1]))
+    writer._put(ibb.PIECE, ibb.packed(0) * 2)
+    for _ in range(4000):
+        if writer.room < 4:
+            writer.fill()
+        writer._put(ibb.FILLER | 0x40, b"")
+    if writer.room < 8:
+        writer.fill()
+    writer._put(ibb.PIECE | 0xC0, ibb.packed(0) * 3)
+    for _ in range(1000):
+        reference = b"".join(map(ibb.packed, (1, *place, *place)))
+        writer.record(ibb.COMMIT, reference + ibb.packed(0) + events)
+    path = tmp_path / "binlog-000000.ibb"
+    (data,) = writer.contents()
+    path.write_bytes(data)
+    with pytest.raises(binlog_core.DecodeError, match="several transactions refer"):
+        all_rows(path)
+
+
+def test_a_state_in_a_million_pieces(tmp_path: Path) -> None:
+    """The GTIDs before a file are read however its record is divided."""
+    writer = ibb.Writer(shift=9, pages=10000, interval=10000)
+    writer.files[0][1] = bytearray()
+    state = (
+        ibb.packed(300)
+        + ibb.packed(0)
+        + b"".join(ibb.packed(domain) + ibb.packed(7) + ibb.packed(10**12 + domain) for domain in range(300))
+    )
+    for at, byte in enumerate(state):
+        if writer.room < 4:
+            writer.fill()
+        kind = ibb.STATE | (0x80 if at else 0) | (0x40 if at == len(state) - 1 else 0)
+        writer._put(kind, bytes((byte,)))
+    for events in made_of([[{"id": 1, "note": "x"}]]):
+        writer.record(ibb.COMMIT, ibb.packed(0) + events)
+    path = tmp_path / "binlog-000000.ibb"
+    path.write_bytes(writer.contents()[0])
+    with binlog_core.open(path) as log:
+        (gtids,) = (e.gtids for e in log.events() if e.type_code == 163)
+    assert len(gtids) == 300 and str(gtids[299]) == f"299-7-{10**12 + 299}"
+
+
+def test_memory_of_a_dense_state(tmp_path: Path) -> None:
+    """Of three bytes a GTID the list makes 16, and a few copies of them."""
+    writer = ibb.Writer(shift=14, pages=10000, interval=10000)
+    writer.files[0][1] = bytearray()
+    writer.record(ibb.STATE, ibb.packed(100_000) + ibb.packed(0) + bytes(300_000))
+    path = tmp_path / "binlog-000000.ibb"
+    path.write_bytes(writer.contents()[0])
+    with InnodbBinlogSource(open_local(str(path))) as source:
+        tracemalloc.start()
+        try:
+            assert len(source.read(1000)) == 1000
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 100_000 * 80
+
+
+def test_walks_are_made_once() -> None:
+    """A second __init__ would go on behind the first one's records, and behind the memory for them."""
+    walk = TreeWalk(1, (0, 600), (0, 600))
+    for _ in range(1000):
+        walk.__init__(1, (0, 600), (0, 600))  # type: ignore[misc]
+    pages = Pages(bytes(1024), 512)
+    assert walk.give(0, (0, 0), (0, 0), 5) and walk.give(0, (0, 0), (0, 0), 5)
+    assert walk.go_on(pages, 0, None)[0] == BYTES
+    walk.skip()
+    assert walk.go_on(pages, 0, None)[0] == DONE
+
+
 def test_missing_files_and_streams(tmp_path: Path) -> None:
     """A record that continues in a file that is not there ends the log; references to one are an error."""
     files = ibb.engine_files(made_of([[{"id": i, "note": "x" * 900}] * 9 for i in range(12)]), seed=2)
@@ -449,10 +568,10 @@ def test_walks_end_and_go_on_anywhere(seed: int) -> None:
         half = halves[walk.place[1] >= cut]
         room = pick.choice([0, 1, 50, 3000])
         if pick.random() < 0.3:
-            status, count = walk.go_on(half, 0, None, room)
+            status, count, _ = walk.go_on(half, 0, None, room)
         else:
             out = bytearray(room)
-            status, count = walk.go_on(half, 0, out)
+            status, count, _ = walk.go_on(half, 0, out)
             assert out[:count] == expected[got : got + count]
         assert count <= room
         got += count

@@ -13,12 +13,11 @@ from .._format.event_types import EventType
 from .._format.format_description import FormatDescription
 from .._tables.side_dtypes import GTID_RUN_DTYPE
 from ..errors import ArchiveError, ChecksumError
-from ..events import EventHeader, MariadbGtidListEvent, PreviousGtidsEvent, QueryEvent, parse_event
+from ..events import EventHeader, MariadbGtidListEvent, PreviousGtidsEvent, parse_event
 from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet, uuid_text
 
-_BEGINS = ("BEGIN", "XA START", "SAVEPOINT", "ROLLBACK TO")
 _OF_MYSQL = 1  # a run's kind
-_PLAIN = 19, np.arange(256, dtype=np.uint8), False  # how a descriptor itself is read
+_PLAIN = 19, np.arange(256, dtype=np.uint8), False, 0  # how a descriptor itself is read
 
 
 class Tracker:
@@ -119,16 +118,12 @@ class Tracker:
             except ChecksumError:
                 self.description = parse_format_description(event, position, path, verify_checksum=False)
                 self._note_damage(position)
-            header_length, _, canonical, checksum = self.description.core_arrays()
-            self._layout = header_length, canonical, bool(checksum)
+            header_length, lengths, canonical, checksum = self.description.core_arrays()
+            self._layout = header_length, canonical, bool(checksum), int(lengths[EventType.QUERY])
         elif kind in (EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST):
             self._restart(self._parsed(event, position, path))
         elif kind == EventType.ROTATE:
             self.rotated_to = self._parsed(event, position, path).new_log_ident
-        elif kind == EventType.QUERY and self._trail.open:
-            parsed = self._parsed(event, position, path)
-            if isinstance(parsed, QueryEvent) and not parsed.query.lstrip().upper().startswith(_BEGINS):
-                self._trail.pass_open()
 
     def _note_damage(self, position: int) -> None:
         if self.damaged is None:
@@ -137,7 +132,7 @@ class Tracker:
     def _parsed(self, event: memoryview, position: int, path: str) -> Any:
         description = self.description
         assert description is not None
-        header_length, canonical, checksum = self._layout
+        header_length, canonical, checksum, _ = self._layout
         record = np.empty(1, HEADER_DTYPE)
         walk_headers(
             event,

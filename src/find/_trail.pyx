@@ -9,13 +9,17 @@ from crc.runs cimport crc_has_runs
 from memory.memory cimport memory_t, release
 from wire.checksum_runs cimport check_run, checked_t
 from wire.codes cimport (
-    DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, MARIADB_GTID_LIST_EVENT, PREVIOUS_GTIDS_EVENT, ROTATE_EVENT,
-    STOP_EVENT, TRANSACTION_PAYLOAD_EVENT, XA_PREPARE_EVENT, XID_EVENT,
+    DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, MARIADB_GTID_EVENT, MARIADB_GTID_LIST_EVENT,
+    MARIADB_QUERY_COMPRESSED_EVENT, PREVIOUS_GTIDS_EVENT, QUERY_EVENT, ROTATE_EVENT, STOP_EVENT,
+    TRANSACTION_PAYLOAD_EVENT, XA_PREPARE_EVENT, XID_EVENT,
 )
 from wire.cursor cimport Cursor, cursor_over, prefetch, remaining
-from wire.gtid cimport GTID_NONE, decode_gtid_event, gtid_t, is_gtid_event
+from wire.gtid cimport GTID_NONE, MARIADB_STANDALONE, decode_gtid_event, gtid_t, is_gtid_event
 from wire.header cimport (
     CHECKSUM_LEN, checksum_holds_with, descriptor_t, event_header_t, is_descriptor, is_header_len, take_event,
+)
+from wire.query cimport (
+    QUERY_BEGIN, QUERY_OTHER, QUERY_SAVEPOINT, QUERY_XA_END, QUERY_XA_START, query_kind, take_query,
 )
 
 cdef enum:
@@ -26,8 +30,7 @@ cdef enum:
 cdef class Trail:
     """Follows the events of logs.
 
-    A transaction has passed when the event that ends it has passed, or the next GTID. If only the statement shows
-    that it ends (one that commits by itself), the caller must find out and call `pass_open`.
+    A transaction has passed when the event that ends it has passed, or the next GTID.
 
     Attributes
     ----------
@@ -52,6 +55,7 @@ cdef class Trail:
     cdef readonly size_t begin
     cdef readonly bint open
     cdef readonly Py_ssize_t damaged
+    cdef bint explicit          # after BEGIN or what serves as one: a statement does not end the transaction
     cdef gtid_t running
     cdef memory_t runs
 
@@ -59,7 +63,7 @@ cdef class Trail:
         release(&self.runs)
 
     def take(self, const uint8_t[::1] data not None, size_t start, uint32_t header_length,
-             const uint8_t[::1] canonical not None, bint checksum):
+             const uint8_t[::1] canonical not None, bint checksum, uint8_t query_post_header_len):
         """Look at complete events, up to the end of the data or up to an event that the caller must read.
 
         Parameters
@@ -69,6 +73,8 @@ cdef class Trail:
             Offset of the first event.
         header_length, canonical, checksum
             As `walk_headers` takes them.
+        query_post_header_len : int
+            Post-header bytes of a QUERY event.
 
         Returns
         -------
@@ -106,7 +112,7 @@ cdef class Trail:
                 prefetch(event + PREFETCH)
                 if by_runs and event >= checked.good and event >= checked.doubtful:
                     checked = check_run(crc, &descriptor, SPECIAL, event, cur.end)
-                status = self.look(&cur, &descriptor)
+                status = self.look(&cur, &descriptor, query_post_header_len)
                 if status != DECODE_OK:
                     break
                 if (checksum and event >= checked.good and self.damaged < 0 and not is_descriptor(self.kind)
@@ -119,11 +125,6 @@ cdef class Trail:
             raise MemoryError
         return <size_t> (cur.pos - first), status == DECODE_OK
 
-    def pass_open(self):
-        """Note that the open transaction, if there is one, has ended."""
-        if self.end_open() != DECODE_OK:
-            raise MemoryError
-
     def forget_open(self):
         """Note that the open transaction never ends."""
         self.open = False
@@ -134,7 +135,7 @@ cdef class Trail:
         self.runs.length = 0
         return out
 
-    cdef int look(self, Cursor* cur, const descriptor_t* descriptor) noexcept nogil:
+    cdef int look(self, Cursor* cur, const descriptor_t* descriptor, uint32_t query_post_header_len) noexcept nogil:
         # The cursor does not move if the event is not valid
         cdef event_header_t header
         cdef Cursor body
@@ -152,6 +153,11 @@ cdef class Trail:
             if not decode_gtid_event(kind, header.server_id, &body, &self.running, &flags):
                 return DECODE_MALFORMED
             self.open = self.running.kind != GTID_NONE
+            self.explicit = kind == MARIADB_GTID_EVENT and not flags & MARIADB_STANDALONE
+        elif (kind == QUERY_EVENT or kind == MARIADB_QUERY_COMPRESSED_EVENT) and self.open:
+            status = self.look_at_query(kind, &body, query_post_header_len)
+            if status != DECODE_OK:
+                return status
         elif (kind == XID_EVENT or kind == XA_PREPARE_EVENT or kind == TRANSACTION_PAYLOAD_EVENT
                 or kind == ROTATE_EVENT or kind == STOP_EVENT):
             status = self.end_open()
@@ -161,6 +167,20 @@ cdef class Trail:
         if header.timestamp:
             self.timestamp = header.timestamp
         cur[0] = behind
+        return DECODE_OK
+
+    cdef int look_at_query(self, uint8_t kind, Cursor* body, uint32_t post_header_len) noexcept nogil:
+        cdef Cursor database
+        cdef Cursor text
+        cdef int what = QUERY_OTHER         # a compressed statement is too long to be another
+        if kind == QUERY_EVENT:
+            if not take_query(body, post_header_len, &database, &text):
+                return DECODE_MALFORMED
+            what = query_kind(&text)
+        if what == QUERY_BEGIN or what == QUERY_XA_START:
+            self.explicit = True
+        elif what != QUERY_SAVEPOINT and what != QUERY_XA_END and not (what == QUERY_OTHER and self.explicit):
+            return self.end_open()
         return DECODE_OK
 
     cdef int end_open(self) noexcept nogil:

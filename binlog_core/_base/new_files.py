@@ -79,16 +79,30 @@ def unfinished(path: str | os.PathLike[str], root: str | None = None) -> Iterato
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.fstat(file).st_uid == os.geteuid():
                     os.unlink(left, dir_fd=folder)
-        hidden = f".{name}.{_random()}.tmp"
-        descriptor = open_inside(folder, hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        file, hidden = _begun(folder, name)
         try:
-            with open(descriptor, "w+b") as file:
-                with contextlib.suppress(OSError):  # some file systems have no locks
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with file:
                 yield Unfinished(file, folder, hidden, name)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(hidden, dir_fd=folder)
+
+
+def _begun(folder: int, name: str) -> tuple[BinaryIO, str]:
+    """A new locked file, and its hidden name."""
+    while True:
+        hidden = f".{name}.{_random()}.tmp"
+        file = open(open_inside(folder, hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b")  # noqa: SIM115
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass  # a writer that begins at the same moment takes it for one that was left, and removes it
+        except OSError:
+            return file, hidden  # some file systems have no locks
+        else:
+            if os.fstat(file.fileno()).st_nlink:
+                return file, hidden
+        file.close()
 
 
 def exchanged(one: str, other: str) -> bool:

@@ -47,6 +47,24 @@ def test_what_killed_writers_left_goes_and_what_others_write_stays(tmp_path: Pat
     assert path.read_bytes() == b"whole"
 
 
+MANY_WRITERS = """
+import sys
+from binlog_core._base.new_files import unfinished
+for number in range(200):
+    with unfinished(sys.argv[1]) as made:
+        made.file.write(b"whole")
+        made.finish()
+"""
+
+
+def test_writers_of_one_path_do_not_take_each_other_s_files_for_left_ones(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", MANY_WRITERS, tmp_path / "out"]
+    writers = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(4)]
+    assert [one.communicate()[1] for one in writers] == [b""] * 4
+    assert [one.name for one in tmp_path.iterdir()] == ["out"]
+    assert (tmp_path / "out").read_bytes() == b"whole"
+
+
 def test_a_write_that_fails_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), unfinished(tmp_path / "out") as made:
         made.file.write(b"half")

@@ -68,7 +68,7 @@ def test_closed_standard_output_is_no_output(command: str) -> None:
 def test_interrupted(tmp_path: Path) -> None:
     out = tmp_path / "result"
     out.mkdir()
-    log = long_log(tmp_path, 10_000)  # on a busy machine, this process may wait for a second
+    log = long_log(tmp_path, 30_000)  # on a busy machine, this process may wait for a second
     process = start("rows", log, "-o", out / "rows.jsonl", stderr=subprocess.PIPE)
     deadline = time.monotonic() + 30
     while not list(out.iterdir()) and time.monotonic() < deadline:

@@ -112,7 +112,7 @@ def test_a_wrong_file_is_wrong_usage(
 ) -> None:
     ran = run("mirror", "mysql://db1", "/lake", "--tables", "a.*", "--config", written(tmp_path, text))
     assert (ran.code, given) == (2, [])
-    assert message in told(ran.err)
+    assert re.sub(r"\s", "", message) in re.sub(r"[\s│]", "", ran.err)  # a long path is wrapped anywhere
 
 
 def test_a_file_that_is_not_there(tmp_path: Path, given: list[dict[str, Any]]) -> None:

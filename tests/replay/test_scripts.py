@@ -333,7 +333,7 @@ def test_statements_that_wait_have_a_limit(tmp_path: Path, monkeypatch: pytest.M
     xa_prepare(log)
     xa(log, "COMMIT")
     with monkeypatch.context() as context:
-        context.setattr("binlog_core.log.opening.Limits", lambda: Limits(spool_bytes=300))
+        context.setattr("binlog_core.log.opening.DEFAULT_LIMITS", Limits(spool_bytes=300))
         for flags in (["--flashback"], []):
             ran = play(log, tmp_path, *flags, code=1)
             assert "Limits.spool_bytes=300" in ran.err

@@ -60,8 +60,8 @@ def head_and_block() -> tuple[bytes, bytes]:
     return golden.data[:begin], golden.data[begin:end]
 
 
-def long_log(folder: Path, times: int = 2000) -> Path:
-    """A log that takes a while to read: with 2,000 about a second."""
+def long_log(folder: Path, times: int = 10_000) -> Path:
+    """A log that takes a while to read: with 10,000 more than a second."""
     head, block = head_and_block()
     path = folder / "long.binlog"
     path.write_bytes(head + block * times)

@@ -79,10 +79,10 @@ def unfinished(path: str | os.PathLike[str], root: str | None = None) -> Iterato
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.fstat(file).st_uid == os.geteuid():
                     os.unlink(left, dir_fd=folder)
-        file, hidden = _begun(folder, name)
+        begun, hidden = _begun(folder, name)
         try:
-            with file:
-                yield Unfinished(file, folder, hidden, name)
+            with begun:
+                yield Unfinished(begun, folder, hidden, name)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(hidden, dir_fd=folder)

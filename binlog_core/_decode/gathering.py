@@ -195,6 +195,8 @@ class Gathering:
 
     def _progress(self) -> Snapshot:
         running = gtid_of(self._loop.gtid()) if self._loop.in_transaction else None
+        if running is None and self.done_records:
+            running = self._done_gtid  # it has not come again yet
         return self._executed.snapshot(running)
 
     def _without(self, batch: ChangeBatch, failed: dict[int, DecompressionError]) -> ChangeBatch:

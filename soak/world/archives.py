@@ -8,22 +8,24 @@ import warnings
 from dataclasses import dataclass, fields
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 from support.archive import PowerCut
 
 import binlog_core
-from binlog_core.archive import archive
+from binlog_core.archive import archive, own_logs
 from binlog_core.archive.status import Status
 from binlog_core.errors import ArchiveError, BinlogError, DivergedError, UnreachableError
 
 from .disk import BROKEN, FULL, KILLED, POWER, Disk
-from .history import History, Play, Wrong, history_of
+from .history import History, Play, Wrong, history_of, some_without_files
 from .readers import numbers
 
 _LONG_ENOUGH = 60.0  # seconds after which an archiver has everything that was written before
 _AGAIN = 3.0  # seconds after which an archiver that found no server starts again
 _IN_USE = 21
 _HEAD = _IN_USE + 1
+_OWN_LOG_BYTES = 2_000  # after which an archive begins another log, where the server's have no files
 _OPTIONS = {"heartbeat": 5.0, "reconnect": 300.0, "ssl_mode": "DISABLED"}
 
 
@@ -58,14 +60,14 @@ class Archive(History):
 def keeper(seed: int) -> Archive:
     """The history of a seed."""
     chance = Random(seed)
-    servers = history_of(seed, chance, resets=chance.random() < 0.2)
+    servers = some_without_files(history_of(seed, chance, resets=chance.random() < 0.2), seed)
     return Archive(
         **{one.name: getattr(servers, one.name) for one in fields(servers)},
         cuts=tuple(
             (chance.choice((3, 10, 40, 150)), chance.choice((POWER, POWER, KILLED, KILLED, FULL, BROKEN)))
             for _ in range(chance.choice((0, 1, 2, 5)))
         ),
-        semi_sync=chance.random() < 0.5,
+        semi_sync=chance.random() < 0.5 and not servers.kind.without_files,
     )
 
 
@@ -125,14 +127,15 @@ class _Run(Play):
         self.world.files = disk
         self.world.after(max(0.0, self.end - self.world.now()), stop.set)
         self._began, self._status = self.world.now(), None
-        archive(
-            self.url,
-            self.folder,
-            stop=stop,
-            options={"world": self.world, **_OPTIONS},
-            semi_sync=self.history.semi_sync,
-            progress=self._take_status,
-        )
+        with patch.object(own_logs, "LOG_BYTES", _OWN_LOG_BYTES):
+            archive(
+                self.url,
+                self.folder,
+                stop=stop,
+                options={"world": self.world, **_OPTIONS},
+                semi_sync=self.history.semi_sync,
+                progress=self._take_status,
+            )
 
     def _take_status(self, status: Status) -> None:
         self._status = (status.file, status.position)
@@ -143,7 +146,8 @@ class _Run(Play):
     def _check_status(self) -> None:
         """Long after the last change, what the archiver last said is so."""
         ends = [(one.file, one.log.position) for one in self.world.hosts.values()]
-        if self.world.now() - self._began > _LONG_ENOUGH and self._status not in ends:
+        own = self.history.kind.without_files  # logs of the archive's own, whose positions no server knows
+        if not own and self.world.now() - self._began > _LONG_ENOUGH and self._status not in ends:
             self._stale = f"the status says {self._status}, the servers are at {ends}"
 
     def _deserves(self, error: Exception) -> bool:

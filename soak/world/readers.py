@@ -24,9 +24,9 @@ from binlog_core.errors import (
 )
 from binlog_core.gtids import parse_gtid_set
 
-from .history import History, Play, Step, Wrong, history_of
+from .history import History, Play, Step, Wrong, history_of, some_without_files
 from .model import OPS, Transaction
-from .server import EPOCH, UUIDS
+from .server import EPOCH, UUIDS, Kind
 
 STARTS = ("none", "now", "place", "position", "gtids", "time")
 _MOVED = 3  # beside the numbers of `OPS`: an update of the key
@@ -71,14 +71,14 @@ class Reader(History):
 def reader(seed: int) -> Reader:
     """The history of a seed."""
     chance = Random(seed)
-    servers = history_of(seed, chance, purges=True)
+    servers = some_without_files(history_of(seed, chance, purges=True), seed)
     apart = Random(f"reset {seed}")  # histories of before keep their seeds
-    if servers.hosts == 1 and apart.random() < 0.1:
+    if servers.hosts == 1 and apart.random() < 0.1 and not servers.kind.without_files:
         reset = Step(apart.uniform(0.0, servers.opened + 60), "reset")
         servers = replace(servers, steps=tuple(sorted((*servers.steps, reset), key=lambda step: step.at)))
     return Reader(
         **{one.name: getattr(servers, one.name) for one in fields(servers)},
-        start=chance.choice([one for one in STARTS if servers.kind.gtids or one != "gtids"]),
+        start=chance.choice([one for one in STARTS if _is_known(one, servers.kind)]),
         follow=chance.random() < 0.7,
         group_rows=chance.choice(_GROUP_ROWS),
         resumes=tuple(
@@ -86,6 +86,13 @@ def reader(seed: int) -> Reader:
             for _ in range(chance.choice((0, 0, 1, 4)))
         ),
     )
+
+
+def _is_known(start: str, kind: Kind) -> bool:
+    """Whether a server of this kind can be asked to begin so."""
+    if kind.without_files:
+        return start not in ("place", "position")
+    return kind.gtids or start != "gtids"
 
 
 class _Run(Play):
@@ -243,6 +250,8 @@ class _Run(Play):
 
     def _first_at(self, place: Position) -> int:
         """The number of the first transaction at a place or after it."""
+        if self.history.kind.without_files:
+            return 1 + max((int(str(one).split("-")[2]) for one in place.gtids or ()), default=0)
         server = next(one for one in self.world.hosts.values() if place.file.startswith(f"{one.name}-"))
         later = (one for one in server.written if (one.file, one.start) >= (place.file, place.offset))
         first = next(later, None)

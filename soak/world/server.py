@@ -42,6 +42,11 @@ class Kind:
         """Whether events inside a transaction do not say where they end; such servers index their GTIDs."""
         return self.mariadb and n.version_of(self.version) >= (11, 4)
 
+    @property
+    def without_files(self) -> bool:
+        """Whether its log is in InnoDB: what it sends has neither files nor positions."""
+        return self.mariadb and n.version_of(self.version) >= (12, 3)
+
 
 @dataclass
 class Written:

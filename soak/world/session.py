@@ -17,6 +17,7 @@ _ARTIFICIAL = 0x20
 _ACKNOWLEDGED = b"\xef"
 _NON_BLOCK = 1
 _HEARTBEAT = 27
+_OF_FILES = (n.FORMAT_DESCRIPTION, n.MARIADB_GTID_LIST, n.MARIADB_BINLOG_CHECKPOINT, n.ROTATE, n.STOP)
 _SYNTAX_ERROR = b"\xff\x28\x04#42000You have an error in your SQL syntax"
 
 
@@ -97,6 +98,9 @@ class Session:
         elif sql.startswith("SHOW GLOBAL VARIABLES"):
             known = self._variables()
             rows = [[name, known[name]] for name in re.findall(r"'(\w+)'", sql) if name in known]
+        elif server.kind.without_files and sql.startswith(("SHOW BINARY LOG", "SHOW MASTER STATUS")):
+            self.line.deliver(packet(1, _SYNTAX_ERROR))  # what it answers is not published
+            return
         elif sql.startswith("SHOW BINARY LOGS"):
             rows = [[name, str(log.position)] for name, log in server.logs.items()]
         elif sql.startswith(("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")):
@@ -130,7 +134,8 @@ class Session:
             "binlog_checksum": "CRC32" if kind.checksum else "NONE",
         }
         if kind.mariadb:
-            return known | {"gtid_binlog_pos": server.executed}
+            engine = {"binlog_storage_engine": "innodb"} if kind.without_files else {}
+            return known | engine | {"gtid_binlog_pos": server.executed}
         mode = "ON" if kind.gtids else "OFF"
         return known | {
             "server_uuid": server.uuid,
@@ -155,6 +160,8 @@ class Session:
         server = self.server
         self._wait = not flags & _NON_BLOCK
         names = list(server.logs)
+        if server.kind.without_files:
+            file, at, self._after = "", 0, self._after or 0
         if self._after is not None:
             known = [name for name in names if server.state(name) <= self._after]
             if not known or self._after > server.last:
@@ -189,7 +196,13 @@ class Session:
         self.line.deliver(packet(1, b"\xff\xd4\x04#HY000" + why.encode()))
 
     def _open(self, file: str, at: int) -> None:
+        goes_on = self._file is not None
         self._file, self._at, self._skips = file, at, False
+        if self.server.kind.without_files:  # one stream, whose descriptor is where the client begins
+            if not goes_on:
+                log = self.server.logs[file].getvalue()
+                self._send(log[4 : 4 + struct.unpack_from("<I", log, 13)[0]])
+            return
         self._send(
             self._artificial(
                 n.ROTATE, struct.pack("<Q", at) + file.encode(), summed=self.server.kind.checksum
@@ -226,6 +239,8 @@ class Session:
             length = struct.unpack_from("<I", data, self._at + 9)[0]
             event = data[self._at : self._at + length]
             self._at += length
+            if self.server.kind.without_files and event[4] in _OF_FILES:
+                continue
             if self._after is not None and not self._wanted(event):
                 continue
             self._send(event)
@@ -259,6 +274,10 @@ class Session:
 
     def _send(self, event: bytes) -> None:
         mark = b""
+        if self.server.kind.without_files:
+            summed = self.server.kind.checksum or event[4] == n.FORMAT_DESCRIPTION
+            event = event[:13] + bytes(4) + event[17 : len(event) - 4 * summed]
+            event += crc32(event) if summed else b""
         if self._semi_sync:  # the last event of a transaction waits for its acknowledgement
             mark = _ACKNOWLEDGED + bytes([(self._file, self._at) in self.server.ends])
         self.line.deliver(packet(self._next(), b"\0" + mark + event))
@@ -274,7 +293,7 @@ class Session:
         return event + crc32(event) if summed else event
 
     def _heartbeat(self) -> bytes:
-        name = (self._file or "").encode()
+        name = b"binlog-000003.ibb" if self.server.kind.without_files else (self._file or "").encode()
         return self._artificial(_HEARTBEAT, name, summed=self.server.kind.checksum, flags=0)
 
     def _beat_later(self) -> None:

@@ -24,7 +24,7 @@ from binlog_core.lake.rows.source_options import SourceOptions
 from binlog_core.splits import Split, plan_splits
 
 MOST = 1.2  # times the cost per unit of the small size
-ROUNDS = 3
+ROUNDS = 3, 12  # what else runs on the machine only adds to a time: more rounds until the least ones agree
 LOGS = (2_000, 10_000)
 PARTS = (1_000, 20_000)
 PART_BYTES = 1_000  # in the driver
@@ -51,8 +51,11 @@ def test_planning_many_logs(tmp_path: Path) -> None:
         assert len(plan_splits(folder, 128 << 20)) == logs
     gc.freeze()  # what is loaded by now is not the plan's
     plans = [partial(plan_splits, folder, 128 << 20) for folder in folders]
-    rounds = [[cost(plan) for plan in plans] for _ in range(ROUNDS)]
-    small, large = (min(each) / logs for each, logs in zip(zip(*rounds, strict=True), LOGS, strict=True))
+    rounds: list[list[float]] = []
+    small, large = 0.0, 1.0
+    while len(rounds) < ROUNDS[0] or (large > MOST * small and len(rounds) < ROUNDS[1]):
+        rounds.append([cost(plan) for plan in plans])
+        small, large = (min(each) / logs for each, logs in zip(zip(*rounds, strict=True), LOGS, strict=True))
     LINES["plans"].append(
         f"planning {LOGS[1]:,} logs: {large * 1e6:.0f} us CPU a log, {large / small:.2f} of {LOGS[0]:,}"
     )

@@ -17,6 +17,7 @@ from ..archive import Status
 from ..archive import archive as keep_archive
 from .options import LoginOptions, spread
 from .output import EXIT_ERROR, EXIT_INTERRUPTED, errors_as_lines, messages, printable, size
+from .progress import LiveLine
 
 
 @spread
@@ -148,21 +149,12 @@ def stopping() -> Iterator[Stopping]:
             signal.signal(number, handler)
 
 
-class _Line:
-    """One line of progress, on a terminal."""
+class _Line(LiveLine):
+    """How far an archive is."""
 
     def __init__(self) -> None:
-        self._console = messages()
-        self._shown = self._console.status("")
+        super().__init__()
         self._before = time.monotonic(), 0
-
-    def __enter__(self) -> _Line:
-        if self._console.is_terminal:
-            self._shown.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._shown.stop()
 
     def __call__(self, status: Status) -> None:
         """Show a status."""
@@ -170,6 +162,4 @@ class _Line:
         seconds = max(now - self._before[0], 1e-9)
         rate = (status.received_bytes - self._before[1]) / seconds
         self._before = now, status.received_bytes
-        self._shown.update(
-            Text(printable(f"{status_line(status)}, {size(status.received_bytes)}, {size(int(rate))}/s"))
-        )
+        self.show(f"{status_line(status)}, {size(status.received_bytes)}, {size(int(rate))}/s")

@@ -33,7 +33,7 @@ from .output import (
     printable,
     results,
 )
-from .progress import patience
+from .progress import LiveLine, patience
 
 if TYPE_CHECKING:
     from ..mirror import TableStatus
@@ -345,7 +345,7 @@ def _runner(master: str | None) -> Iterator[SparkRunner | None]:
         yield SparkRunner(spark)
 
 
-class _Line:
+class _Line(LiveLine):
     """What a mirror does: a live line on a terminal, and where there is none, a line for each change.
 
     Parameters
@@ -355,23 +355,14 @@ class _Line:
     """
 
     def __init__(self, *, lasts: bool) -> None:
-        self._console = messages()
+        super().__init__()
         self._lasts = lasts
-        self._shown = self._console.status("")
         self._before: tuple[Counter[str], float] = Counter(), 0.0
-
-    def __enter__(self) -> _Line:
-        if self._console.is_terminal:
-            self._shown.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._shown.stop()
 
     def __call__(self, found: Sequence[TableStatus]) -> None:
         """Show the state of the tables."""
         if self._console.is_terminal:
-            self._shown.update(Text(printable(live_line(found))))
+            self.show(live_line(found))
         elif self._lasts:
             stages, now = Counter(one.stage for one in found), time.monotonic()
             due = "copying" in stages and now - self._before[1] >= _BETWEEN_LINES

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from .output import messages, printable, size
 
@@ -75,6 +75,28 @@ class Bar:
         if self._shown is not None:
             self._shown.stop()
             self._shown = None
+
+
+class LiveLine:
+    """One line that changes while something works; only on a terminal."""
+
+    def __init__(self) -> None:
+        self._console = messages()
+        self._shown = self._console.status("")
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._shown.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._shown.stop()
+
+    def show(self, text: str) -> None:
+        """Show a text."""
+        from rich.text import Text
+
+        self._shown.update(Text(printable(text)))
 
 
 @contextmanager

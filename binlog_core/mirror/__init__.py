@@ -437,8 +437,6 @@ def add(lake: Uri, *tables: str, storage_options: dict[str, Any] | None = None) 
     """
     from .requests import ADD
 
-    if not tables:
-        raise ValueError("tables=(): expected names or patterns of tables")
     return _change(lake, ADD, tables, storage_options)
 
 
@@ -462,17 +460,17 @@ def drop(lake: Uri, *tables: str, storage_options: dict[str, Any] | None = None)
     """
     from .requests import DROP
 
-    if not tables:
-        raise ValueError("tables=(): expected names or patterns of tables")
     return _change(lake, DROP, tables, storage_options)
 
 
 def _change(
     lake: Uri, kind: str, tables: tuple[str, ...], storage_options: dict[str, Any] | None
 ) -> list[TableStatus]:
-    from .requests import told
+    from .requests import ADD, DROP, told
     from .serving import change
 
+    if kind in (ADD, DROP) and not tables:
+        raise ValueError("tables=(): expected names or patterns of tables")
     place = Lake(os.fspath(lake), storage_options)
     if (answer := _asked(place, kind, tables)) is not None:
         return told(TableStatus, answer)

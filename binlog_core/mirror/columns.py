@@ -229,7 +229,7 @@ class ColumnSettings:
                     "a column of the table has the name of a column of metadata", table=table, column=name
                 )
         plain = [one for one in (*self.exclude, *self.mask) if not _WILD & set(one)]
-        for name in chain(*about_table(table, plain, ())):
+        for name in patterns_of(table, plain):
             if name not in names:  # it may have another name now
                 raise SchemaError(
                     "a column that is to be left out or masked is not there: name it as it is called now,"
@@ -276,10 +276,11 @@ EVERYTHING = ColumnSettings()
 
 def about_table(table: str, exclude: Iterable[str], mask: Iterable[str]) -> Patterns:
     """The patterns of a table's columns, in small letters."""
-    return _of_table(exclude, table), _of_table(mask, table)
+    return patterns_of(table, exclude), patterns_of(table, mask)
 
 
-def _of_table(patterns: Iterable[str], table: str) -> tuple[str, ...]:
+def patterns_of(table: str, patterns: Iterable[str]) -> tuple[str, ...]:
+    """Those of patterns of columns that are of a table, without it and in small letters."""
     divided = (one.rpartition(".") for one in patterns)
     return tuple(column.lower() for of, _, column in divided if is_wanted_name(table, (of,), None))
 
@@ -316,7 +317,8 @@ def hashed(values: pa.Array, key: bytes) -> pa.Array:
     key : bytes
         The key.
     """
-    pa, types = import_pyarrow(), import_pyarrow().types
+    pa = import_pyarrow()
+    types = pa.types
     if types.is_nested(values.type):
         values = pa.array([None if one is None else to_json(one) for one in values.to_pylist()], pa.string())
     elif not types.is_binary(values.type):

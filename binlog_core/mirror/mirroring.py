@@ -348,7 +348,8 @@ class Mirroring:
             if state.copy is not None:
                 clean_up(self._lake, state, state.copy["id"])
                 state.copy = None
-            if self._lake.other(state, self.state) is None:
+            named = self.state.by_names() if state.place is None else {}
+            if self._lake.other(state, self.state, named) is None:
                 self._lake.opened(state).empty()
         except Exception as error:  # of the format's library, the catalog and the stores below them
             self._failed(state, _outage(error))
@@ -365,12 +366,13 @@ class Mirroring:
             return
         begun = [one for one in copying if one.copy is None]
         if begun:
+            named = self.state.by_names()
             with Connection(self.address) as connection:
                 mark = asdict(take_mark(connection, connection.facts()))
                 set_for_reading(connection)  # with the settings of the sessions that read the chunks
                 for state in begun:
                     try:
-                        self._lake.check_no_other(state, self.state)
+                        self._lake.check_no_other(state, self.state, named)
                         copy = plan_copy(
                             connection,
                             state,

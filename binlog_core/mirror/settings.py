@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
-from itertools import chain
 
 from .._tables.full_names import full_name
 from ..errors import MirrorError, SchemaError
 from ..schema.ddl import DdlTracker
 from .changes import definitions_at
-from .columns import ColumnRules, ColumnSettings, Patterns, about_table
+from .columns import ColumnRules, ColumnSettings, Patterns, about_table, patterns_of
 from .renaming import renamed
 from .state import MirrorState, TableState
 
@@ -54,7 +53,7 @@ def settle(state: MirrorState, settings: ColumnSettings) -> None:
         about = about_table(one.full_name, state.exclude_columns, state.mask_columns)
         before = about, state.bigints, state.metadata
         if one.copy is not None:
-            begun = ColumnRules.of_json(one.copy.get("columns", {}))
+            begun = one.newest_rules
             if _asked(begun) != asked or begun.key not in ("", settings.mark):
                 _copy_again(one)
         if one.stage == "parked" and before != asked:
@@ -78,10 +77,10 @@ def unused(state: MirrorState, settings: ColumnSettings) -> list[str]:
         about = settings.about(one.full_name)
         if not left or not any(about):
             continue
-        rules = one.rules if one.copy is None else ColumnRules.of_json(one.copy.get("columns", {}))
+        rules = one.newest_rules
         meant = (*rules.lacks, *rules.masks)
         for pattern in [*left]:
-            for column in chain(*about_table(one.full_name, (pattern,), ())):
+            for column in patterns_of(one.full_name, (pattern,)):
                 if rules.patterns != about or any(fnmatchcase(name, column) for name in meant):
                     del left[pattern]
     return [*left]

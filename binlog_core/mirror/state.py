@@ -6,7 +6,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -121,6 +121,11 @@ class TableState:
     def rules(self) -> ColumnRules:
         """What becomes of its columns."""
         return ColumnRules.of_json(self.columns)
+
+    @property
+    def newest_rules(self) -> ColumnRules:
+        """The same in the copy that is being made, if there is one."""
+        return self.rules if self.copy is None else ColumnRules.of_json(self.copy.get("columns", {}))
 
     def note_rules(self, rules: ColumnRules) -> None:
         """Note what becomes of its columns."""
@@ -257,6 +262,13 @@ class MirrorState:
         except ValueError as error:
             raise MirrorError(str(error)) from None
 
+    def by_names(self) -> dict[Names, list[str]]:
+        """The tables by the names that they have in the lake; none if all have their own."""
+        found: dict[Names, list[str]] = {}
+        for one in self.tables.values() if self.rename else ():
+            found.setdefault(one.names, []).append(one.full_name)
+        return found
+
     def begin(self, database: str, table: str) -> TableState:
         """A table that was not known."""
         one = TableState(database, table)
@@ -378,13 +390,18 @@ class Lake:
             return DeltaLakeTable(self.table(state, history), delta_options(self.storage_options))
         return self._of_catalog(state, history)
 
-    def other(self, state: TableState, mirror: MirrorState) -> str | None:
-        """Why the table of its name in the lake, if there is one, is not that of a table without a copy."""
+    def other(
+        self, state: TableState, mirror: MirrorState, named: Mapping[Names, Sequence[str]]
+    ) -> str | None:
+        """Why the table of its name in the lake, if there is one, is not that of a table without a copy.
+
+        `named`: see `MirrorState.by_names`.
+        """
         if state.place is not None:
             return None
-        others = (one for one in mirror.tables.values() if one is not state and one.names == state.names)
-        if mirror.rename and (other := next(others, None)) is not None:
-            return f"{other.full_name} would have the same name in the lake: rename one of them otherwise"
+        others = (one for one in named.get(state.names, ()) if one != state.full_name)
+        if (other := next(others, None)) is not None:
+            return f"{other} would have the same name in the lake: rename one of them otherwise"
         table, left = self.opened(state), mirror.behind.get(full_name(*state.names), state.full_name)
         if table.exists and table.applied(mirror.id) is None:
             return "the lake has a table of that name that this mirror did not make: move it away"
@@ -392,7 +409,9 @@ class Lake:
             return f"the lake has {left} under that name, which is mirrored no longer: move it away"
         return None
 
-    def check_no_other(self, state: TableState, mirror: MirrorState) -> None:
+    def check_no_other(
+        self, state: TableState, mirror: MirrorState, named: Mapping[Names, Sequence[str]]
+    ) -> None:
         """Refuse to put a copy in place of a table that was not made by a mirror, or for another table.
 
         Raises
@@ -400,7 +419,7 @@ class Lake:
         MirrorError
             There is such a table.
         """
-        if (reason := self.other(state, mirror)) is not None:
+        if (reason := self.other(state, mirror, named)) is not None:
             raise MirrorError(reason, path=self.table(state))
 
     def _of_catalog(self, state: TableState, history: int) -> IcebergLakeTable:

@@ -3,6 +3,11 @@
 from importlib.machinery import EXTENSION_SUFFIXES
 from os import path
 
+if path.isfile(path.dirname(path.dirname(__path__[0]))):
+    raise ImportError(
+        f"{path.dirname(path.dirname(__path__[0]))} is an archive, and Python cannot load compiled modules from"
+        " one: install binlog_core"
+    )
 if not any(path.exists(path.join(__path__[0], f"_crc32{suffix}")) for suffix in EXTENSION_SUFFIXES):
     raise ImportError(
         f"the compiled modules of binlog_core are not in {__path__[0]}: run pip install -e . in the source"

@@ -17,6 +17,7 @@ from .inference import find_definitions
 from .keeping import bring_up_to_date, with_names
 from .plan_rows import one_row_each, tasks_frame, tasks_of
 from .schemas import arrow_schema, spark_schema
+from .shipped import ShippedFunction
 from .workers import SparkRunner
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ def changes_df(
         wanted = arrow_schema(declared)
     reader = ChangeReader.of(parsed, wanted, projected=frame_schema is not None or columns is not None)
     reader, parts = reader.planned(given, SparkRunner(spark))
-    return tasks_frame(spark, reader.tasks(reader.wanted(parts))).mapInArrow(_reading(reader), declared)
+    tasks = tasks_frame(spark, reader.tasks(reader.wanted(parts)))
+    return tasks.mapInArrow(ShippedFunction(_reading(reader)), declared)
 
 
 def _reading(reader: ChangeReader) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

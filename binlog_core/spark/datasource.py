@@ -19,6 +19,7 @@ from .filters import pushed_predicate
 from .keeping import bring_up_to_date, with_names
 from .partition import LogPartition
 from .schemas import arrow_schema, spark_schema
+from .shipped import Shipped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,7 +92,7 @@ class BinlogDataSource(DataSource):
         return ChangeReader.of(self._parsed, wanted, projected=not self._inferred)
 
 
-class BinlogReader(DataSourceReader):
+class BinlogReader(Shipped, DataSourceReader):
     """Reads logs as they are when the query is planned.
 
     Parameters

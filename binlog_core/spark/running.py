@@ -11,6 +11,7 @@ from ..errors import BinlogError
 from ..lake.tables.results import WrittenSplit
 from ..lake.tables.split_writer import SplitWriter
 from ..splits import Split, SplitResult, check_seams
+from .shipped import ShippedFunction
 from .workers import POLL_SECONDS, attempt_name, call_tasks, job_group
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def run_splits(
         return _run_connected(session, writer, splits, progress, done)
     context = session.sparkContext
     stop, sums = threading.Event(), _counter(session)
-    work = _Writing(writer, sums)
+    work = ShippedFunction(_Writing(writer, sums))
     watcher = threading.Thread(target=_watch, args=(sums, len(splits), progress, stop), daemon=True)
     try:
         with job_group(context, f"export of {len(splits)} splits"):

@@ -24,12 +24,13 @@ from ..lake.runner import HERE, Runner
 from .changes import ChangeReader, check_columns
 from .keeping import ArchiveKeeper
 from .partition import LogPartition
+from .shipped import Shipped
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class BinlogStreamReader(LogRanges, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class BinlogStreamReader(Shipped, LogRanges, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows logs that grow and are rotated.
 
     Parameters

@@ -20,6 +20,7 @@ from ..errors import BinlogError
 from ..lake.rows.types import import_pyarrow
 from ..lake.runner import HERE, Meet
 from .plan_rows import tasks_frame, tasks_of
+from .shipped import ShippedFunction
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,7 +102,9 @@ class SparkRunner:
         if count < 2:
             return [function(number, int) for number in range(count)]
         numbers: Any = self.spark.sparkContext.parallelize(range(count), count)
-        return _successes(numbers.barrier().mapPartitions(partial(_meeting, function)).collect())
+        return _successes(
+            numbers.barrier().mapPartitions(ShippedFunction(partial(_meeting, function))).collect()
+        )
 
 
 @contextmanager
@@ -138,7 +141,7 @@ def call_partitions(
     BinlogError, OSError, ValueError
         Errors of the function.
     """
-    return _collected(frame.mapInArrow(_mapped(function), "result binary"))
+    return _collected(frame.mapInArrow(ShippedFunction(_mapped(function)), "result binary"))
 
 
 def call_tasks(
@@ -154,7 +157,8 @@ def call_tasks(
     if not tasks:
         return []
     if hasattr(spark, "sparkContext"):  # much less CPU time: no plan, and workers without pandas
-        job = spark.sparkContext.parallelize(tasks, len(tasks)).map(partial(_work, function))
+        work_each = ShippedFunction(partial(_work, function))
+        job = spark.sparkContext.parallelize(tasks, len(tasks)).map(work_each)
         return _successes(job.collect())
 
     def work(rows: Iterable[pa.RecordBatch]) -> list[tuple[int, _Result]]:

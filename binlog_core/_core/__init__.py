@@ -3,10 +3,10 @@
 from importlib.machinery import EXTENSION_SUFFIXES
 from os import path
 
-if path.isfile(path.dirname(path.dirname(__path__[0]))):
+_home = path.dirname(path.dirname(__path__[0]))
+if path.isfile(_home):
     raise ImportError(
-        f"{path.dirname(path.dirname(__path__[0]))} is an archive, and Python cannot load compiled modules from"
-        " one: install binlog_core"
+        f"{_home} is an archive, and Python cannot load compiled modules from one: install binlog_core"
     )
 if not any(path.exists(path.join(__path__[0], f"_crc32{suffix}")) for suffix in EXTENSION_SUFFIXES):
     raise ImportError(

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import typer
 from rich.console import Console
@@ -25,6 +25,9 @@ from .._base.redaction import printable as printable
 from ..errors import BinlogError
 from ..report import KINDS, NAMES_REMEDY, BinlogWarning
 from .exits import INTERRUPTED
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -56,6 +59,7 @@ _WITHOUT_CREATE = (
     "nor is their CREATE TABLE: --schema mysql://… takes them from a server, --schema FILE from a dump"
 )
 _PIPED_WIDTH = 200  # characters of a table that no terminal shows
+_ANY_WIDTH = 10_000  # of a table that nothing makes narrower
 
 
 class _Console(Console):
@@ -75,6 +79,32 @@ def results() -> Console:
         return console
     file: Any = _Unpadded()
     return _Console(highlight=False, emoji=False, width=_PIPED_WIDTH, file=file)
+
+
+def fits(console: Console, table: Table) -> bool:
+    """Whether a table's columns have room beside each other, with nothing folded or cut."""
+    from rich.measure import Measurement
+
+    options = console.options.update_width(_ANY_WIDTH)
+    return Measurement.get(console, options, table).maximum <= console.width
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Print a table, or its rows one below the other where its columns do not fit beside each other."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    if fits(console, table):
+        console.print(table)
+        return
+    if table.title:
+        console.print(Text(str(table.title), style="italic"))
+    _, *names = (str(column.header) for column in table.columns)
+    for row in zip(*(column.cells for column in table.columns), strict=True):
+        first, *cells = map(str, row)
+        console.print(Text(first, style="bold"))
+        told = (f"{name} {cell}" for name, cell in zip(names, cells, strict=True) if cell)
+        console.print(Padding.indent(Text(", ".join(told)), 2))
 
 
 class _Unpadded:

@@ -225,7 +225,7 @@ def test_only_what_was_committed(end: str) -> None:
     log.insert(T, [row(1)])
     if end:
         log.query(end)
-    with pytest.raises(BinlogError, match="1 transactions"):
+    with pytest.raises(BinlogError, match="1 transaction or"):
         plan_undo(log.getvalue(), tables="shop.t")
     assert plan_undo(log.getvalue(), tables="shop.t", partial=True).rows == []
 
@@ -449,8 +449,7 @@ def test_statements_that_take_rows(statement: str, takes: bool) -> None:
     if takes:
         with pytest.raises(
             BinlogError,
-            match=r"1 transaction or statement in the range cannot be reversed, first .*"
-            + re.escape(statement),
+            match=r"1 transaction or statement in .*, first .*" + re.escape(statement),
         ):
             plan_undo(data, tables="shop.t")
     else:

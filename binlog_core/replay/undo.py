@@ -154,8 +154,9 @@ def plan_undo(
         what += [f"{len(refused):,} row{'s' * (len(refused) > 1)}"] * bool(refused)
         first = f"{refused[0].table}, {refused[0].key}: {refused[0].why}" if refused else ""
         first = first or collector.first_missed
+        of = ":" if count + len(refused) == 1 else "; the first:"
         raise BinlogError(
-            f"{' and '.join(what)} in the range cannot be reversed, first {first}."
+            f"{' and '.join(what)} in the range cannot be reversed{of} {first}."
             " Choose another range, or reverse the rest with partial="
         )
     if rows:

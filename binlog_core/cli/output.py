@@ -118,11 +118,14 @@ class _Unpadded:
 
 
 @contextmanager
-def errors_as_lines() -> Iterator[None]:
-    """Errors as one line and an exit code, warnings as notes; a pipe closed by its reader is not reported."""
+def errors_as_lines(*, without: str = "") -> Iterator[None]:
+    """Errors as one line and an exit code, warnings as notes; a pipe closed by its reader is not reported.
+
+    without: a kind of `KINDS` that does not concern the command.
+    """
     DDL_FOLLOWED.clear()
     try:
-        with _warnings_as_notes():
+        with _warnings_as_notes(KINDS.get(without)):
             yield
             sys.stdout.flush()
     except BinlogError as error:
@@ -185,7 +188,7 @@ def withheld_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def _warnings_as_notes() -> Iterator[None]:
+def _warnings_as_notes(without: str | None) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("always", BinlogWarning)
         usual = warnings.showwarning
@@ -195,7 +198,7 @@ def _warnings_as_notes() -> Iterator[None]:
             if issubclass(category, BinlogWarning):
                 text = _ARGUMENT.sub(_as_option, _with_schema_option(str(message)))
                 same = next((kind for kind in _OF_ALL_LOGS if text.startswith(kind)), text)
-                if same not in noted:
+                if same not in noted and same != without:
                     note(text)
                 if len(noted) < _MOST_NOTED:
                     noted.add(same)

@@ -69,7 +69,8 @@ def transactions(
       binlog-core transactions mysql-bin.000042 --by position --thread-id 67 -f jsonl
     """
     chosen = selection.selection()
-    with errors_as_lines(), ExitStack() as opened:
+    without = "unnamed_columns" if selection.where is None else ""  # nothing names a column
+    with errors_as_lines(without=without), ExitStack() as opened:
         if selection.where is not None:
             chosen |= logs.definitions(selection.schema, selection.schema_start)
         log = opened.enter_context(logs.open(passes=True, **chosen, **part.places(logs)))

@@ -251,3 +251,9 @@ def test_a_table_is_never_cut_or_folded(width: int) -> None:
     assert all(cell in text for cell in ("tables", "shop.orders", "1,000,000", "mysql-bin.000001:17115858"))
     assert "…" not in text and max(map(len, text.splitlines())) <= width
     assert ("rows 1,000,000," in text) == (width < 80)
+
+
+def test_a_list_of_transactions_does_not_miss_the_names_of_columns() -> None:
+    log = DATA / "mysql97" / "meta_minimal.binlog"
+    assert "column names are not in the log" in run("info", log).err
+    assert run("transactions", log).err == ""

@@ -257,3 +257,8 @@ def test_a_list_of_transactions_does_not_miss_the_names_of_columns() -> None:
     log = DATA / "mysql97" / "meta_minimal.binlog"
     assert "column names are not in the log" in run("info", log).err
     assert run("transactions", log).err == ""
+
+
+def test_an_error_names_options_as_the_command_line_has_them() -> None:
+    text = error_text(binlog_core.BinlogError('schema="ddl" has them; unnamed="positions" calls them c0'))
+    assert text == "--schema ddl has them; --unnamed positions calls them c0"

@@ -78,7 +78,9 @@ _WITH_NAMES = frozenset(("unknown_signs", "unknown_charsets"))
 # Further text of warnings.
 # Where names come from if the log does not have them, as is usual: servers do not log them by default.
 NAMES_REMEDY = 'schema="ddl" takes them from CREATE TABLE in the logs, schema="mysql://…" from a server'
-STATEMENTS_REMEDY = "such a log does not say which rows changed; the server does with binlog_format=ROW"
+STATEMENTS_REMEDY = (
+    "their rows are not in the log; SET GLOBAL binlog_format = ROW logs the rows of later changes"
+)
 _REMEDIES = {
     "statement_changes": STATEMENTS_REMEDY,
     "unnamed_columns": f"they are called c0, c1 …; {NAMES_REMEDY}",

@@ -188,8 +188,8 @@ class Gathering:
             )
             if len(batch) and others.any():
                 raise DivergedError(
-                    f"rows of transaction {done} were read from a server that failed, and it was lost"
-                    " with it: copy the data again",
+                    f"rows of transaction {done} were read from a server that failed, which lost the"
+                    " transaction: copy the data again",
                     path=self._path,
                 )
 

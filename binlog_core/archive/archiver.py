@@ -360,7 +360,7 @@ class Archiver:
         elif file == FIRST_LOG:
             if segment.seam == GAP and self._start is None:
                 raise ArchiveError(
-                    "a crash left nothing of where it begins, behind a gap: give --start again",
+                    "after a gap, a crash left no record of where this log begins: give --start again",
                     path=os.path.join(self.folder_of(segment), file),
                 )
             feed.locate(parse_gtid_set(segment.before) if segment.before else self._start)

@@ -131,7 +131,7 @@ class OwnLogs:
         description[_CREATED_AT : _CREATED_AT + 4] = _NO_TIME
         known, self._description = self._description, bytes(description)
         if known is not None and self._position > FIRST_EVENT and not _is_same(known, self._description):
-            raise OtherHistory("the server's events have another form", path=self.file, offset=FIRST_EVENT)
+            raise OtherHistory("the server's descriptor has changed", path=self.file, offset=FIRST_EVENT)
         return self._begin(sent) if self._position == FIRST_EVENT else None
 
     def runs(self, events: memoryview, gtids: bytes) -> Iterator[FeedRun]:

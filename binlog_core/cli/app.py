@@ -56,9 +56,13 @@ def command(name: str) -> Any:
         found = alone
     made: Any = typer.main.get_command(found)
     made.name = name
-    if shutil.get_terminal_size().columns < 80:  # in a table of options, names and addresses would be cut
-        for one in (made, *getattr(made, "commands", {}).values()):
+    narrow = shutil.get_terminal_size().columns < 80  # a table of options would cut names and addresses
+    for one in (made, *getattr(made, "commands", {}).values()):
+        if narrow:
             one.rich_markup_mode = None
+        for option in one.params:
+            if getattr(option, "is_flag", False):
+                option.metavar = ""  # typer would show <bool>, as if it took a value
     return made
 
 

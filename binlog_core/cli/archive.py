@@ -16,7 +16,7 @@ from rich.text import Text
 from ..archive import Status
 from ..archive import archive as keep_archive
 from .options import LoginOptions, spread
-from .output import EXIT_ERROR, EXIT_INTERRUPTED, errors_as_lines, messages, printable, size
+from .output import EXIT_ERROR, EXIT_INTERRUPTED, errors_as_lines, messages, moment, printable, size
 from .progress import LiveLine
 
 
@@ -116,8 +116,10 @@ def status_line(status: Status) -> str:
     """An archive's progress in one line."""
     if status.file is None:
         return f"{status.server}: {status.state}"
-    parts = [f"{status.server}: {status.file} {status.position:,}", status.state]
-    if status.seconds_behind is not None:
+    parts = [f"{status.server}: {status.file}:{status.position}", status.state]
+    if status.state == "stopped" and status.timestamp:
+        parts.append(f"last event at {moment(status.timestamp)}")
+    elif status.seconds_behind is not None:
         parts.append(f"{status.seconds_behind:,.0f} s behind")
     if status.reconnects:
         parts.append(f"{status.reconnects:,} reconnects")

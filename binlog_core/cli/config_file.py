@@ -30,7 +30,7 @@ def _load(ctx: typer.Context, path: Path | None) -> Path | None:
             expected = ", ".join(sorted(name for name in known if name not in _HERE and len(name) > 1))
             raise typer.BadParameter(f"{path}: there is no option {name}: expected {expected}")
         if one.name in defaults:
-            raise typer.BadParameter(f"{path}: {name} is there twice, with - and _ or as another name of it")
+            raise typer.BadParameter(f"{path}: {name} is given twice, with - and _ or under another name")
         defaults[one.name] = _checked(f"{path}: {name}", value, one)
     ctx.default_map = {**(ctx.default_map or {}), **defaults}
     return path

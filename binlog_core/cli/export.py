@@ -26,7 +26,7 @@ from ..errors import BinlogError
 from ..log.opening import open as open_log
 from ..report import KINDS
 from .options import LoginOptions, option, spread
-from .output import errors_as_lines, messages, note, printable, size
+from .output import errors_as_lines, messages, note, print_table, printable, size
 from .progress import patience, splits_bar
 
 if TYPE_CHECKING:
@@ -213,15 +213,16 @@ def export(
                 if show and table.directory is not None
             ]
     console = Console(highlight=False, emoji=False)
-    console.print(_summary(result))
+    print_table(console, _summary(result))
     if result.state is not None:
-        console.print(_lag(result.state))
+        for table in _lag(result.state):
+            print_table(console, table)
     _tell_skew(result)
     _tell_losses(result)
     for title, rows in shown:
         console.print(rows_table(title, *rows, width=console.width))
     if current is not None:
-        console.print(_current_summary(current, now))
+        print_table(console, _current_summary(current, now))
 
 
 def _keep(server: str, folder: str, login: LoginOptions) -> None:
@@ -265,7 +266,7 @@ def write_state(file: Path, result: ExportResult) -> None:
         put(Files(), str(file), data, durable=False)
 
 
-def _lag(state: ExportState) -> Table:
+def _lag(state: ExportState) -> Iterator[Table]:
     table = Table(title=Text(printable(f"{state.output}: {state.runs} runs")))
     for name in ("exported up to", "seconds behind", "bytes behind", "transactions behind"):
         table.add_column(name, overflow="fold", justify="left" if name == "exported up to" else "right")
@@ -277,16 +278,14 @@ def _lag(state: ExportState) -> Table:
         f"{state.bytes_behind:,}",
         "" if behind is None else f"{behind:,}",
     )
+    yield table
     rows = Table(title="row images in all runs")
     rows.add_column("table", overflow="fold")
     for name in OPS.values():
         rows.add_column(name, justify="right")
     for name, counts in sorted(state.rows.items()):
         rows.add_row(Text(printable(name)), *(f"{counts.get(kind, 0):,}" for kind in OPS.values()))
-    both = Table.grid()
-    both.add_row(table)
-    both.add_row(rows)
-    return both
+    yield rows
 
 
 def catalog_of(properties: list[str] | None) -> dict[str, str] | None:

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -18,13 +17,12 @@ from ..inspect.summarize import summarize
 from ..inspect.summary import FileSummary, LogSummary
 from ..inspect.transactions import Transaction
 from .options import LogOptions, RangeOptions, RowOptions, spread
-from .output import ZONE, duration, errors_as_lines, moment, printable, results, size
+from .output import ZONE, duration, errors_as_lines, fits, moment, print_table, printable, results, size
 from .progress import progress
 from .transactions import lines_of
 
 _TABLES = 20
 _TRANSACTIONS = 5
-_ANY_WIDTH = 10_000  # characters: of a table that nothing makes narrower
 
 
 @spread
@@ -65,9 +63,9 @@ def show(found: LogSummary, console: Console, *, tables: int | None) -> None:
         console.print(_file(file))
     for gap in found.gaps:
         console.print(f"missing between the files: {printable(str(gap))}", style="yellow", markup=False)
-    console.print(_events(found))
+    print_table(console, _events(found))
     if found.tables():
-        console.print(_tables(found, tables))
+        print_table(console, _tables(found, tables))
     if found.transactions():
         counts = ", ".join(f"{count:,} {outcome}" for outcome, count in found.transactions().items())
         console.print(f"transactions with row changes: {counts}\n")
@@ -79,7 +77,7 @@ def show(found: LogSummary, console: Console, *, tables: int | None) -> None:
 
 def _show_transactions(title: str, found: list[Transaction], console: Console) -> None:
     table = _transactions(title, found)
-    if Measurement.get(console, console.options.update_width(_ANY_WIDTH), table).maximum <= console.width:
+    if fits(console, table):
         console.print(table)
         return
     console.print(Text(title, style="italic"))  # in the table, a GTID would be folded to seven characters

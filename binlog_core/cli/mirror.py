@@ -30,6 +30,7 @@ from .output import (
     errors_as_lines,
     messages,
     moment,
+    print_table,
     printable,
     results,
 )
@@ -412,10 +413,10 @@ def _show(found: Iterable[TableStatus], *, as_json: bool) -> None:
             _unless_unknown(one.lag_bytes, one),
             _unless_unknown(one.lag_transactions, one),
             "" if one.rows is None else f"{one.rows:,}",
-            "" if one.log is None else f"{one.log}:{one.position:,}",
+            "" if one.log is None else f"{one.log}:{one.position}",
             "" if one.committed is None else moment(one.committed),
         )
-    results().print(table)
+    print_table(results(), table)
     for one in found:
         if one.reason:
             messages().print(f"{printable(one.table)}: {printable(one.reason)}", style="yellow", markup=False)
@@ -442,7 +443,8 @@ def _tell(one: Compared, *, as_json: bool) -> None:
     if one.reason is not None:
         results().print(Text(printable(f"{one.table}: not compared: {one.reason}"), style="yellow"))
     elif one.agrees:
-        results().print(Text(printable(f"{one.table}: {one.rows:,} rows agree")))
+        agree = "row agrees" if one.rows == 1 else "rows agree"
+        results().print(Text(printable(f"{one.table}: {one.rows:,} {agree}")))
     else:
         results().print(
             Text(printable(f"{one.table}: {one.differ:,} of {one.rows:,} rows differ"), style="red")

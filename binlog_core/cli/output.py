@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import typer
 from rich.console import Console
@@ -25,6 +25,9 @@ from .._base.redaction import printable as printable
 from ..errors import BinlogError
 from ..report import KINDS, NAMES_REMEDY, BinlogWarning
 from .exits import INTERRUPTED
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -39,7 +42,7 @@ _OPTIONS = {"partial": "--partial"} | {  # by arguments that take a value
 _ARGUMENT = re.compile(rf"\b({'|'.join(_OPTIONS)})=(\S?)")
 # In errors, which may quote a condition such as keys=3, only where no value follows.
 _ARGUMENT_ALONE = re.compile(rf"\b({'|'.join(_OPTIONS)})=()(?=[\s,;:.)]|$)")
-_SCHEMA = re.compile(r'\bschema="([^"]+)"')
+_SCHEMA = re.compile(r'\b(schema|unnamed)="([^"]+)"')
 _MOST_NOTED = 1000
 # What a server's settings make of all its logs alike: noted once, with the first place.
 _OF_ALL_LOGS = tuple(
@@ -56,6 +59,7 @@ _WITHOUT_CREATE = (
     "nor is their CREATE TABLE: --schema mysql://… takes them from a server, --schema FILE from a dump"
 )
 _PIPED_WIDTH = 200  # characters of a table that no terminal shows
+_ANY_WIDTH = 10_000  # of a table that nothing makes narrower
 
 
 class _Console(Console):
@@ -77,6 +81,32 @@ def results() -> Console:
     return _Console(highlight=False, emoji=False, width=_PIPED_WIDTH, file=file)
 
 
+def fits(console: Console, table: Table) -> bool:
+    """Whether a table's columns have room beside each other, with nothing folded or cut."""
+    from rich.measure import Measurement
+
+    options = console.options.update_width(_ANY_WIDTH)
+    return Measurement.get(console, options, table).maximum <= console.width
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Print a table, or its rows one below the other where its columns do not fit beside each other."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    if fits(console, table):
+        console.print(table)
+        return
+    if table.title:
+        console.print(Text(str(table.title), style="italic"))
+    _, *names = (str(column.header) for column in table.columns)
+    for row in zip(*(column.cells for column in table.columns), strict=True):
+        first, *cells = map(str, row)
+        console.print(Text(first, style="bold"))
+        told = (f"{name} {cell}" for name, cell in zip(names, cells, strict=True) if cell)
+        console.print(Padding.indent(Text(", ".join(told)), 2))
+
+
 class _Unpadded:
     """Standard output without the spaces at the end of the lines of a table."""
 
@@ -88,11 +118,14 @@ class _Unpadded:
 
 
 @contextmanager
-def errors_as_lines() -> Iterator[None]:
-    """Errors as one line and an exit code, warnings as notes; a pipe closed by its reader is not reported."""
+def errors_as_lines(*, without: str = "") -> Iterator[None]:
+    """Errors as one line and an exit code, warnings as notes; a pipe closed by its reader is not reported.
+
+    without: a kind of `KINDS` that does not concern the command.
+    """
     DDL_FOLLOWED.clear()
     try:
-        with _warnings_as_notes():
+        with _warnings_as_notes(KINDS.get(without)):
             yield
             sys.stdout.flush()
     except BinlogError as error:
@@ -155,7 +188,7 @@ def withheld_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def _warnings_as_notes() -> Iterator[None]:
+def _warnings_as_notes(without: str | None) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("always", BinlogWarning)
         usual = warnings.showwarning
@@ -165,7 +198,7 @@ def _warnings_as_notes() -> Iterator[None]:
             if issubclass(category, BinlogWarning):
                 text = _ARGUMENT.sub(_as_option, _with_schema_option(str(message)))
                 same = next((kind for kind in _OF_ALL_LOGS if text.startswith(kind)), text)
-                if same not in noted:
+                if same not in noted and same != without:
                     note(text)
                 if len(noted) < _MOST_NOTED:
                     noted.add(same)
@@ -179,7 +212,7 @@ def _warnings_as_notes() -> Iterator[None]:
 def _with_schema_option(text: str) -> str:
     if DDL_FOLLOWED.is_set():
         text = text.replace(NAMES_REMEDY, _WITHOUT_CREATE)
-    return _SCHEMA.sub(r"--schema \1", text)
+    return _SCHEMA.sub(r"--\1 \2", text)
 
 
 def _as_option(argument: re.Match[str]) -> str:

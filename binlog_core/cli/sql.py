@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Annotated, Any, Literal
 
@@ -18,6 +19,7 @@ from .output import errors_as_lines, is_terminal, printable, results, standard_o
 from .progress import patience
 from .text import csv_line, json_line
 
+_MARKER = re.compile(r"\n+LINE \d+:.*", re.DOTALL)  # the place in the query: nothing to see on one line
 _MOST_ROWS = 1000  # of a table for people
 _BATCH = 1000
 _BORDER, _GAP = 2, 3  # characters around a table, and between two of its columns
@@ -75,7 +77,7 @@ def sql(
                 names = [column[0] for column in cursor.description or ()]
                 _write(cursor, names, form or ("table" if is_terminal() else "csv"))
             except duckdb.Error as error:
-                told = " ".join(str(error).split())
+                told = " ".join(_MARKER.sub("", str(error)).split())
                 if told.endswith("KeyboardInterrupt:"):  # Ctrl-C in Python's code that DuckDB waited for
                     raise KeyboardInterrupt from None
                 raise BinlogError(f"the query failed: {told}") from None

@@ -15,12 +15,11 @@ from rich.text import Text
 from ..inspect.transactions import Transaction
 from ..inspect.transactions import transactions as transactions_of
 from .options import LogOptions, RangeOptions, RowOptions, spread
-from .output import duration, errors_as_lines, moment, printable, results, size, standard_output
+from .output import duration, errors_as_lines, moment, print_table, printable, results, size, standard_output
 from .progress import patience
 from .text import json_line
 
 _MOST_TABLES = 3
-_WIDTH_OF_SUMS = 70  # characters for the list of tables
 
 
 @dataclasses.dataclass(slots=True)
@@ -70,7 +69,8 @@ def transactions(
       binlog-core transactions mysql-bin.000042 --by position --thread-id 67 -f jsonl
     """
     chosen = selection.selection()
-    with errors_as_lines(), ExitStack() as opened:
+    without = "unnamed_columns" if selection.where is None else ""  # nothing names a column
+    with errors_as_lines(without=without), ExitStack() as opened:
         if selection.where is not None:
             chosen |= logs.definitions(selection.schema, selection.schema_start)
         log = opened.enter_context(logs.open(passes=True, **chosen, **part.places(logs)))
@@ -148,12 +148,6 @@ def _show_sums(sums: dict[str, _Sum], per: str, by: str, limit: int | None, form
             out.write(json_line({per: key} | dataclasses.asdict(one)))
         out.flush()
         return
-    if (console := results()).width < _WIDTH_OF_SUMS:
-        for key, one in ordered:
-            console.print(Text(printable(key), style="bold"))
-            told = f"{one.transactions:,} transactions, {one.changed_rows:,} changed rows, {size(one.bytes)}"
-            console.print(f"  {told}, longest {duration(one.seconds)}")
-        return
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column(per, overflow="fold")
     for title in ("transactions", "changed rows", "bytes", "longest"):
@@ -161,4 +155,4 @@ def _show_sums(sums: dict[str, _Sum], per: str, by: str, limit: int | None, form
     for key, one in ordered:
         numbers = (f"{one.transactions:,}", f"{one.changed_rows:,}", size(one.bytes), duration(one.seconds))
         table.add_row(Text(printable(key)), *numbers)
-    console.print(table)
+    print_table(results(), table)

@@ -172,8 +172,8 @@ def _plan(logs: LogOptions, options: dict[str, Any], given: str | None, connecti
                 raise error from None
         for name, text in plan.altered.items():
             raise SchemaError(
-                f"the table was changed after the changes, by {text}, and the definition on the server is not"
-                ' theirs: schema="ddl" with schema_start= follows such statements',
+                f"the table was altered after these changes, by {text}, so the server's definition"
+                ' does not fit them: schema="ddl" with schema_start= follows such statements',
                 table=name,
             )
         return plan

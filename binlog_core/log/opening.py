@@ -221,7 +221,7 @@ def _place_of_record(record: CommitRecord, files: LogFiles) -> tuple[str, int]:
     named = [file for file in files if os.path.basename(file.path) == record.file or not record.file]
     if len(named) != 1:
         name = repr(record.file) if record.file else "that is meant, of several: name it"
-        raise BinlogError(f"there is no one file {name} among those given", path=files[0].path)
+        raise BinlogError(f"expected one file {name} among those given", path=files[0].path)
     with named[0].open() as source:
         if not source.finds_transactions:
             raise BinlogError("not an .ibb file: expected start= as a position", path=named[0].path)

@@ -139,7 +139,7 @@ class ColumnRules:
             more = (name for name in names - touched if any(fnmatchcase(name, one) for one in self._named))
             strange = next(chain(sorted(touched - names), more), None)
             if strange is not None:
-                raise SchemaError("a column is there or not, other than when it was copied", column=strange)
+                raise SchemaError("a column was added or removed since the copy", column=strange)
         if touched:
             rows = rows.select([name for name in rows.schema.names if not _ROW_HASH.fullmatch(name)])
         return self.applied(rows, key)
@@ -232,7 +232,7 @@ class ColumnSettings:
         for name in patterns_of(table, plain):
             if name not in names:  # it may have another name now
                 raise SchemaError(
-                    "a column that is to be left out or masked is not there: name it as it is called now,"
+                    "a column to leave out or mask is not there: use its present name,"
                     " or leave it out of the options",
                     table=table,
                     column=name,
@@ -240,8 +240,8 @@ class ColumnSettings:
         for name in (*before.lacks, *before.masks) if before.patterns == self.about(table) else ():
             if name not in names:
                 raise SchemaError(
-                    "a column that was left out or masked is not there any more, and may have another name:"
-                    " name it as it is called now, or copy the table again by its name (resync)",
+                    "a column that was left out or masked is not there any more, perhaps renamed:"
+                    " use its present name, or copy the table again by its name (resync)",
                     table=table,
                     column=name,
                 )

@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
+from .._decode.selection import unmatched
 from ..errors import (
     ApplyStopped,
     BinlogError,
@@ -143,7 +144,7 @@ class Mirroring:
         # Cleanups to do: at first those of a run that was killed, and of tables that are not wanted any more.
         self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state), self._remove_changes]
         self._leave_unwanted()
-        self._told: set[str] = set()  # patterns of columns that mean none
+        self._told: set[str] = set()  # patterns of tables and columns that mean none
         self._missed: Counter[str] = Counter()  # how often a table was gone or changed when it was copied
         self._reach = Reach()
         self._case = ""  # of names of tables: "0" is as they are written, "1" in lower case
@@ -159,6 +160,17 @@ class Mirroring:
                 stacklevel=2,
             )
         self._told |= found
+
+    def _warn_of_unmatched(self, names: Iterable[str]) -> None:
+        """Warn once of patterns of tables that mean none: a user without SELECT sees no tables."""
+        found = unmatched(self.state.patterns, names)
+        for pattern in dict.fromkeys(one for one in found if one not in self._told):
+            warnings.warn(
+                f"no table of the server is {pattern!r}: its name is another, or the user lacks SELECT on it",
+                BinlogWarning,
+                stacklevel=2,
+            )
+        self._told.update(found)
 
     def _leave_unwanted(self) -> None:
         unwanted = self.state.leave_unwanted()
@@ -318,6 +330,7 @@ class Mirroring:
             check_filters(connection, {database for database, _ in wanted.values()})
             lacking = [one for name, one in tables.items() if one.stage == "copying" and name not in here]
             lacking = [one for one in lacking if not is_hidden(connection, one)]
+        self._warn_of_unmatched((*wanted, *tables))
         for name, (database, table) in wanted.items():
             if name not in tables:
                 self.state.begin(database, table)

@@ -105,7 +105,7 @@ class Requests:
                     found = self._read(_ANSWERS, name)  # it may have answered in between
                     if found is None:
                         raise MirrorError(
-                            f"the mirror ended before it answered to {kind}: ask again", path=self._lake.uri
+                            f"the mirror ended before it answered {kind}: ask again", path=self._lake.uri
                         )
                     break
                 time.sleep(self.pause)

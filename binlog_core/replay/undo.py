@@ -149,12 +149,14 @@ def plan_undo(
     altered: dict[str, str] = {}
     refused = [row for row in rows if row.state == "refused"]
     if (refused or collector.incomplete) and not partial:
-        what = [f"{collector.incomplete:,} transactions or statements"] * (collector.incomplete > 0)
-        what += [f"{len(refused):,} rows"] * bool(refused)
+        count = collector.incomplete
+        what = [f"{count:,} transaction{'s' * (count > 1)} or statement{'s' * (count > 1)}"] * (count > 0)
+        what += [f"{len(refused):,} row{'s' * (len(refused) > 1)}"] * bool(refused)
         first = f"{refused[0].table}, {refused[0].key}: {refused[0].why}" if refused else ""
         first = first or collector.first_missed
+        of = ":" if count + len(refused) == 1 else "; the first:"
         raise BinlogError(
-            f"{' and '.join(what)} in the range cannot be reversed; the first: {first}."
+            f"{' and '.join(what)} in the range cannot be reversed{of} {first}."
             " Choose another range, or reverse the rest with partial="
         )
     if rows:
@@ -290,7 +292,7 @@ class _Collector(Script):
 
     def _miss_one(self, note: str) -> None:
         self.incomplete += 1
-        self.first_missed = self.first_missed or note
+        self.first_missed = self.first_missed or note.removeprefix("not reversed: ")
         self._tell(note)
 
     def _flush(self) -> None:

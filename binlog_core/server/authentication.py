@@ -132,5 +132,5 @@ def _check_key(address: Address, method: str) -> None:
     raise AuthenticationError(
         f"{method} without TLS needs the server's public key: use TLS (ssl_mode=VERIFY_IDENTITY),"
         " server_public_key=FILE, or get_server_public_key=true, which takes the key from whoever answers:"
-        " a hand in the line can then read the password"
+        " a man in the middle can then read the password"
     )

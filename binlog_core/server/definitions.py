@@ -236,7 +236,7 @@ def tables_at(address: Address, database: str) -> list[TableSchema]:
     except ServerError as error:
         raise SchemaError(f"the schema cannot be read from the server: {error.message}", path=path) from error
     if not tables:
-        raise SchemaError("the server shows no tables there", path=path)
+        raise SchemaError("the server shows the user no tables there", path=path)
     return tables
 
 

@@ -131,7 +131,7 @@ def _connection(address: Address) -> Finding:
     if mode == "VERIFY_CA":
         found = "ssl_mode=VERIFY_CA: any server with a certificate of that CA is trusted"
         return Finding("connection", "note", found, "ssl_mode=VERIFY_IDENTITY")
-    found = f"ssl_mode={mode}: someone in the line can read the password and the logs, and change them"
+    found = f"ssl_mode={mode}: whoever is on the path can read and change the password and the logs"
     cure = "ssl_mode=VERIFY_IDENTITY, with ssl_ca= if the certificate is not of a public CA"
     return Finding("connection", "note", found, cure)
 

@@ -79,5 +79,5 @@ def _oldest_state(connection: Connection, facts: Facts, server_id: int) -> Maria
         except LineLost as lost:
             raise UnreachableError(str(lost), path=connection.name) from None
     raise UnreachableError(
-        f"the server does not send the head of its oldest log in {patience:g} s", path=connection.name
+        f"the server did not send the head of its oldest log within {patience:g} s", path=connection.name
     )

@@ -323,7 +323,7 @@ def _begin_of(connection: Connection, facts: Facts, file: str) -> int:
         except LineLost as lost:
             raise UnreachableError(str(lost), path=connection.name) from None
     raise UnreachableError(
-        f"the server does not send {clean_text(file)} in {patience:g} s", path=connection.name
+        f"the server did not send {clean_text(file)} within {patience:g} s", path=connection.name
     )
 
 

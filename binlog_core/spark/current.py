@@ -267,9 +267,7 @@ def _write(rows: DataFrame, directory: str, overwrite: bool) -> None:
     here = local_path(directory)
     names = os.listdir(here) if overwrite and here is not None and os.path.isdir(here) else []
     if foreign := [name for name in names if not _OF_SPARK.fullmatch(name)]:
-        raise BinlogError(
-            f"it has {min(foreign)}, which is not of such a table: it is not replaced", path=here
-        )
+        raise BinlogError(f"contains {min(foreign)}, which no such table has: not replaced", path=here)
     try:
         rows.write.parquet(directory, mode="overwrite" if overwrite else "errorifexists")
     except AnalysisException as error:

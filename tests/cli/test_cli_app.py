@@ -186,3 +186,9 @@ def test_a_log_alone_is_looked_at() -> None:
     assert run("nfo", LOG).code == 2
     for arguments in (["-h"], ["rows", "-h"]):
         assert "Usage" in run(*arguments).text
+
+
+def test_a_flag_does_not_look_as_if_it_took_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    lines = [line for line in run("undo", "--help").lines if "--execute" in line]
+    assert lines and not [line for line in lines if "bool" in line.lower()]

@@ -19,9 +19,12 @@ def test_a_status_in_a_line() -> None:
     status = Status("/archive", "db1:3306")
     assert status_line(status) == "db1:3306: connecting"
     status.file, status.position, status.state = "bin.000007", 1_234_567, "archiving"
-    assert status_line(status) == "db1:3306: bin.000007 1,234,567, archiving"
+    assert status_line(status) == "db1:3306: bin.000007:1234567, archiving"
     status.seconds_behind, status.reconnects = 1234.4, 2
-    assert status_line(status) == "db1:3306: bin.000007 1,234,567, archiving, 1,234 s behind, 2 reconnects"
+    assert status_line(status) == "db1:3306: bin.000007:1234567, archiving, 1,234 s behind, 2 reconnects"
+    status.state, status.timestamp = "stopped", 86_400
+    line = "db1:3306: bin.000007:1234567, stopped, last event at 1970-01-02 00:00:00, 2 reconnects"
+    assert status_line(status) == line
 
 
 @pytest.mark.parametrize(("number", "interrupted"), [(signal.SIGTERM, False), (signal.SIGINT, True)])

@@ -39,7 +39,7 @@ def test_the_status_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
             "15",
             "s",
             "1,000,000",
-            "42:1,234",
+            "42:1234",
             "1970-01-01",
             "00:00:00",
         ],

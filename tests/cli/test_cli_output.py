@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -22,7 +23,7 @@ pytest.importorskip("typer")
 
 from support.cli import COMMAND, long_log, run, start
 
-from binlog_core.cli.output import error_text, size
+from binlog_core.cli.output import error_text, print_table, size
 
 LOG = DATA / "mysql97" / "gtid.binlog"
 
@@ -233,3 +234,31 @@ def test_sizes() -> None:
     assert [size(n) for n in numbers] == [
         "0 bytes", "999 bytes", "1.0 kB", "99.9 kB", "100 kB", "999 kB", "1.0 MB", "1.2 MB", "5000 PB",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [30, 40, 80, 200])
+def test_a_table_is_never_cut_or_folded(width: int) -> None:
+    from rich.console import Console
+    from rich.table import Table as Shown
+    from rich.text import Text
+
+    table = Shown("table", "rows", "log position", title="tables")
+    table.add_row(Text("shop.orders"), "1,000,000", "mysql-bin.000001:17115858")
+    table.add_row(Text("shop.new"), "", "")
+    out = io.StringIO()
+    print_table(Console(width=width, file=out), table)
+    text = out.getvalue()
+    assert all(cell in text for cell in ("tables", "shop.orders", "1,000,000", "mysql-bin.000001:17115858"))
+    assert "…" not in text and max(map(len, text.splitlines())) <= width
+    assert ("rows 1,000,000," in text) == (width < 80)
+
+
+def test_a_list_of_transactions_does_not_miss_the_names_of_columns() -> None:
+    log = DATA / "mysql97" / "meta_minimal.binlog"
+    assert "column names are not in the log" in run("info", log).err
+    assert run("transactions", log).err == ""
+
+
+def test_an_error_names_options_as_the_command_line_has_them() -> None:
+    text = error_text(binlog_core.BinlogError('schema="ddl" has them; unnamed="positions" calls them c0'))
+    assert text == "--schema ddl has them; --unnamed positions calls them c0"

@@ -602,3 +602,16 @@ def test_a_table_that_the_user_may_no_longer_read_is_not_taken_for_a_dropped_one
     sql("GRANT SELECT ON refused.* TO reader@'%'")
     (t,) = mirrored(reader, tmp_path)
     assert (t.stage, rows_of(tmp_path)) == ("following", [(1, 1), (2, 2)])
+
+
+def test_patterns_of_tables_that_the_user_does_not_see_are_told(url: str, sql: Sql, tmp_path: Path) -> None:
+    """A user without SELECT sees no tables."""
+    sql("CREATE OR REPLACE USER seer@'127.0.0.1' IDENTIFIED BY 's'")
+    sql("GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO seer@'127.0.0.1'")
+    sql("GRANT SELECT ON refused.t TO seer@'127.0.0.1'")
+    sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    seer = f"mysql://seer:s@{url.rpartition('@')[2]}"
+    tables = ["refused.t", "refused.u"]
+    with pytest.warns(BinlogWarning, match=r"no table of the server is 'refused\.u': .* lacks SELECT"):
+        found = mirror(seer, tmp_path, tables=tables, until="now")
+    assert [(one.table, one.stage) for one in found] == [("refused.t", "following")]

@@ -27,7 +27,7 @@ def test_a_mirror_that_ends_answers_nothing(tmp_path: Path) -> None:
         assert lake.held.holder is not None and Lake(str(tmp_path)).worker()[0] == lake.held.holder
         asking = threading.Timer(0.3, lake.held.end)
         asking.start()
-        with pytest.raises(MirrorError, match="ended before it answered to pause"):
+        with pytest.raises(MirrorError, match="ended before it answered pause"):
             Requests(Lake(str(tmp_path))).ask("pause", ())
         asking.join()
     assert Requests(lake).waiting() == []

@@ -724,6 +724,6 @@ def test_a_server_with_default_settings(shop: Shop, metadata: str) -> None:
             altered = shop.logged("ALTER TABLE undone.c RENAME COLUMN name TO other")
             ran = run("undo", accident, altered, "-t", "undone.c", "--op", "update", "--check", SERVER)
             assert ran.code == 1
-            assert "the definition on the server is not theirs" in ran.err
+            assert "the server's definition does not fit them" in ran.err
     finally:
         shop.run(f"SET GLOBAL binlog_row_metadata = {usual}")

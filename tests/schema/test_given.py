@@ -153,7 +153,7 @@ def test_a_server_is_asked_once() -> None:
         assert event.columns[0].old_fraction
         assert sum(b"information_schema" in one for one in server.received) == 1
         assert [t.full_name for t in Schema.load(f"{url}/shop?connect_timeout=5")] == ["shop.o`k"]
-        with pytest.raises(SchemaError, match="shows no tables"):
+        with pytest.raises(SchemaError, match="shows the user no tables"):
             Schema.load(f"{url}/nothing")
 
 

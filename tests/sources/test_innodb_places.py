@@ -220,7 +220,7 @@ def test_starting_at_a_commit_record(tmp_path: Path) -> None:
                 assert [c.after["id"] for c in all_rows(tmp_path, start=start)] == list(range(at, 80))
     with pytest.raises(binlog_core.BinlogError, match="no commit record begins"):
         binlog_core.open(path, start=binlog_core.CommitRecord(offsets[-1] + 1))
-    with pytest.raises(binlog_core.BinlogError, match="no one file 'other'"):
+    with pytest.raises(binlog_core.BinlogError, match="expected one file 'other'"):
         binlog_core.open(path, start=binlog_core.CommitRecord(0, "other"))
     with pytest.raises(binlog_core.BinlogError, match=r"not an \.ibb file"):
         binlog_core.open(Log("11.8.1-MariaDB-log").getvalue(), start=binlog_core.CommitRecord(0))

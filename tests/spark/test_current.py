@@ -126,11 +126,11 @@ def test_current_tables_after_statements(spark: SparkSession, tmp_path: Path) ->
         write_current(spark, tmp_path, tmp_path / "elsewhere")
     # A directory that is an export, or a table of a lake, is not one to be replaced.
     before = {path: path.stat().st_size for path in (tmp_path / "out").rglob("*")}
-    with pytest.raises(BinlogError, match=r"it has v1-.*, which is not of such a table"):
+    with pytest.raises(BinlogError, match=r"contains v1-.*, which no such table has"):
         write_current(spark, tmp_path / "out", tmp_path / "out", overwrite=True)
     assert {path: path.stat().st_size for path in (tmp_path / "out").rglob("*")} == before
     (tmp_path / "now" / "d.altered" / "_delta_log").mkdir()
-    with pytest.raises(BinlogError, match="it has _delta_log, which is not of such a table"):
+    with pytest.raises(BinlogError, match="contains _delta_log, which no such table has"):
         write_current(spark, tmp_path / "out", tmp_path / "now", overwrite=True)
     (tmp_path / "now" / "d.altered" / "_delta_log").rmdir()
     found = {

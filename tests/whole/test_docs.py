@@ -28,6 +28,7 @@ from urllib.parse import unquote
 
 import pytest
 from support.default_logs import as_minimal
+from support.golden import golden_logs
 
 import binlog_core
 
@@ -350,3 +351,20 @@ def in_modules(documented: list[str]) -> set[str]:
     """Names at the top of the package that are documented with their module."""
     homes = binlog_core._HOMES.items()
     return {f"binlog_core.{name}" for name, home in homes if f"binlog_core.{home}" in documented}
+
+
+def test_the_chart_of_right_values_claims_no_more_than_is_compared() -> None:
+    counted: dict[str, tuple[int, int]] = {}
+    for golden in golden_logs():
+        logs, values = counted.get(golden.path.parent.name, (0, 0))
+        values += sum(len(change[side] or ()) for change in golden.truth for side in ("before", "after"))
+        counted[golden.path.parent.name] = logs + 1, values
+    chart = (ROOT / "docs" / "images" / "right.svg").read_text("utf-8")
+    found = re.findall(r">(\w+) ([\d.]+)</text>.*?>([\d,]+) of ([\d,]+)<.*?>(\d+) logs<", chart)
+    assert len(found) == 4
+    for vendor, version, right, values, logs in found:
+        compared = counted[vendor.lower().removesuffix("db") + version.replace(".", "")]
+        assert right == values and int(values.replace(",", "")) <= compared[1] and int(logs) <= compared[0]
+    total = sum(int(one[3].replace(",", "")) for one in found)
+    assert f"all {total:,} of {sum(int(one[4]) for one in found)} logs" in chart
+    assert f"all {total:,} are" in (ROOT / "README.md").read_text("utf-8")

@@ -287,7 +287,7 @@ class ParquetDirectory(Destination):
         there = self.read_json(f"{self.path}/{MANIFEST}")
         if there is None or there.get("run_id") != self.run_id or self._there() != _named_by(manifest):
             raise BinlogError(
-                "another export wrote to this output at the same time, and it may be of neither: remove it,"
+                "another export wrote to this output at the same time, so its files may be mixed: remove it,"
                 " and export again",
                 path=self.output,
             )

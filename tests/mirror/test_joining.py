@@ -88,7 +88,7 @@ def test_another_writers_commit_is_not_undone(tmp_path: Path, monkeypatch: pytes
 def test_files_are_as_large_as_they_should_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joining, "FILE_BYTES", 100)
     asked: list[list[str]] = []
-    monkeypatch.setattr(Joiner, "__call__", lambda self, names: asked.append(names))
+    monkeypatch.setattr(Joiner, "__call__", lambda self, files: asked.append([one.name for one in files]))
     place = Folder("/")
     sizes = (60, 40, 1, 300, 99, 1)
     files = [File(str(i), size) for i, size in enumerate(sizes)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from ..rows.types import import_pyarrow
 from ..tables.table import DataFile
+from ..tables.vectors import Vector
 from .alterations import Check
-from .files import FileWriter, is_bound, shaped
+from .files import FileWriter, is_bound, live_rows, shaped, tables_of
 from .folding import fits
 from .jobs import Folder
 from .keys import one_array, places
@@ -39,7 +40,8 @@ class Replaced:
     touched : bool
         Whether it is to be removed.
     new : tuple of DataFile
-        The files with the rows that stay, and with the rows that they completed.
+        The files with the rows that stay, and with the rows that they completed; also the file itself, if it
+        stays with more of its rows deleted.
     completed : int
         How many partial rows were completed from its rows.
     """
@@ -68,6 +70,8 @@ class Rewriter:
         Columns that change in all rows.
     every : bool
         Whether files without any of the keys are rewritten too.
+    vectors : bool
+        Whether a file stays, and gets a deletion vector, unless `every` or none of its rows is left.
     """
 
     place: Folder
@@ -77,6 +81,7 @@ class Rewriter:
     sunk: tuple[Sunk, ...]
     values: Mapping[str, Any] = field(default_factory=dict)
     every: bool = False
+    vectors: bool = False
 
     def concerns(self, file: DataFile) -> bool:
         """Whether a file may have any of the keys, judged by its bounds."""
@@ -105,23 +110,48 @@ class Rewriter:
             own = parquet.read(columns=list(self.keys))
             types = [self.schema.field(name).type for name in self.keys]
             here = _keys(own, self.keys, types)
+            live = live_rows(self.place, file, own.num_rows)
             gone = np.zeros(own.num_rows, np.bool_)
             for wanted in _gathered(_loaded(one.keys, self.workspace) for one in sunk):
                 gone |= places(here, _keys(wanted, self.keys, types)) >= 0  # the file may have a key twice
+            if live is not None:
+                gone &= live
             bases = bases_of(self.keys)
             completing = [
                 (rows, found)
                 for one in sunk
                 if one.partial is not None
                 for rows in [_loaded(one.partial[0], self.workspace)]
-                for found in [places(_keys(rows, bases, types), here)]
+                for found in [_among(_keys(rows, bases, types), here, live)]
                 if (found >= 0).any()
             ]
             if not self.every and not gone.any() and not completing:
                 return Replaced(file.name, False)
+            if live is not None:
+                gone |= ~live
             if gone.all() and not completing:
                 return Replaced(file.name, True)
+            if self.vectors and not self.every:
+                return self._with_vector(file, parquet, gone, completing)
             return self._rewritten(file, parquet, gone, completing)
+
+    def _with_vector(
+        self,
+        file: DataFile,
+        parquet: Any,
+        gone: NDArray[np.bool_],
+        completing: list[tuple[pa.Table, NDArray[np.int64]]],
+    ) -> Replaced:
+        new: list[DataFile] = []
+        if completing:
+            only = np.ones(len(gone), np.bool_)
+            written = self._rewritten(file, parquet, only, completing)
+            new += written.new
+        if not gone.all():
+            vector = Vector.new(np.flatnonzero(gone).astype(np.uint64))
+            new.append(replace(file, rows=len(gone), deleted=vector))
+        completed = sum(int(np.count_nonzero(found >= 0)) for _, found in completing)
+        return Replaced(file.name, True, tuple(new), completed)
 
     def _rewritten(
         self,
@@ -134,15 +164,16 @@ class Rewriter:
         completed, start = 0, 0
         with FileWriter(self.place, self.schema) as writer:
             for group in range(parquet.num_row_groups):
-                rows = parquet.read_row_group(group)
-                rows = shaped(rows, self.schema, self.values)
-                end = start + rows.num_rows
-                writer.write(rows.filter(pa.array(~gone[start:end])))
-                for partial, found in completing:
-                    here = np.flatnonzero((found >= start) & (found < end))
-                    if len(here):
-                        writer.write(self._completed(partial.take(here), rows.take(found[here] - start)))
-                        completed += len(here)
+                end = start + parquet.metadata.row_group(group).num_rows
+                within = [(found >= start) & (found < end) for _, found in completing]
+                if not gone[start:end].all() or any(one.any() for one in within):
+                    rows = shaped(parquet.read_row_group(group), self.schema, self.values)
+                    writer.write(rows.filter(pa.array(~gone[start:end])))
+                    for (partial, found), one in zip(completing, within, strict=True):
+                        if one.any():
+                            here = np.flatnonzero(one)
+                            writer.write(self._completed(partial.take(here), rows.take(found[here] - start)))
+                            completed += len(here)
                 start = end
             new = writer.finish()
         return Replaced(file.name, True, () if new is None else (new,), completed)
@@ -173,13 +204,21 @@ class Checker:
         import pyarrow.parquet as pq
 
         with self.place.open().open_input_file(file.name) as source:
-            parquet = pq.ParquetFile(source)
-            if self.check.column not in parquet.schema_arrow.names:
+            if self.check.column not in pq.read_schema(source).names:
                 return True
-            return all(
-                fits(self.check, batch.column(0))
-                for batch in parquet.iter_batches(columns=[self.check.column])
-            )
+        found = tables_of(self.place, [file], [self.check.column])
+        return all(fits(self.check, one.column(0)) for one in found)
+
+
+def _among(
+    wanted: Sequence[pa.Array], here: Sequence[pa.Array], live: NDArray[np.bool_] | None
+) -> NDArray[np.int64]:
+    """For each key the number of the live row that has it; -1: there is none."""
+    if live is None:
+        return places(wanted, here)
+    rows = np.flatnonzero(live)
+    found = places(wanted, [one.filter(import_pyarrow().array(live)) for one in here])
+    return np.where(found < 0, -1, np.append(rows, -1)[found])
 
 
 def _keys(rows: pa.Table, names: Iterable[str], types: Iterable[pa.DataType]) -> list[pa.Array]:

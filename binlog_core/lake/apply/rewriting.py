@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -107,22 +108,29 @@ class Rewriter:
         sunk = [one for one in self.sunk if self._meets(file, one)]
         with self.place.open().open_input_file(file.name) as source:
             parquet = pq.ParquetFile(source)
-            own = parquet.read(columns=list(self.keys))
             types = [self.schema.field(name).type for name in self.keys]
+            loaded = _gathered(_loaded(one.keys, self.workspace) for one in sunk)
+            wanted: Iterable[list[pa.Array]] = (_keys(one, self.keys, types) for one in loaded)
+            partial = [_loaded(one.partial[0], self.workspace) for one in sunk if one.partial is not None]
+            bases = [_keys(rows, bases_of(self.keys), types) for rows in partial]
+            sought = None
+            if sum(one.puts + one.deletes for one in sunk) <= _PROBED_ROWS:
+                wanted = [*wanted]
+                sought = [keys[0] for keys in (*wanted, *bases)]
+            at, own = _read(parquet, self.keys, sought)
             here = _keys(own, self.keys, types)
-            live = live_rows(self.place, file, own.num_rows)
-            gone = np.zeros(own.num_rows, np.bool_)
-            for wanted in _gathered(_loaded(one.keys, self.workspace) for one in sunk):
-                gone |= places(here, _keys(wanted, self.keys, types)) >= 0  # the file may have a key twice
+            live = live_rows(self.place, file, parquet.metadata.num_rows)
+            gone = np.zeros(parquet.metadata.num_rows, np.bool_)
+            for keys in wanted:
+                gone[at[places(here, keys) >= 0]] = True  # the file may have a key twice
             if live is not None:
                 gone &= live
-            bases = bases_of(self.keys)
+                left = np.flatnonzero(live[at])
+                at, here = at[left], [one.take(import_pyarrow().array(left)) for one in here]
             completing = [
-                (rows, found)
-                for one in sunk
-                if one.partial is not None
-                for rows in [_loaded(one.partial[0], self.workspace)]
-                for found in [_among(_keys(rows, bases, types), here, live)]
+                (rows, np.append(at, -1)[found])
+                for rows, base in zip(partial, bases, strict=True)
+                for found in [places(base, here)]
                 if (found >= 0).any()
             ]
             if not self.every and not gone.any() and not completing:
@@ -210,15 +218,42 @@ class Checker:
         return all(fits(self.check, one.column(0)) for one in found)
 
 
-def _among(
-    wanted: Sequence[pa.Array], here: Sequence[pa.Array], live: NDArray[np.bool_] | None
-) -> NDArray[np.int64]:
-    """For each key the number of the live row that has it; -1: there is none."""
-    if live is None:
-        return places(wanted, here)
-    rows = np.flatnonzero(live)
-    found = places(wanted, [one.filter(import_pyarrow().array(live)) for one in here])
-    return np.where(found < 0, -1, np.append(rows, -1)[found])
+def _read(
+    parquet: Any, names: Sequence[str], sought: Iterable[pa.Array] | None
+) -> tuple[NDArray[np.int64], pa.Table]:
+    """The key columns of those groups of rows that may have one of some keys, and the numbers of the rows.
+
+    `sought`: values of the first column, in arrays; None: all groups.
+    """
+    ordered = None if sought is None else [_in_order(one) for one in sought]
+    chosen, numbers, start = [], [np.empty(0, np.int64)], 0
+    for group in range(parquet.metadata.num_row_groups):
+        found = parquet.metadata.row_group(group)
+        if ordered is None or any(_may_have(found, names[0], one) for one in ordered):
+            chosen.append(group)
+            numbers.append(np.arange(start, start + found.num_rows))
+        start += found.num_rows
+    return np.concatenate(numbers), parquet.read_row_groups(chosen, columns=list(names))
+
+
+def _in_order(keys: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return keys.take(pc.sort_indices(keys))
+
+
+def _may_have(group: Any, name: str, sought: pa.Array) -> bool:
+    """Whether a group of rows may have one of some sorted values, as far as its bounds say."""
+    columns = map(group.column, range(group.num_columns))
+    found = next((one.statistics for one in columns if one.path_in_schema == name), None)
+    if found is None or not found.has_min_max:
+        return True
+    try:
+        least, most = found.min, found.max
+        at = bisect_left(range(len(sought)), least, key=lambda i: sought[i].as_py())
+        return at < len(sought) and bool(sought[at].as_py() <= most)
+    except (TypeError, OverflowError):  # the key's type has changed; Python lacks some dates
+        return True
 
 
 def _keys(rows: pa.Table, names: Iterable[str], types: Iterable[pa.DataType]) -> list[pa.Array]:

@@ -19,7 +19,7 @@ from .alterations import Check
 from .files import FileWriter, is_bound, live_rows, shaped, tables_of
 from .folding import fits
 from .jobs import Folder
-from .keys import one_array, places
+from .keys import one_array, places, rows_with
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,6 +119,9 @@ class Rewriter:
                 sought = [keys[0] for keys in (*wanted, *bases)]
             at, own = _read(parquet, self.keys, sought)
             here = _keys(own, self.keys, types)
+            if sought:
+                some = rows_with(here[0], sought)
+                at, here = at[some], [one.take(import_pyarrow().array(some)) for one in here]
             live = live_rows(self.place, file, parquet.metadata.num_rows)
             gone = np.zeros(parquet.metadata.num_rows, np.bool_)
             for keys in wanted:
@@ -246,7 +249,7 @@ def _may_have(group: Any, name: str, sought: pa.Array) -> bool:
     """Whether a group of rows may have one of some sorted values, as far as its bounds say."""
     columns = map(group.column, range(group.num_columns))
     found = next((one.statistics for one in columns if one.path_in_schema == name), None)
-    if found is None or not found.has_min_max:
+    if found is None or not found.has_min_max or sought.null_count:
         return True
     try:
         least, most = found.min, found.max

@@ -514,11 +514,16 @@ def _statistics(file: DataFile) -> str:
     return json.dumps(
         {
             "numRecords": file.rows,
-            "minValues": {name: _plain(value) for name, value in file.least.items()},
-            "maxValues": {name: _plain(value) for name, value in file.most.items()},
+            "minValues": _bounds(file.least),
+            "maxValues": _bounds(file.most),
             "nullCount": dict(file.nulls),
         }
     )
+
+
+def _bounds(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Bounds as Delta keeps them; those of other types may come from another writer, and are left out."""
+    return {name: _plain(value) for name, value in values.items() if isinstance(value, str | int | dt.date)}
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:

@@ -4,6 +4,7 @@
     python soak/mirror_kills.py --kills 50 --port 3306    # a server that runs, root has no password
     python soak/mirror_kills.py --kills 0 --keep lake     # what `make mirror` shows: no kills, the lake stays
     python soak/mirror_kills.py --format iceberg          # tables of a catalog in SQLite, beside the lake
+    python soak/mirror_kills.py --format vectors          # Delta tables with deletion vectors
     python soak/mirror_kills.py --runner both             # in turn without Spark (the default) and with it
 
 Writers insert, update, delete, change keys, write transactions over several tables, alter, truncate and
@@ -349,7 +350,7 @@ def command(port: int, lake: Path, name: str, form: str = "delta", *, history: b
     if name == "run":
         arguments = [f"mysql://root@127.0.0.1:{port}", str(lake), "--tables", PATTERN, "--until", "now"]
         settings = form_of(lake, form).settings
-        arguments += ["--format", form]
+        arguments += ["--format", settings["format"], "--deletes", settings.get("deletes", "copy")]
         for one in settings.get("catalog", {}).items():
             arguments += ["--catalog", "=".join(one)]
         arguments += ["--history"] * history
@@ -363,7 +364,7 @@ def main() -> int:
     parser.add_argument("--longest", type=float, default=20, help="seconds that a mirror may live")
     parser.add_argument("--seed", type=int, default=16)
     parser.add_argument("--port", type=int)
-    parser.add_argument("--format", choices=("delta", "iceberg"), default="delta")
+    parser.add_argument("--format", choices=tuple(FORMS), default="delta")
     parser.add_argument("--runner", choices=tuple(RUNNERS), default="local")
     parser.add_argument("--keep", type=Path, help="folder of the lake")
     arguments = parser.parse_args()

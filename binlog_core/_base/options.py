@@ -15,6 +15,7 @@ Images: TypeAlias = Literal["both", "after", "keychange"]
 Unnamed: TypeAlias = Literal["refuse", "positions"]
 TextErrors: TypeAlias = Literal["raise", "replace"]
 Xa: TypeAlias = Literal["prepared", "committed"]
+Deletes: TypeAlias = Literal["copy", "vectors"]
 
 _SWITCH = Literal[False, True]
 _ON = Literal[True, False]
@@ -125,5 +126,11 @@ OPTIONS = {
         "Rows of XA transactions: at XA PREPARE, where they are logged, or at XA COMMIT.",
         ("--xa",),
         values=Xa,
+    ),
+    # of the mirror
+    "deletes": Option(
+        "Files with changed rows: write them again, or leave them and list these rows in deletion vectors.",
+        ("--deletes",),
+        values=Deletes,
     ),
 }

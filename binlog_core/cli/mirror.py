@@ -19,6 +19,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from .._base.durations import seconds_of
+from .._base.options import Deletes
 from .archive import stopping
 from .config_file import ConfigFile
 from .export import Catalog, catalog_of, pairs_of, spark_session
@@ -133,6 +134,7 @@ def run(
     history: Annotated[
         bool, typer.Option("--history", help="Also keep all versions of rows, in LAKE/history/TABLE.")
     ] = False,
+    deletes: Annotated[Deletes, option("deletes")] = "copy",
     compact: Annotated[str, typer.Option(help="How often a table's small files are merged.")] = "1h",
     rate: Annotated[
         float | None, typer.Option(min=0.001, help="Maximum MB per second that copies read from the server.")
@@ -191,6 +193,7 @@ def run(
                 format=format,
                 catalog=catalog_of(catalog),
                 history=history,
+                deletes=deletes,
                 status=status or (),
                 compact=every,
                 rate=None if rate is None else rate * 1e6,

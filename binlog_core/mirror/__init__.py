@@ -12,10 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import parse_qsl, quote, urlencode
 
 from .._base.durations import seconds_of
+from .._base.options import Deletes
 from .._sources.places import is_url, local_path
 from ..errors import MirrorError
 from .columns import ColumnSettings, read_key
@@ -65,6 +66,7 @@ def mirror(
     format: Literal["delta", "iceberg"] | None = None,
     catalog: Catalog = None,
     history: bool = False,
+    deletes: Deletes = "copy",
     compact: str | float | dt.timedelta | None = "1h",
     rate: float | None = None,
     status: Uri | Sequence[Uri] = (),
@@ -125,6 +127,10 @@ def mirror(
     history : bool
         Also keep all versions of rows, in a table in ``LAKE/history/database.table`` (Iceberg:
         ``database.table__history``).
+    deletes : "copy" or "vectors"
+        What becomes of files with changed rows: they are written again, or stay and get deletion vectors, for
+        which only the rows of the round are written. Not all readers know these: see the documentation.
+        Vectors need Delta tables in a directory.
     compact : str, float or timedelta, optional
         How often a table's small files are merged: ``1h``, or seconds; None is never.
     rate : float, optional
@@ -174,6 +180,8 @@ def mirror(
         raise ValueError(f"unsigned_bigint={unsigned_bigint!r}: expected 'decimal' or 'bigint'")
     if rate is not None and not 0 < rate < math.inf:
         raise ValueError(f"rate={rate!r}: expected a number above 0")
+    if deletes not in get_args(Deletes):
+        raise ValueError(f"deletes={deletes!r}: expected 'copy' or 'vectors'")
     from .serving import Serving
     from .settings import rename as set_names
 
@@ -197,6 +205,7 @@ def mirror(
         if format not in (None, state.format):
             state.format, state.catalog = str(format), {}
             place.save(state)  # the next run need not be told again, even if this one fails at once
+        state.deletes = deletes
         place.use(state, catalog)
         state.server, state.patterns = _without_password(server), patterns
         state.exclude_tables = _names(exclude_tables)

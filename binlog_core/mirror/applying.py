@@ -158,7 +158,9 @@ def apply_round(
         since = batch.below
         if changes is None:
             continue
-        into = FileTarget(table, place, properties=properties if batch.below == end else None)
+        into = FileTarget(
+            table, place, properties=properties if batch.below == end else None, vectors=lake.vectors
+        )
         computed = columns.generated if mariadb else ()
         apply_images(
             changes,

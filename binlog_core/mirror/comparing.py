@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import BinlogError, MirrorError, ServerError
-from ..lake.apply.files import spelled_like
+from ..lake.apply.files import spelled_like, tables_of
 from ..lake.apply.jobs import Folder
 from ..lake.rows.types import import_pyarrow, plain_type
 from ..lake.runner import Runner
+from ..lake.tables.table import DataFile
 from ..server.connection import Connection
 from .copies import plan_copy, selected
 from .differences import differing
@@ -188,14 +189,14 @@ def _compared(
         if one.error is not None:
             raise one.error
     table = lake.opened(state)
-    if found := table.special:  # its files alone do not show its rows: with deletion vectors, for example
+    if found := table.special:  # its files alone may not show its rows
         return Compared(state.full_name, reason=f"the table in the lake has {', '.join(found)}")
     now = [table.columns.field(one.name).type for one in viewed.schema if one.name in table.columns.names]
     if now != viewed.schema.types:
         return Compared(state.full_name, reason=_MEANWHILE)
     rows = sum(one.rows for one in seen)
     theirs = [one.name for one in seen if one.name is not None]
-    ours = [one.name for one in table.files()]
+    ours = table.files()
     place = lake.folder(state)
     counted = differing(runner, viewed, (folder, theirs), (place, ours), max(rows, table.rows), folder)
     known = {*viewed.schema.names, *state.rules.metadata}
@@ -211,12 +212,11 @@ class _Empty:
     place: Folder
     column: str
 
-    def __call__(self, name: str) -> bool:
+    def __call__(self, file: DataFile) -> bool:
         import pyarrow.parquet as pq
 
-        with self.place.open().open_input_file(name) as source:
-            file = pq.ParquetFile(source)
-            if self.column not in file.schema_arrow.names:
+        with self.place.open().open_input_file(file.name) as source:
+            if self.column not in pq.read_schema(source).names:
                 return True
-            found = (one.column(0) for one in file.iter_batches(columns=[self.column]))
-            return all(one.null_count == len(one) for one in found)
+        found = (one.column(0) for one in tables_of(self.place, [file], [self.column]))
+        return all(one.null_count == len(one) for one in found)

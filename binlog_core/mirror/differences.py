@@ -15,6 +15,7 @@ from ..lake.apply.jobs import Folder
 from ..lake.apply.keys import hashes
 from ..lake.rows.types import import_pyarrow
 from ..lake.runner import Runner
+from ..lake.tables.table import DataFile
 from .digests import DIGEST, digest_schema, digested, row_digests
 from .viewing import Viewed
 
@@ -33,7 +34,7 @@ class Side(NamedTuple):
     """A file with rows of the server (sign 1) or the lake (sign -1)."""
 
     folder: Folder
-    name: str
+    file: DataFile
     sign: int
 
 
@@ -41,7 +42,7 @@ def differing(
     runner: Runner,
     viewed: Viewed,
     theirs: tuple[Folder, list[str]],
-    ours: tuple[Folder, list[str]],
+    ours: tuple[Folder, list[DataFile]],
     rows: int,
     work: Folder,
 ) -> tuple[int, Keys, Keys, Keys]:
@@ -55,15 +56,15 @@ def differing(
         The table.
     theirs : (Folder, list of str)
         The files with keys and numbers of the server's rows.
-    ours : (Folder, list of str)
+    ours : (Folder, list of DataFile)
         The files of the table in the lake.
     rows : int
         How many rows there are, on the side that has more.
     work : Folder
         Where workers put rows for each other.
     """
-    both = ((*theirs, 1), (*ours, -1))
-    sides = [Side(folder, name, sign) for folder, names, sign in both for name in names]
+    sides = [Side(theirs[0], DataFile(name, -1, 0), 1) for name in theirs[1]]
+    sides += [Side(ours[0], file, -1) for file in ours[1]]
     if not sides:
         return 0, [], [], []
     pa, parts = import_pyarrow(), rows // _PART_ROWS + 1
@@ -138,7 +139,7 @@ class Dealer:
         pa = import_pyarrow()
         schema = _signed(digest_schema(self.schema, self.key))
         yield schema.empty_table()
-        for rows in tables_of(side.folder, [side.name]):
+        for rows in tables_of(side.folder, [side.file]):
             for one in rows.to_batches() if side.sign > 0 else shaped(rows, self.schema).to_batches():
                 found = one if side.sign > 0 else digested(one, self.schema, self.key)
                 signs = pa.repeat(pa.scalar(side.sign, pa.int8()), found.num_rows)

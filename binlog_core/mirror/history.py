@@ -115,7 +115,7 @@ class History:
                 self._lake.folder(state, number),
                 schema,
                 since=since,
-                read=pieces,
+                read=_pieces,
             )
             own = [file for file, one in zip(files, numbers, strict=True) if one == number]
             self._write(opened(number), rows, own, rows_of_statements, end, None)
@@ -159,6 +159,10 @@ class History:
                 again = Joiner(place, place, rows.schema)
                 written += join(self._runner, again, table.files())
                 table.replace(written, rows.schema, app, properties)
+
+
+def _pieces(folder: Folder, files: Iterable[Sized]) -> Iterator[pa.Table]:
+    return pieces(folder, [one.name for one in files])
 
 
 def _placed(

@@ -20,6 +20,8 @@ ON_DRIVER = 16 << 20  # bytes of Parquet that are not worth a job
 FILE_BYTES = 128 << 20
 _SMALL_BYTES = FILE_BYTES // 4
 _MOST_SMALL = 8  # files of a table, before they are merged
+_HOLES = 3  # one row in so many is deleted: the file is written anew
+_BUDGET = 4 * FILE_BYTES  # that one compaction of a table reads
 _GROUP_BYTES = 64 << 20  # of Arrow, in a row group
 _VERSION = "_commit_version"
 
@@ -53,7 +55,7 @@ class Joiner:
     since : int or None
         Changes of lower versions are left out.
     read : callable
-        Reads files: takes a directory and names, and gives tables.
+        Reads files: takes a directory and files, and gives tables.
     """
 
     source: Folder
@@ -61,15 +63,15 @@ class Joiner:
     schema: pa.Schema
     values: Mapping[str, Any] = field(default_factory=dict)
     since: int | None = None
-    read: Callable[[Folder, Iterable[str]], Iterator[pa.Table]] = tables_of
+    read: Callable[[Folder, Iterable[Any]], Iterator[pa.Table]] = tables_of
 
-    def __call__(self, names: Sequence[str]) -> DataFile | None:
+    def __call__(self, files: Sequence[Sized]) -> DataFile | None:
         """Write the rows of some files; None if there are none."""
         pa = import_pyarrow()
         waiting: list[Any] = []
         size = 0
         with FileWriter(self.into, self.schema) as writer:
-            for rows in self.read(self.source, names):
+            for rows in self.read(self.source, files):
                 waiting.append(shaped(self._wanted(rows), self.schema, self.values))
                 size += waiting[-1].nbytes
                 if size >= _GROUP_BYTES:
@@ -88,28 +90,44 @@ class Joiner:
 
 def join(runner: Runner, joiner: Joiner, files: Iterable[Sized]) -> list[DataFile]:
     """Merge files into larger ones, on the workers, or here if the files are small."""
-    groups: list[list[str]] = [[]]
+    groups: list[list[Sized]] = [[]]
     size = total = 0
     for one in files:
         if groups[-1] and size + one.bytes > FILE_BYTES:
             groups.append([])
             size = 0
-        groups[-1].append(one.name)
+        groups[-1].append(one)
         size += one.bytes
         total += one.bytes
     run = HERE if total <= ON_DRIVER else runner
-    return [one for one in run.map(joiner, [names for names in groups if names]) if one is not None]
+    return [one for one in run.map(joiner, [group for group in groups if group]) if one is not None]
 
 
 def compact(runner: Runner, table: FileTable, folder: Folder) -> int:
-    """Merge a table's small files if it has many; how many were merged.
+    """Write files anew that have many deleted rows, and small ones if there are many; how many they were.
 
-    One commit exchanges them and records that no row has changed. Until then the table stays the same.
+    One commit exchanges them and records that no row has changed. Until then the table stays the same. At
+    most `_BUDGET` bytes are read at a time, so that rounds do not wait long: the next call does more.
     """
-    small = [file for file in table.files() if file.bytes < _SMALL_BYTES]
-    if len(small) < _MOST_SMALL or table.special:
+    files = table.files()
+    small = [file for file in files if file.bytes < _SMALL_BYTES]
+    chosen = {one.name: one for one in (small if len(small) >= _MOST_SMALL else ())}
+    chosen |= {one.name: one for one in files if _is_holey(one)}
+    if not chosen or table.special:
         return 0
+    old: list[DataFile] = []
+    size = 0
+    for one in sorted(chosen.values(), key=lambda one: one.bytes):
+        size += one.bytes
+        if old and size > _BUDGET:
+            break
+        old.append(one)
     with attempt(table, folder) as place:
-        new = join(runner, Joiner(folder, place, table.columns), small)
-        table.exchange(new, small, table.columns, None, changes=False)
-    return len(small)
+        new = join(runner, Joiner(folder, place, table.columns), old)
+        table.exchange(new, old, table.columns, None, changes=False)
+    return len(old)
+
+
+def _is_holey(file: DataFile) -> bool:
+    """Whether so many of a file's rows are deleted that it is worth writing anew."""
+    return file.deleted is not None and file.deleted.cardinality * _HOLES >= file.rows

@@ -62,6 +62,7 @@ _AT_ONCE, _FEW_BYTES = 8, 1 << 20  # tables with at most so many bytes, applied 
 _MOST_FAILURES = 3  # in a row, before a table is parked
 _MOST_LOOKS = 20  # at a table that is missing or changes: MySQL 5.7 lists tables whose files are gone
 _AGAIN = 300.0  # seconds after which tables that could not be read or written are tried again
+_MOST_ROUNDS = 64  # that changed a table, before its small files are merged: later ones search all of them
 _SAVING = 20  # times as long as the last save took, before another that can wait
 _PAUSE = 1.0  # seconds before what failed is tried again
 _LOOK = 10.0  # seconds between two looks at the server's tables and settings
@@ -146,6 +147,7 @@ class Mirroring:
         self._leave_unwanted()
         self._told: set[str] = set()  # patterns of tables and columns that mean none
         self._missed: Counter[str] = Counter()  # how often a table was gone or changed when it was copied
+        self._rounds: Counter[str] = Counter()  # that changed a table since its files were merged
         self._reach = Reach()
         self._case = ""  # of names of tables: "0" is as they are written, "1" in lower case
 
@@ -521,7 +523,10 @@ class Mirroring:
     def _compact(self) -> None:
         """Merge the small files of tables whose turn it is."""
         for state in self.state.tables.values():
-            due = self._compact_after is not None and time.time() - state.compacted >= self._compact_after
+            if self._compact_after is None:
+                return
+            due = time.time() - state.compacted >= self._compact_after
+            due |= self._rounds[state.full_name] >= _MOST_ROUNDS
             if not due or state.stage != "following" or self._stop.is_set():
                 continue
             try:
@@ -536,6 +541,7 @@ class Mirroring:
                     stacklevel=2,
                 )
             state.compacted = time.time()
+            del self._rounds[state.full_name]
             self._save(soon=True)
 
     # ------------------------------------------------------------ the log
@@ -727,6 +733,7 @@ class Mirroring:
                 ),
             ):
                 return
+            self._rounds[state.full_name] += 1
         state.place, state.failures = version, 0
         if history is not None:
             state.history = version

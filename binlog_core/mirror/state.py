@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from .._base import new_files
+from .._base.options import Deletes
 from .._base.own_files import held, open_itself
 from .._decode.selection import is_wanted_name
 from .._sources.deltas import delta_options, import_deltalake
@@ -209,6 +210,8 @@ class MirrorState:
         Which columns about the last change of a row it has.
     rename : dict of str to str
         New names for tables in the lake: see `renaming`.
+    deletes : "copy" or "vectors"
+        Whether files whose rows change are written again, or get deletion vectors.
     behind : dict of str to str
         The tables that are no longer wanted, by the names that they have in the lake, where they stay.
     """
@@ -232,6 +235,7 @@ class MirrorState:
     metadata: tuple[str, ...] = ()
     rename: dict[str, str] = field(default_factory=dict)
     behind: dict[str, str] = field(default_factory=dict)
+    deletes: Deletes = "copy"
 
     @property
     def has_copies(self) -> bool:
@@ -338,6 +342,7 @@ class Lake:
         self.storage_options = storage_options
         self.filesystem, self.path = open_filesystem(self.uri, storage_options)
         self._catalog: Any = None  # None: its tables are Delta tables
+        self.vectors = False  # whether rounds write deletion vectors
         self.held = Held(self.filesystem, self.path)
 
     def use(self, state: MirrorState, catalog: Mapping[str, str] | str | None = None) -> None:
@@ -346,13 +351,16 @@ class Lake:
         Raises
         ------
         ValueError
-            A catalog is given, and the tables are Delta tables.
+            A catalog is given, and the tables are Delta tables; or these tables can have no deletion vectors.
         BinlogError
             The catalog cannot be opened.
         MissingExtraError
             The library of the format is not installed.
         """
         given = {"name": catalog} if isinstance(catalog, str) else dict(catalog or {})
+        self.vectors = state.deletes == "vectors"
+        if self.vectors and (state.format != "delta" or not self.is_local):
+            raise ValueError("deletes='vectors': expected Delta tables in a directory")
         if state.format == "iceberg":
             properties = {**state.catalog, **given}
             self._catalog = load_iceberg_catalog(properties or None, self.storage_options)

@@ -23,6 +23,7 @@ exclude_tables = "shop.tmp_*"
 mask-columns = ["shop.*.email"]
 mask_key_file = "/etc/key"
 history = true
+deletes = "vectors"
 compact = "10m"
 rate = 20
 until = "now"
@@ -68,6 +69,7 @@ def test_a_file_says_it_all(tmp_path: Path, given: list[dict[str, Any]]) -> None
         "mask_columns": ["shop.*.email"],
         "mask_key_file": Path("/etc/key"),
         "history": True,
+        "deletes": "vectors",
         "compact": 600.0,
         "rate": 20e6,
         "until": "now",
@@ -103,6 +105,7 @@ def test_the_command_line_counts_more(tmp_path: Path, given: list[dict[str, Any]
         ("rate = true", "expected a text or a number"),
         ("compact = 2026-11-26", "expected a text or a number"),
         ("format = 'hudi'", "hudi"),
+        ("deletes = 'vector'", "vector"),
         ("rate = -1", "--rate"),
         ("tables = [", "shop.toml"),
     ],

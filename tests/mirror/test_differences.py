@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from binlog_core.lake.apply.jobs import Folder
 from binlog_core.lake.runner import LocalRunner
+from binlog_core.lake.tables.table import DataFile
 from binlog_core.mirror import differences
 from binlog_core.mirror.differences import differing
 from binlog_core.mirror.digests import digested
@@ -37,6 +38,10 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 def viewed_of(schema: pa.Schema, *key: str) -> Viewed:
     none: Any = None
     return Viewed("shop.t", none, schema, key, ("",))
+
+
+def files_of(names: list[str]) -> list[DataFile]:
+    return [DataFile(name, -1, 0) for name in names]
 
 
 def test_which_keys_differ(way: str, tmp_path: Path) -> None:
@@ -63,7 +68,7 @@ def test_which_keys_differ(way: str, tmp_path: Path) -> None:
     ]
     ours = [file("l1", (3, "", None), (5, "y", 6), (1, "x", 5), server=False)]
     ours.append(file("l2", (2, "X", 5), (4, "y", 5), (4, "y", 5), server=False))  # a row that is there twice
-    found = differing(RUNNER, viewed, (place, theirs), (place, ours), 6, work)
+    found = differing(RUNNER, viewed, (place, theirs), (place, files_of(ours)), 6, work)
     missing, extra = {"a": 2, "b c": "x"}, [{"a": 2, "b c": "X"}, {"a": 4, "b c": "y"}]
     assert found == (4, [missing], extra, [{"a": 5, "b c": "y"}])
     assert (tmp_path / "opened").read_text() == "...."  # each file once
@@ -84,7 +89,7 @@ def test_a_key_may_have_any_names(way: str, tmp_path: Path) -> None:
     rows = pa.RecordBatch.from_pylist([dict.fromkeys(names, number) for number in (1, 2)], schema)
     pq.write_table(pa.Table.from_batches([digested(rows, schema, names)]), tmp_path / "theirs")
     pq.write_table(pa.Table.from_batches([rows.slice(1)]), tmp_path / "ours")
-    found = differing(RUNNER, viewed, (place, ["theirs"]), (place, ["ours"]), 2, place)
+    found = differing(RUNNER, viewed, (place, ["theirs"]), (place, files_of(["ours"])), 2, place)
     assert found == (1, [dict.fromkeys(names, 1)], [], [])
 
 
@@ -114,10 +119,12 @@ def test_without_a_key_a_row_is_its_own(way: str, tmp_path: Path) -> None:
         return [name]
 
     theirs = put("theirs", *ROWS, *ROWS)
-    same = differing(RUNNER, viewed, (place, theirs), (place, put("same", *reversed(ROWS * 2))), 6, place)
+    same = differing(
+        RUNNER, viewed, (place, theirs), (place, files_of(put("same", *reversed(ROWS * 2)))), 6, place
+    )
     assert same == (0, [], [], [])
     ours = put("ours", ROWS[0], *ROWS[1:], *ROWS[1:], ROWS[2])
-    found = differing(RUNNER, viewed, (place, theirs), (place, ours), 6, place)
+    found = differing(RUNNER, viewed, (place, theirs), (place, files_of(ours)), 6, place)
     assert found == (2, [ROWS[0]], [ROWS[2]], [])
 
 
@@ -128,5 +135,5 @@ def test_the_first_hundred_are_named(way: str, tmp_path: Path, monkeypatch: pyte
     rows = pa.RecordBatch.from_pylist([{"a": i, "b c": "x", "v": i} for i in range(250, 0, -1)], SCHEMA)
     pq.write_table(pa.Table.from_batches([digested(rows, SCHEMA, viewed.key)]), tmp_path / "theirs")
     pq.write_table(pa.Table.from_batches([rows.slice(240)]), tmp_path / "ours")
-    found = differing(RUNNER, viewed, (place, ["theirs"]), (place, ["ours"]), 250, place)
+    found = differing(RUNNER, viewed, (place, ["theirs"]), (place, files_of(["ours"])), 250, place)
     assert found == (240, [{"a": i} for i in range(11, 111)], [], [])

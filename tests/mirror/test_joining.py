@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 pa = pytest.importorskip("pyarrow")
 deltalake = pytest.importorskip("deltalake")
 
+import pyarrow.parquet as pq  # noqa: E402
+
 from binlog_core import BinlogError, BinlogWarning  # noqa: E402
 from binlog_core.lake.apply.jobs import Folder  # noqa: E402
 from binlog_core.lake.runner import HERE  # noqa: E402
 from binlog_core.lake.tables.delta import DeltaLakeTable  # noqa: E402
+from binlog_core.lake.tables.table import DataFile  # noqa: E402
+from binlog_core.lake.tables.vectors import Vector  # noqa: E402
 from binlog_core.mirror import joining  # noqa: E402
 from binlog_core.mirror.joining import Joiner, compact, join  # noqa: E402
 from binlog_core.mirror.mirroring import Mirroring  # noqa: E402
@@ -88,7 +94,7 @@ def test_another_writers_commit_is_not_undone(tmp_path: Path, monkeypatch: pytes
 def test_files_are_as_large_as_they_should_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joining, "FILE_BYTES", 100)
     asked: list[list[str]] = []
-    monkeypatch.setattr(Joiner, "__call__", lambda self, names: asked.append(names))
+    monkeypatch.setattr(Joiner, "__call__", lambda self, files: asked.append([one.name for one in files]))
     place = Folder("/")
     sizes = (60, 40, 1, 300, 99, 1)
     files = [File(str(i), size) for i, size in enumerate(sizes)]
@@ -108,3 +114,47 @@ def test_a_table_that_cannot_be_opened_stops_no_other(tmp_path: Path) -> None:
     with pytest.warns(BinlogWarning, match="the files of shop.a cannot be compacted"):
         work._compact()
     assert len(deltalake.DeltaTable(tmp_path / "shop.b").file_uris()) == 1
+
+
+def test_a_table_that_many_rounds_changed_does_not_wait(tmp_path: Path) -> None:
+    """Each round adds a file, and searches those of all before it."""
+    state = MirrorState("id", "mysql://root@db1", ("shop.*",), "archive")
+    for name in ("a", "b"):
+        state.tables[f"shop.{name}"] = TableState("shop", name, "following", compacted=time.time())
+        put(tmp_path / f"shop.{name}", 8)
+    nothing: Any = None
+    for every, files in ((None, 8), (3600, 1)):
+        work = Mirroring(HERE, Lake(str(tmp_path)), state, nothing, nothing, threading.Event(), compact=every)
+        work._rounds["shop.a"], work._rounds["shop.b"] = 64, 63
+        work._compact()
+        found = [len(deltalake.DeltaTable(tmp_path / f"shop.{name}").file_uris()) for name in ("a", "b")]
+        assert (found, work._rounds["shop.a"]) == ([files, 8], 0 if files == 1 else 64)
+
+
+def test_files_with_many_deleted_rows_are_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few small files; as many at a time as the budget has room for."""
+    put(tmp_path, 1)
+    schema = pa.schema({"id": pa.int64()})
+    files = []
+    for number, gone in enumerate((2, 4, 5, 6)):
+        rows = pa.table({"id": range(100 * number, 100 * number + 12)}, schema=schema)
+        pq.write_table(rows, tmp_path / f"{number}.parquet")
+        size = (tmp_path / f"{number}.parquet").stat().st_size
+        vector = Vector.new(np.arange(gone, dtype=np.uint64))
+        files.append(DataFile(f"{number}.parquet", 12, size, deleted=vector))
+    DeltaLakeTable(str(tmp_path)).exchange(files, (), schema, None)
+
+    def rows_now() -> list[int]:
+        found = deltalake.DeltaTable(tmp_path).scan().read_all()
+        return sorted(pa.table(found)["id"].to_pylist())
+
+    before = rows_now()
+    assert len(before) == 1 + 10 + 8 + 7 + 6
+    monkeypatch.setattr(joining, "_BUDGET", 2 * files[0].bytes + 10)
+    folder = Folder(str(tmp_path))
+    done = [compact(HERE, DeltaLakeTable(str(tmp_path)), folder) for _ in range(3)]
+    assert (done, rows_now()) == ([2, 1, 0], before)  # a third of 12 rows are 4
+    left = [one.deleted.cardinality for one in DeltaLakeTable(str(tmp_path)).files() if one.deleted]
+    assert left == [2]

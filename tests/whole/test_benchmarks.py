@@ -76,6 +76,7 @@ def test_applying_a_log(tmp_path: Path, run: Run) -> None:
     pytest.importorskip("deltalake")
     pytest.importorskip("pyspark")
     assert run("apply_alone.py", str(orders(tmp_path)), TABLE)
+    assert "vectors:" in run("bench_merge.py", "300", "500", "20")
 
 
 @pytest.mark.spark

@@ -36,15 +36,26 @@ class FileTarget:
         Its directory.
     properties : dict or None
         Further properties of its commits.
+    vectors : bool
+        Whether files whose rows change stay, and get deletion vectors; otherwise they are rewritten.
 
     Raises
     ------
     BinlogError
-        The table is partitioned, or has a feature that only Spark writes.
+        The table is partitioned, or has a feature that only Spark writes, or can have no deletion vectors.
     """
 
-    def __init__(self, table: FileTable, place: Folder, *, properties: dict[str, str] | None = None) -> None:
-        self._table, self.place, self._properties = table, place, properties
+    def __init__(
+        self,
+        table: FileTable,
+        place: Folder,
+        *,
+        properties: dict[str, str] | None = None,
+        vectors: bool = False,
+    ) -> None:
+        self._table, self.place, self._properties, self._vectors = table, place, properties, vectors
+        if vectors and not table.takes_vectors:
+            raise BinlogError("the table can have no deletion vectors here", path=table.uri)
         if found := table.special:
             raise BinlogError(
                 f"the table has {', '.join(found)}, which only Spark writes here: use a SparkTarget",
@@ -59,7 +70,7 @@ class FileTarget:
     @property
     def has_rows(self) -> bool:
         """Whether the table has rows."""
-        return any(file.rows for file in self._table.files())
+        return any(file.live for file in self._table.files())
 
     def applied(self, app_id: str) -> int | None:
         """The last batch that an application has applied; None if the table does not know of any."""
@@ -98,7 +109,9 @@ class FileTarget:
             sunk = changes.fold(FileSink(changes.schema, wanted, changes.keys, place, workspace))
             written = [one.data for one in sunk if one.data is not None]
             every = bool(effects.values) or not self._table.takes(wanted)
-            rewriter = Rewriter(place, workspace, wanted, changes.keys, tuple(sunk), effects.values, every)
+            rewriter = Rewriter(
+                place, workspace, wanted, changes.keys, tuple(sunk), effects.values, every, self._vectors
+            )
             replaced = jobs.run(rewriter, [file for file in known if rewriter.concerns(file)])
             written += [file for one in replaced for file in one.new]
             _check_completed(sunk, replaced, changes.keys)

@@ -8,10 +8,14 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..rows.fit import widened
 from ..rows.types import import_pyarrow
 from ..tables.parquet_writer import parquet_writer
 from ..tables.table import DataFile
+from ..tables.vectors import deleted_rows
 from .alterations import From
 from .jobs import Folder
 
@@ -119,15 +123,43 @@ def is_bound(value: Any) -> bool:
     return isinstance(value, int) or type(value) is dt.date  # decimals may have been rounded
 
 
-def tables_of(place: Folder, names: Iterable[str]) -> Iterator[pa.Table]:
-    """The rows of some Parquet files, a part at a time."""
+def tables_of(
+    place: Folder, files: Iterable[DataFile], columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
+    """The rows of some Parquet files that are not deleted, a part at a time; `columns`: None is all.
+
+    Raises
+    ------
+    BinlogError
+        A deletion vector cannot be used.
+    """
     import pyarrow.parquet as pq
 
     pa, filesystem = import_pyarrow(), place.open()
-    for name in names:
-        with filesystem.open_input_file(name) as source:
-            for batch in pq.ParquetFile(source).iter_batches():
-                yield pa.table(batch)
+    for file in files:
+        with filesystem.open_input_file(file.name) as source:
+            parquet = pq.ParquetFile(source)
+            live, start = live_rows(place, file, parquet.metadata.num_rows), 0
+            for batch in parquet.iter_batches(columns=columns):
+                rows = pa.table(batch)
+                end = start + rows.num_rows
+                yield rows if live is None else rows.filter(pa.array(live[start:end]))
+                start = end
+
+
+def live_rows(place: Folder, file: DataFile, rows: int) -> NDArray[np.bool_] | None:
+    """Which rows of a file are not deleted; None: all. `rows`: how many it has.
+
+    Raises
+    ------
+    BinlogError
+        Its deletion vector cannot be used.
+    """
+    if file.deleted is None:
+        return None
+    live = np.ones(rows, np.bool_)
+    live[deleted_rows(file.deleted, rows, place.open(), place.root)] = False
+    return live
 
 
 def spelled_like(names: Iterable[str], known: Sequence[str]) -> list[str]:

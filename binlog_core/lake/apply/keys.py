@@ -133,6 +133,15 @@ def places(columns: Sequence[pa.Array], wanted: Sequence[pa.Array]) -> NDArray[n
     return np.asarray(place_of[codes])
 
 
+def rows_with(column: pa.Array, values: Sequence[pa.Array]) -> NDArray[np.int64]:
+    """The numbers of the rows that have one of some values: much faster than `places` if they are few."""
+    import pyarrow.compute as pc
+
+    wanted = import_pyarrow().concat_arrays([_with_one_zero(one) for one in values])
+    found = pc.is_in(_with_one_zero(column), value_set=wanted)
+    return np.flatnonzero(found.to_numpy(zero_copy_only=False))
+
+
 def one_array(column: Any) -> pa.Array:
     """A column of a table as one array."""
     pa = import_pyarrow()

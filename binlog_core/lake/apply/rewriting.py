@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +14,12 @@ from numpy.typing import NDArray
 
 from ..rows.types import import_pyarrow
 from ..tables.table import DataFile
+from ..tables.vectors import Vector
 from .alterations import Check
-from .files import FileWriter, is_bound, shaped
+from .files import FileWriter, is_bound, live_rows, shaped, tables_of
 from .folding import fits
 from .jobs import Folder
-from .keys import one_array, places
+from .keys import one_array, places, rows_with
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +41,8 @@ class Replaced:
     touched : bool
         Whether it is to be removed.
     new : tuple of DataFile
-        The files with the rows that stay, and with the rows that they completed.
+        The files with the rows that stay, and with the rows that they completed; also the file itself, if it
+        stays with more of its rows deleted.
     completed : int
         How many partial rows were completed from its rows.
     """
@@ -68,6 +71,8 @@ class Rewriter:
         Columns that change in all rows.
     every : bool
         Whether files without any of the keys are rewritten too.
+    vectors : bool
+        Whether a file stays, and gets a deletion vector, unless `every` or none of its rows is left.
     """
 
     place: Folder
@@ -77,6 +82,7 @@ class Rewriter:
     sunk: tuple[Sunk, ...]
     values: Mapping[str, Any] = field(default_factory=dict)
     every: bool = False
+    vectors: bool = False
 
     def concerns(self, file: DataFile) -> bool:
         """Whether a file may have any of the keys, judged by its bounds."""
@@ -102,26 +108,61 @@ class Rewriter:
         sunk = [one for one in self.sunk if self._meets(file, one)]
         with self.place.open().open_input_file(file.name) as source:
             parquet = pq.ParquetFile(source)
-            own = parquet.read(columns=list(self.keys))
             types = [self.schema.field(name).type for name in self.keys]
+            loaded = _gathered(_loaded(one.keys, self.workspace) for one in sunk)
+            wanted: Iterable[list[pa.Array]] = (_keys(one, self.keys, types) for one in loaded)
+            partial = [_loaded(one.partial[0], self.workspace) for one in sunk if one.partial is not None]
+            bases = [_keys(rows, bases_of(self.keys), types) for rows in partial]
+            sought = None
+            if sum(one.puts + one.deletes for one in sunk) <= _PROBED_ROWS:
+                wanted = [*wanted]
+                sought = [keys[0] for keys in (*wanted, *bases)]
+            at, own = _read(parquet, self.keys, sought)
             here = _keys(own, self.keys, types)
-            gone = np.zeros(own.num_rows, np.bool_)
-            for wanted in _gathered(_loaded(one.keys, self.workspace) for one in sunk):
-                gone |= places(here, _keys(wanted, self.keys, types)) >= 0  # the file may have a key twice
-            bases = bases_of(self.keys)
+            if sought:
+                some = rows_with(here[0], sought)
+                at, here = at[some], [one.take(import_pyarrow().array(some)) for one in here]
+            live = live_rows(self.place, file, parquet.metadata.num_rows)
+            gone = np.zeros(parquet.metadata.num_rows, np.bool_)
+            for keys in wanted:
+                gone[at[places(here, keys) >= 0]] = True  # the file may have a key twice
+            if live is not None:
+                gone &= live
+                left = np.flatnonzero(live[at])
+                at, here = at[left], [one.take(import_pyarrow().array(left)) for one in here]
             completing = [
-                (rows, found)
-                for one in sunk
-                if one.partial is not None
-                for rows in [_loaded(one.partial[0], self.workspace)]
-                for found in [places(_keys(rows, bases, types), here)]
+                (rows, np.append(at, -1)[found])
+                for rows, base in zip(partial, bases, strict=True)
+                for found in [places(base, here)]
                 if (found >= 0).any()
             ]
             if not self.every and not gone.any() and not completing:
                 return Replaced(file.name, False)
+            if live is not None:
+                gone |= ~live
             if gone.all() and not completing:
                 return Replaced(file.name, True)
+            if self.vectors and not self.every:
+                return self._with_vector(file, parquet, gone, completing)
             return self._rewritten(file, parquet, gone, completing)
+
+    def _with_vector(
+        self,
+        file: DataFile,
+        parquet: Any,
+        gone: NDArray[np.bool_],
+        completing: list[tuple[pa.Table, NDArray[np.int64]]],
+    ) -> Replaced:
+        new: list[DataFile] = []
+        if completing:
+            only = np.ones(len(gone), np.bool_)
+            written = self._rewritten(file, parquet, only, completing)
+            new += written.new
+        if not gone.all():
+            vector = Vector.new(np.flatnonzero(gone).astype(np.uint64))
+            new.append(replace(file, rows=len(gone), deleted=vector))
+        completed = sum(int(np.count_nonzero(found >= 0)) for _, found in completing)
+        return Replaced(file.name, True, tuple(new), completed)
 
     def _rewritten(
         self,
@@ -134,15 +175,16 @@ class Rewriter:
         completed, start = 0, 0
         with FileWriter(self.place, self.schema) as writer:
             for group in range(parquet.num_row_groups):
-                rows = parquet.read_row_group(group)
-                rows = shaped(rows, self.schema, self.values)
-                end = start + rows.num_rows
-                writer.write(rows.filter(pa.array(~gone[start:end])))
-                for partial, found in completing:
-                    here = np.flatnonzero((found >= start) & (found < end))
-                    if len(here):
-                        writer.write(self._completed(partial.take(here), rows.take(found[here] - start)))
-                        completed += len(here)
+                end = start + parquet.metadata.row_group(group).num_rows
+                within = [(found >= start) & (found < end) for _, found in completing]
+                if not gone[start:end].all() or any(one.any() for one in within):
+                    rows = shaped(parquet.read_row_group(group), self.schema, self.values)
+                    writer.write(rows.filter(pa.array(~gone[start:end])))
+                    for (partial, found), one in zip(completing, within, strict=True):
+                        if one.any():
+                            here = np.flatnonzero(one)
+                            writer.write(self._completed(partial.take(here), rows.take(found[here] - start)))
+                            completed += len(here)
                 start = end
             new = writer.finish()
         return Replaced(file.name, True, () if new is None else (new,), completed)
@@ -173,13 +215,48 @@ class Checker:
         import pyarrow.parquet as pq
 
         with self.place.open().open_input_file(file.name) as source:
-            parquet = pq.ParquetFile(source)
-            if self.check.column not in parquet.schema_arrow.names:
+            if self.check.column not in pq.read_schema(source).names:
                 return True
-            return all(
-                fits(self.check, batch.column(0))
-                for batch in parquet.iter_batches(columns=[self.check.column])
-            )
+        found = tables_of(self.place, [file], [self.check.column])
+        return all(fits(self.check, one.column(0)) for one in found)
+
+
+def _read(
+    parquet: Any, names: Sequence[str], sought: Iterable[pa.Array] | None
+) -> tuple[NDArray[np.int64], pa.Table]:
+    """The key columns of those groups of rows that may have one of some keys, and the numbers of the rows.
+
+    `sought`: values of the first column, in arrays; None: all groups.
+    """
+    ordered = None if sought is None else [_in_order(one) for one in sought]
+    chosen, numbers, start = [], [np.empty(0, np.int64)], 0
+    for group in range(parquet.metadata.num_row_groups):
+        found = parquet.metadata.row_group(group)
+        if ordered is None or any(_may_have(found, names[0], one) for one in ordered):
+            chosen.append(group)
+            numbers.append(np.arange(start, start + found.num_rows))
+        start += found.num_rows
+    return np.concatenate(numbers), parquet.read_row_groups(chosen, columns=list(names))
+
+
+def _in_order(keys: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return keys.take(pc.sort_indices(keys))
+
+
+def _may_have(group: Any, name: str, sought: pa.Array) -> bool:
+    """Whether a group of rows may have one of some sorted values, as far as its bounds say."""
+    columns = map(group.column, range(group.num_columns))
+    found = next((one.statistics for one in columns if one.path_in_schema == name), None)
+    if found is None or not found.has_min_max or sought.null_count:
+        return True
+    try:
+        least, most = found.min, found.max
+        at = bisect_left(range(len(sought)), least, key=lambda i: sought[i].as_py())
+        return at < len(sought) and bool(sought[at].as_py() <= most)
+    except (TypeError, OverflowError):  # the key's type has changed; Python lacks some dates
+        return True
 
 
 def _keys(rows: pa.Table, names: Iterable[str], types: Iterable[pa.DataType]) -> list[pa.Array]:

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ..._base.own_files import create, remove
 from ..._sources.deltas import import_deltalake
+from ..._sources.places import local_path
 from ...errors import BinlogError
 from ..rows.types import import_pyarrow, plain_type
+from .delta_log import FEATURE, LogState, Taken, commit, exists, state_of
+from .local_files import LocalFolder
 from .table import App, DataFile
+from .vectors import stored
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.dataset
+
+# What a table may have and this module's own commits need not know of, besides what `special` looks at.
+_HARMLESS = frozenset(
+    (FEATURE, "appendOnly", "changeDataFeed", "checkConstraints", "invariants", "timestampNtz", "variantType")
+)
+_CHECKPOINT_INTERVAL = 100
+_OPERATION = {"operation": "WRITE", "operationParameters": {"mode": "Append"}, "engineInfo": "binlog_core"}
 
 
 class DeltaLakeTable:
@@ -61,7 +74,7 @@ class DeltaLakeTable:
 
     def _committed(self) -> None:
         """Forget the state before a commit: the table is opened again when it is needed."""
-        for name in ("_delta", "_applied", "columns"):
+        for name in ("_delta", "_applied", "_log", "columns"):
             self.__dict__.pop(name, None)
 
     # ------------------------------------------------------------ state
@@ -86,11 +99,37 @@ class DeltaLakeTable:
             return []
         protocol, metadata = self._delta.protocol(), self._delta.metadata()
         features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-        found = sorted(features.intersection(("columnMapping", "deletionVectors")))
+        found = sorted(features - _HARMLESS if self._has_vectors else features & {"columnMapping"})
+        if self._has_vectors and not self.takes_vectors:
+            found.append(f"{FEATURE} in a store")
+        if metadata.configuration.get("delta.appendOnly") == "true":
+            found.append("delta.appendOnly")
         found += [name for name in metadata.configuration if name.startswith("delta.constraints.")]
         if metadata.configuration.get("delta.enableChangeDataFeed") == "true":
             found.append("delta.enableChangeDataFeed")
         return found + (["partitions"] if metadata.partition_columns else [])
+
+    @property
+    def takes_vectors(self) -> bool:
+        """See `FileTable`; only a directory has commits that are not deltalake's."""
+        return local_path(self.uri) is not None
+
+    @property
+    def _has_vectors(self) -> bool:
+        """Whether the table has the feature, so that its files may have deletion vectors."""
+        protocol = self._delta.protocol()
+        return FEATURE in {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+
+    @cached_property
+    def _log(self) -> LogState:
+        """What deltalake does not tell of the table."""
+        return state_of(self._files, self.version, self.uri)
+
+    @property
+    def _files(self) -> Any:
+        """A file system whose paths begin in the table's directory."""
+        place = local_path(self.uri)
+        return delta_filesystem(self.uri, self._options) if place is None else LocalFolder(place)
 
     def applied(self, app_id: str) -> int | None:
         """See `LakeTable`."""
@@ -109,6 +148,7 @@ class DeltaLakeTable:
         if self._delta is None:
             return []
         found = []
+        log = self._log if self._has_vectors else LogState()
         actions = import_pyarrow().table(self._delta.get_add_actions(flatten=True))
         columns = map(_values, actions.columns)
         for values in zip(*columns, strict=True):
@@ -116,18 +156,21 @@ class DeltaLakeTable:
             least = {name[4:]: value for name, value in one.items() if name.startswith("min.")}
             most = {name[4:]: value for name, value in one.items() if name.startswith("max.")}
             rows = -1 if one["num_records"] is None else one["num_records"]
-            found.append(DataFile(one["path"], rows, one["size_bytes"], least, most))
+            deleted = log.vector(one["path"], self.uri)
+            found.append(DataFile(one["path"], rows, one["size_bytes"], least, most, deleted=deleted))
         return found
-
-    def dataset(self) -> pyarrow.dataset.Dataset:
-        """Its rows."""
-        return self._delta.to_pyarrow_dataset()
 
     @property
     def rows(self) -> int:
         """See `FileTable`."""
-        counts = [file.rows for file in self.files()]
-        return sum(counts) if min(counts, default=0) >= 0 else int(self.dataset().count_rows())
+        return sum(file.live if file.rows >= 0 else self._counted(file) for file in self.files())
+
+    def _counted(self, file: DataFile) -> int:
+        """The number of a file's rows, of which the log does not tell."""
+        import pyarrow.parquet as pq
+
+        with self._files.open_input_file(file.name) as source:
+            return replace(file, rows=pq.read_metadata(source).num_rows).live
 
     @property
     def version(self) -> int:
@@ -197,6 +240,8 @@ class DeltaLakeTable:
         from deltalake.transaction import RemoveAction
 
         self._check_nulls(added)
+        if alone and (self._has_vectors or any(one.deleted is not None for one in added)):
+            return self._commit_own(added, removed, self._with(columns), app, properties, changes=changes)
         before = self.version
         self.add_columns(columns)
         if alone:
@@ -235,6 +280,9 @@ class DeltaLakeTable:
                 commit_properties=_properties(app, properties),
             )
             return self._committed()
+        if self._has_vectors:
+            schema = self._fitting(columns, files)
+            return self._commit_own(files, self.files(), schema, app, properties)
         before = self.version
         if _without_zone(columns) and not _without_zone(self.columns):
             self._delta.alter.add_feature(
@@ -267,23 +315,94 @@ class DeltaLakeTable:
                     column=one.name,
                 )
 
-    def add_columns(self, columns: pa.Schema) -> None:
-        """Add missing columns; names are compared without case."""
+    def _lacking(self, columns: pa.Schema) -> list[Any]:
+        """The columns that the table lacks, as Delta has them; names are compared without case."""
         from deltalake import Field, Schema
 
         names = {name.lower() for name in self.columns.names}
         lacking = [one for one in columns if one.name.lower() not in names]
-        if not lacking:
-            return
         new = Schema.from_arrow(import_pyarrow().schema(lacking)).fields
-        self._delta.alter.add_columns([Field(one.name, one.type, nullable=True) for one in new])
-        self._committed()
+        return [Field(one.name, one.type, nullable=True) for one in new]
+
+    def _with(self, columns: pa.Schema) -> Any:
+        """The table's schema, with the columns that it lacks."""
+        from deltalake import Schema
+
+        return Schema([*self._delta.schema().fields, *self._lacking(columns)])
+
+    def add_columns(self, columns: pa.Schema) -> None:
+        """Add missing columns; names are compared without case."""
+        if not (lacking := self._lacking(columns)):
+            return
+        if self._has_vectors and self.takes_vectors:
+            self._commit_own((), (), self._with(columns), None, None)
+        else:
+            self._delta.alter.add_columns(lacking)
+            self._committed()
 
     def empty(self) -> None:
         """See `FileTable`."""
-        if self._delta is not None:
+        if self._delta is None:
+            return
+        if self._has_vectors and self.takes_vectors:
+            self._commit_own((), self.files(), self._delta.schema(), None, None)
+        else:
             self._delta.delete()
             self._committed()
+
+    def _commit_own(
+        self,
+        added: Sequence[DataFile],
+        removed: Sequence[DataFile],
+        schema: Any,
+        app: App | None,
+        properties: dict[str, str] | None,
+        *,
+        changes: bool = True,
+    ) -> None:
+        """Commit without deltalake, which writes no deletion vectors; fails as `exchange` with `alone`."""
+        place, version, log, now = local_path(self.uri), self.version, self._log, int(time.time() * 1000)
+        if place is None:
+            raise BinlogError(
+                f"the table has {FEATURE}, with which only a table in a directory is written", path=self.uri
+            )
+        vectors, file_name, content = stored([one.deleted for one in added if one.deleted is not None])
+        left = iter(vectors)
+        added = [one if one.deleted is None else replace(one, deleted=next(left)) for one in added]
+        features = [FEATURE] if vectors else []
+        # Only a schema that changes is written: deltalake's text of the same one may be another.
+        text, types = None, import_pyarrow().schema(schema)
+        if schema != self._delta.schema():
+            text = schema.to_json()
+            features += ["timestampNtz"] if _without_zone(types) else []
+        actions: list[dict[str, Any]] = [
+            {"commitInfo": {"timestamp": now, **_OPERATION, "readVersion": version, **(properties or {})}}
+        ]
+        actions += [
+            {"txn": {"appId": one, "version": number, "lastUpdated": now}}
+            for one, number in _transactions(app)
+        ]
+        actions += log.upgraded(features, text)
+        actions += [{"remove": log.removal(one.name, now, changes=changes)} for one in removed]
+        actions += [{"add": _addition(log, one, now, changes=changes)} for one in added]
+        try:
+            if file_name:
+                with create(f"{place}/{file_name}", place) as file:
+                    file.write(content)
+            commit(place, version + 1, actions)
+        except BaseException as error:
+            taken = isinstance(error, Taken)
+            if file_name and (taken or not exists(place, version + 1)):
+                with contextlib.suppress(OSError):
+                    remove(f"{place}/{file_name}", place)
+            if taken:
+                raise self._conflict(str(error)) from error
+            raise
+        self._committed()
+        if (version + 2) % _CHECKPOINT_INTERVAL == 0:
+            with contextlib.suppress(Exception):  # of deltalake: the commit is made, and the next one tries
+                self._delta.create_checkpoint()
+                self._delta.cleanup_metadata()
 
     def _commit(
         self,
@@ -363,11 +482,7 @@ def _properties(
 ) -> Any:
     from deltalake import CommitProperties, Transaction
 
-    transactions = []
-    if app is not None:
-        transactions.append(Transaction(app.id, app.batch))
-        if app.last is not None:
-            transactions.append(Transaction(_last_of(app.id), app.last))
+    transactions = [Transaction(name, number) for name, number in _transactions(app)]
     return CommitProperties(
         custom_metadata=properties,
         app_transactions=transactions or None,
@@ -375,16 +490,40 @@ def _properties(
     )
 
 
+def _transactions(app: App | None) -> list[tuple[str, int]]:
+    """What a commit records of an application: names and numbers."""
+    if app is None:
+        return []
+    return [(app.id, app.batch), *([] if app.last is None else [(_last_of(app.id), app.last)])]
+
+
+def _addition(log: LogState, file: DataFile, now: int, *, changes: bool) -> dict[str, Any]:
+    """The action that adds a file, which the table may have with other deleted rows."""
+    known = log.added.get(file.name, {})
+    found = {"partitionValues": {}, "modificationTime": now, **known, "path": known.get("path", file.name)}
+    found |= {"size": file.bytes, "dataChange": changes, "stats": known.get("stats") or _statistics(file)}
+    if file.deleted is not None:
+        # The bounds are those of all rows, also of the deleted ones.
+        statistics = {**json.loads(found["stats"]), "numRecords": file.rows, "tightBounds": False}
+        found |= {"stats": json.dumps(statistics), "deletionVector": file.deleted.to_json()}
+    return found
+
+
 def _statistics(file: DataFile) -> str:
     """Statistics as Delta keeps them."""
     return json.dumps(
         {
             "numRecords": file.rows,
-            "minValues": {name: _plain(value) for name, value in file.least.items()},
-            "maxValues": {name: _plain(value) for name, value in file.most.items()},
+            "minValues": _bounds(file.least),
+            "maxValues": _bounds(file.most),
             "nullCount": dict(file.nulls),
         }
     )
+
+
+def _bounds(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Bounds as Delta keeps them; those of other types may come from another writer, and are left out."""
+    return {name: _plain(value) for name, value in values.items() if isinstance(value, str | int | dt.date)}
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:

@@ -130,6 +130,11 @@ class IcebergLakeTable:
         }
         return [name for name, there in found.items() if there]
 
+    @property
+    def takes_vectors(self) -> bool:
+        """See `FileTable`."""
+        return False
+
     def applied(self, app_id: str) -> int | None:
         """See `LakeTable`."""
         return self._recorded(_APPLIED).get(app_id)

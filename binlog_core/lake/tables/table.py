@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .vectors import Vector
+
 
 class App(NamedTuple):
     """What a commit records of the application that makes it.
@@ -40,11 +42,13 @@ class DataFile:
     name : str
         Its path in the table's directory.
     rows, bytes : int
-        The number of its rows, and its size; rows are -1 if not known.
+        The number of its rows, also of deleted ones, and its size; rows are -1 if not known.
     least, most : dict of name to value
         The bounds of columns, as far as they are known.
     nulls : dict of name to int
         The number of nulls in columns, as far as it is known.
+    deleted : Vector or None
+        Which of its rows are deleted; None: none.
     """
 
     name: str
@@ -53,6 +57,12 @@ class DataFile:
     least: Mapping[str, Any] = field(default_factory=dict)
     most: Mapping[str, Any] = field(default_factory=dict)
     nulls: Mapping[str, int] = field(default_factory=dict)
+    deleted: Vector | None = None
+
+    @property
+    def live(self) -> int:
+        """The number of its rows that are not deleted; below 0 if not known."""
+        return self.rows if self.rows < 0 or self.deleted is None else self.rows - self.deleted.cardinality
 
 
 class LakeTable(Protocol):
@@ -103,6 +113,11 @@ class FileTable(LakeTable, Protocol):
         ...
 
     @property
+    def takes_vectors(self) -> bool:
+        """Whether a commit may give its files deletion vectors."""
+        ...
+
+    @property
     def version(self) -> int:
         """The version of the last commit, to which a reader can go back."""
         ...
@@ -142,7 +157,10 @@ class FileTable(LakeTable, Protocol):
         *,
         changes: bool = True,
     ) -> None:
-        """Add and remove files, and add columns that it lacks; `changes` False: the rows stay the same."""
+        """Add and remove files, and add columns that it lacks; `changes` False: the rows stay the same.
+
+        A file that only gets another deletion vector is removed and added.
+        """
         ...
 
     def replace(

@@ -11,7 +11,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("deltalake")
 pytest.importorskip("pyspark")
-from binlog_core.lake.apply.keys import hashes, numbered, places  # noqa: E402
+from binlog_core.lake.apply.keys import hashes, numbered, places, rows_with  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,11 @@ def test_there_is_one_zero(kind: pa.DataType) -> None:
     codes, count = numbered(keys)
     assert (codes.tolist(), count) == ([0, 1, 0], 2)
     assert places([pa.array([-0.0, 0.0, 2.0], kind)], [pa.array([0.0], kind)]).tolist() == [0, 0, -1]
+
+
+def test_rows_that_have_one_of_some_values() -> None:
+    numbers = pa.array([0.0, 1.5, -0.0, None, 2.5])
+    assert rows_with(numbers, [pa.array([-0.0]), pa.array([2.5, 7.0])]).tolist() == [0, 2, 4]
+    texts = pa.array(["a", "ä", "A", ""])
+    assert rows_with(texts, [pa.array(["ä", "b"]), pa.array([""])]).tolist() == [1, 3]
+    assert rows_with(texts.slice(0, 0), [texts]).tolist() == []

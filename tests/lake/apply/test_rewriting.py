@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,14 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
 from binlog_core.lake.apply.alterations import Check, From  # noqa: E402
+from binlog_core.lake.apply.files import tables_of  # noqa: E402
 from binlog_core.lake.apply.folding import Folded  # noqa: E402
 from binlog_core.lake.apply.jobs import Folder  # noqa: E402
 from binlog_core.lake.apply.rewriting import Checker, Replaced, Rewriter  # noqa: E402
 from binlog_core.lake.apply.sinks import FileSink, Sunk  # noqa: E402
 from binlog_core.lake.tables.table import DataFile  # noqa: E402
 
+MOMENT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 TABLE = pa.schema({"id": pa.int64(), "a": pa.string()})
 
 
@@ -100,3 +104,53 @@ def test_a_check_is_held_against_all_values(files: Files) -> None:
         return Checker(files.place, Check(column, lambda value: not value.endswith(suffix), "why"))(file)
 
     assert [holds("a", "!"), holds("a", " "), holds("elsewhere", " ")] == [True, False, True]
+
+
+FIRST: dict[str, tuple[Any, list[Any], Any]] = {  # type, values of ten groups in order, another value
+    "int": (pa.int64(), [10 * i for i in range(10)], 1000),
+    "text": (pa.string(), [f"{'ä' * i}z" for i in range(10)], "ü"),
+    "binary": (pa.binary(), [bytes([i * 20, 255]) for i in range(10)], b"\xff\xff"),
+    "decimal": (pa.decimal128(20, 2), [Decimal(i - 5) * 3 / 2 for i in range(10)], Decimal(99)),
+    "timestamp": (
+        pa.timestamp("us", "UTC"),
+        [MOMENT.replace(microsecond=i) for i in range(10)],
+        MOMENT.replace(year=2027),
+    ),
+    "date": (pa.date32(), [MOMENT.date().replace(day=i + 2) for i in range(10)], MOMENT.date()),
+    "far dates": (pa.date32(), [-800_000 - i for i in range(10)], None),
+}
+
+
+@pytest.mark.parametrize("kind", FIRST)
+@pytest.mark.parametrize("vectors", [True, False])
+def test_only_groups_of_rows_that_may_have_a_key_are_read(
+    kind: str, vectors: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bounds are in the file's footer, for every type."""
+    declared, values, other = FIRST[kind]
+    schema = pa.schema({"k": declared, "n": pa.int32()})
+    column = (
+        pa.array(values, pa.int32()).cast(declared) if kind == "far dates" else pa.array(values, declared)
+    )
+    place, work = (Folder(str(tmp_path / name)) for name in ("t", "work"))
+    place.make()
+    work.make()
+    pq.write_table(pa.table([column, range(10)], schema=schema), tmp_path / "t" / "f", row_group_size=1)
+    gone = pa.chunked_array([column.slice(3, 1), column.slice(7, 1), pa.array([other], declared)])
+    gone = pa.concat_arrays(gone.chunks)
+    folded = Folded([gone, pa.nulls(3, pa.int32())], np.ones(3, np.bool_), None, [])
+    sunk = FileSink(schema, schema, ("k",), place, work)(folded)
+    asked: list[list[int]] = []
+    read = pq.ParquetFile.read_row_groups
+
+    def noted(self: Any, groups: list[int], **settings: Any) -> Any:
+        asked.append(groups)
+        return read(self, groups, **settings)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_groups", noted)
+    file = DataFile("f", 10, 0)
+    found = Rewriter(place, work, schema, ("k",), (sunk,), vectors=vectors)(file)
+    assert asked == ([[3, 7]] if kind != "far dates" else [[*range(10)]])  # Python has no such dates
+    left = [n for one in found.new for rows in tables_of(place, [one]) for n in rows["n"].to_pylist()]
+    assert left == [0, 1, 2, 4, 5, 6, 8, 9]
+    assert [one.name == "f" for one in found.new] == [vectors]

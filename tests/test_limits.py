@@ -24,7 +24,7 @@ from binlog_core import DecodeError, Limits
 from binlog_core._core import _rows
 from binlog_core.batch.change_batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, ChangeBatch
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 MEGABYTE = 1 << 20
 ROW = {"id": 1}

@@ -19,7 +19,7 @@ from support.tally import tried
 
 import binlog_core
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 # Cut at every byte: small logs, and one of each way in which bytes are wrapped.
 CUT_EVERYWHERE = [g for g in golden_logs(max_bytes=2400) if "old_hires" not in g.name]

@@ -97,3 +97,11 @@ def test_no_two_test_files_have_one_name() -> None:
     """Outside packages pytest takes two files of one name for one module, and collects neither."""
     alone = [path.name for path in TESTS.rglob("test_*.py") if not (path.parent / "__init__.py").exists()]
     assert sorted(alone) == sorted(set(alone))
+
+
+@pytest.mark.parametrize(
+    "room", ["batch", "conditions", "core", "decode", "events", "format", "splits", "tables", "walk"]
+)
+def test_what_reads_bytes_runs_under_the_sanitizers(room: str) -> None:
+    files = list((TESTS / room).rglob("test_*.py"))
+    assert files and [path.name for path in files if "mark.sanitize" not in path.read_text("utf-8")] == []

@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_c
 # Cut at every byte: small logs, and one of each way in which bytes are wrapped.
 CUT_EVERYWHERE = [g for g in golden_logs(max_bytes=2400) if "old_hires" not in g.name]
 CUT_IN_PLACES = [g for g in golden_logs(max_bytes=40_000) if g not in CUT_EVERYWHERE and not g.needs_schema]
+WITHOUT_ROWS = {2, 16, 33, 34, 162}  # QUERY, XID, both vendors' GTIDs
 FLIPPED = [g for g in golden_logs(max_bytes=20_000) if not g.needs_schema]
 # `make sanitize` makes the same flips and four times as many, and sees more of each.
 FLIPS = 40 if SANITIZED else 10
@@ -65,9 +66,20 @@ def check_cut(golden: Golden, size: int) -> None:
     assert got == [change for change, end in changes_and_ends(golden) if end <= size], f"cut at {size}"
 
 
+def cuts(golden: Golden) -> list[int]:
+    """Every byte; of types that come all the time and have no rows, after the first event every seventh."""
+    left_out, seen = set[int](), set[int]()
+    for header in () if golden.data[:4] == b"\xfdbin" else known(golden).headers:
+        if header.type_code in seen & WITHOUT_ROWS:
+            inside = range(header.position + 1, header.position + header.event_length)
+            left_out |= {size for i, size in enumerate(inside) if i % 7}
+        seen.add(header.type_code)
+    return [size for size in range(len(golden.data)) if size not in left_out]
+
+
 @pytest.mark.parametrize("golden", CUT_EVERYWHERE, ids=str)
 def test_cut_at_every_byte(golden: Golden) -> None:
-    for size in range(len(golden.data)):
+    for size in cuts(golden):
         check_cut(golden, size)
 
 

@@ -31,6 +31,9 @@ test: $(VENV)/.test build/.java-classes
 	cd / && $(abspath $(BIN))/python -c 'import binlog_core, sys; f = binlog_core.__file__; print("testing", f); sys.exit("site-packages" not in f)'
 	$(BIN)/pytest tests -n 3 --dist loadgroup $(PYTEST_ARGS)
 
+# pytest's options for the tests of a marker. Only their files are named, since to import all takes longer.
+marked = $(shell grep -rlw $(addprefix -e mark.,$(filter-out or,$(1))) --include='test_*.py' tests) -m "$(1)"
+
 # An editable install: changes in .py files take effect at once, and another `make dev` compiles what changed in src/.
 # A later `make test` installs the wheel over it.
 dev: $(VENV)/.dev
@@ -45,12 +48,8 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.created
 # (Spark 4.0 does not run on Python 3.14.)
 SPARK_OLDEST := 4.0
 SPARK_VENV := .venv-spark
-SPARK_OLDEST_TESTS := lake/rows/test_source_options spark/test_spark_public spark/test_datasource spark/test_changes \
-    spark/test_spark_filters lake/plan/test_parts lake/rows/test_fit lake/rows/test_images \
-    lake/rows/test_json_rows lake/rows/test_observers lake/rows/test_types
-
 oldest-spark: $(SPARK_VENV)/.done
-	$(SPARK_VENV)/bin/pytest $(SPARK_OLDEST_TESTS:%=tests/%.py) -k "not under_every_split_plan" $(PYTEST_ARGS)
+	$(SPARK_VENV)/bin/pytest $(call marked,oldest_spark) $(PYTEST_ARGS)
 
 $(SPARK_VENV)/.done: build/.wheel
 	$(BIN)/python -m venv --clear $(SPARK_VENV)
@@ -98,20 +97,10 @@ reproducible: $(VENV)/.test
 # Tests that measure memory skip themselves, since a sanitizer takes memory of its own.
 # The quarantine of freed memory is kept small, since some tests measure how much memory is held.
 SANITIZED := build/sanitize/lib
-SANITIZED_CORE := tests/batch tests/core tests/conditions tests/decode tests/format tests/walk/test_each_byte.py \
-    $(addprefix tests/whole/test_,arrow_truth.py bad_input.py damage.py truth.py)
-SANITIZED_TESTS := tests/batch tests/tables tests/core tests/conditions tests/decode tests/events tests/format \
-    tests/splits tests/walk tests/whole tests/sources tests/log/test_batches.py \
-    tests/base/test_json_text.py tests/test_limits.py tests/log/test_log.py \
-    tests/log/test_opening.py tests/log/test_passes.py tests/scans/test_read_table.py \
-    tests/test_report.py tests/log/test_settings.py
-NOT_SANITIZED := $(addprefix tests/sources/test_,archived.py archives.py hostile_stores.py object_stores.py remote.py timeline.py) \
-    $(addprefix tests/whole/test_,benchmarks.py docs.py faults.py histories.py layers.py reference.py typing.py)
-# Without checksums, damage gets further; so each damaged byte is read once, without them. A ratio of times means nothing here.
-NOT_SANITIZED_ALSO := not spark and not (each_byte_set_to_extremes and not unverified) and not make_checksums_slow
+SANITIZED_TESTS = $(call marked,sanitize or sanitize_long)
 
 # For CI, which fuzzes the compiled modules under the sanitizers as well: without what is mostly Python.
-sanitize-short: SANITIZED_TESTS := $(SANITIZED_CORE)
+sanitize-short: SANITIZED_TESTS = $(call marked,sanitize)
 sanitize-short: sanitize
 
 sanitize: build/.sanitized
@@ -119,8 +108,7 @@ sanitize: build/.sanitized
 	ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=32:malloc_context_size=4 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(SANITIZED)) \
 	sh -c 'python=$(abspath $(BIN))/python; \
 	    $$python -c "import binlog_core, sys; f = binlog_core.__file__; print(\"testing\", f); sys.exit(\"sanitize\" not in f)" && \
-	    $$python $(BIN)/pytest $(SANITIZED_TESTS) -k "$(NOT_SANITIZED_ALSO)" --hypothesis-profile=ci -n auto --dist worksteal \
-	        $(NOT_SANITIZED:%=--ignore=%) $(PYTEST_ARGS)'
+	    $$python $(BIN)/pytest $(SANITIZED_TESTS) --hypothesis-profile=ci -n auto --dist worksteal $(PYTEST_ARGS)'
 
 build/.sanitized: $(SOURCES) $(VENV)/.test
 	@find $(SANITIZED) -name '*.py*' -type f -delete 2>/dev/null || true

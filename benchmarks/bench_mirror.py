@@ -320,7 +320,7 @@ def tables(size: int, count: int) -> None:
                 log = Path(folder) / "log"
                 log.write_bytes(make.log.getvalue())
                 told(f"{number} tables", make.answer.images, mirrored(runner, log, defs, Path(folder)))
-    alone, together = (cpu * 1e3 for cpu in appended(200))
+    alone, together = (cpu * 1e3 for cpu in appended(min(count, 200)))
     print(f"deltalake appends a row: {alone:.1f} ms CPU a table, eight at a time {together:.1f}")
 
 

@@ -606,21 +606,18 @@ def log_indexes(data: bytes) -> None:
 
 def _resealed(index: bytearray) -> bytearray:
     """The index with valid checksums, if there is JSON to put them into."""
-    seal = len(index) - 8 - int.from_bytes(index[-8:-4], "little") - files._SEAL.size
-    if seal < 0:
-        return index
-    length, _, mark = files._SEAL.unpack_from(index, seal)
-    begin = max(0, seal - length)
+    end = len(index) - files._END.size
+    length, _, mark = files._END.unpack_from(index, end)
+    begin = max(0, end - length)
     try:
-        told = json.loads(index[begin:seal])
+        told = json.loads(index[begin:end])
         for columns in told["chunks"]:
             for chunk in columns:
                 chunk[2] = zlib.crc32(index[chunk[0] : chunk[0] + chunk[1]])
         text = json.dumps(told).encode()
     except (ValueError, TypeError, LookupError, RecursionError):
-        text = bytes(index[begin:seal])
-    sealed = text + files._SEAL.pack(len(text), zlib.crc32(text), mark)
-    return index[:begin] + sealed + index[seal + files._SEAL.size :]
+        text = bytes(index[begin:end])
+    return index[:begin] + text + files._END.pack(len(text), zlib.crc32(text), mark)
 
 
 @target

@@ -11,6 +11,8 @@ from binlog_core import BinlogWarning
 from binlog_core import Log as Opened
 from binlog_core.report import Report
 
+pytestmark = pytest.mark.sanitize_long
+
 
 def test_what_the_log_does_not_tell_is_warned_of_once_where_the_user_stands() -> None:
     for read in (Opened.rows, Opened.batches, Opened.groups):

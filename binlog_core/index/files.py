@@ -1,11 +1,11 @@
-"""The file of an index: one Parquet file beside the logs, a row group per log, and checksums of everything.
+"""The file of an index, beside the logs: columns for each log, and checksums of everything.
 
 An index is untrusted input. Its rows are used only for the same log that they were made from, and only if
 all checksums are right. Any damage is an `IndexDamage`, and memory stays near the size of a log's part.
 
-Between the data and the footer, where Parquet does not look, is a seal: JSON that says which logs there
-are and where the values of each column lie, with their checksums; then its length, its own checksum, and a
-mark. Values are stored plainly, so that they can be read without pyarrow, which malicious bytes may crash.
+A mark; the columns of each log, one after another; JSON that says which logs there are and where each
+column lies, with its checksum; then the length and checksum of the JSON, and the mark again. Numbers are
+64 bits, little-endian; of texts and filters come first all lengths (32 bits), then all bytes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import struct
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -35,14 +36,13 @@ if TYPE_CHECKING:
 
     from .._sources.sources import Source
 
-NAME = "binlog-core-index.parquet"
-_VERSION = 2
-_SEAL, _MARK = struct.Struct("<II8s"), b"BCINDEX1"
+NAME = "binlog-core-index"
+OLD_NAME = "binlog-core-index.parquet"  # of versions before 0.2.0
+_END, _MARK = struct.Struct("<II8s"), b"BCINDEX3"
 _ENDS_LEN = 4096  # bytes at both ends of a log that tell it from others
 _IN_USE_AT = 21  # of a plain log: the descriptor's flags, of which a server clears one when it closes the log
-_LONGEST_SEAL = 64 << 20
-_ONE_PAGE = 1 << 30
-_LONGEST_PAGE_HEADER = 100
+_LONGEST_DIRECTORY = 64 << 20
+_LEAST_GAP = 4096  # of other columns between those that are read
 _OF_LOG = 4  # a log's part of the index is smaller than this part of the log, and …
 _LEAST_PART = 4 << 20  # … than this
 _NUMBERS = (
@@ -195,29 +195,23 @@ class IndexFile:
     def __init__(self, source: Source) -> None:
         self._source = source
         with damage():
-            told = self._unsealed()
-            if told["version"] != _VERSION:
-                raise IndexDamage(f"it has version {told['version']}: expected {_VERSION}")
+            told = self._directory()
             self.entries = tuple(map(_entry, told["logs"]))
             self._chunks = tuple(map(self._chunks_of, self.entries, told["chunks"]))
             if len(self.entries) != len(told["chunks"]):
                 raise IndexDamage("its number of logs is not the one it states")
 
-    def _unsealed(self) -> dict[str, Any]:
-        """The contents of the seal."""
-        size = self._source.size
-        if size is None or size < 12:
-            raise IndexDamage("it is not a Parquet file")
-        end = _read(self._source, size - 8, 8)
-        seal = size - 8 - int.from_bytes(end[:4], "little") - _SEAL.size
-        if end[4:] != b"PAR1" or seal < 0:
-            raise IndexDamage("it is not a Parquet file")
-        length, sum_, mark = _SEAL.unpack(_read(self._source, seal, _SEAL.size))
-        if mark != _MARK or length > min(seal, _LONGEST_SEAL):
-            raise IndexDamage("it has no seal")
-        text = _read(self._source, seal - length, length)
+    def _directory(self) -> dict[str, Any]:
+        """Which logs there are, and where their columns lie."""
+        end = (self._source.size or 0) - _END.size
+        if end < 0:
+            raise IndexDamage("it is not an index, or was cut")
+        length, sum_, mark = _END.unpack(_read(self._source, end, _END.size))
+        if mark != _MARK or length > min(end, _LONGEST_DIRECTORY):
+            raise IndexDamage("it is not an index of this version, or was cut")
+        text = _read(self._source, end - length, length)
         if zlib.crc32(text) != sum_:
-            raise IndexDamage("the checksum of its seal is wrong")
+            raise IndexDamage("the checksum of its directory is wrong")
         told: dict[str, Any] = json.loads(text)
         return told
 
@@ -245,7 +239,7 @@ class IndexFile:
         chunks = [self._chunks[number][name] for name in columns]
         begin, end = min(one.begin for one in chunks), max(one.begin + one.length for one in chunks)
         with damage():
-            if end - begin > 2 * sum(one.length + _LONGEST_PAGE_HEADER for one in chunks):
+            if end - begin > 2 * sum(one.length for one in chunks) + _LEAST_GAP:
                 raise IndexDamage("the columns of a log are not stored together")
             data = _read(self._source, begin, end - begin)  # in one request: each takes time in a store
             return {
@@ -262,13 +256,13 @@ class IndexFile:
             if len(numbers) != rows:
                 raise IndexDamage(f"column {name} differs from what was written")
             return numbers
-        found, at = [], 0
-        for _ in range(rows):
-            begin = at + 4
-            at = begin + int.from_bytes(data[at:begin], "little")
-            found.append(data[begin:at])
-        if at != len(data):
+        if len(data) < 4 * rows:
             raise IndexDamage(f"column {name} differs from what was written")
+        ends = 4 * rows + np.cumsum(np.frombuffer(data, "<u4", rows), dtype=np.int64)
+        edges = [4 * rows, *ends.tolist()]
+        if edges[-1] != len(data):
+            raise IndexDamage(f"column {name} differs from what was written")
+        found = [data[begin:end] for begin, end in pairwise(edges)]
         return [value.decode() for value in found] if name in _TEXTS else found
 
     def table(self, number: int) -> pyarrow.Table:
@@ -348,6 +342,8 @@ def opened(path: str, storage_options: dict[str, Any] | None) -> IndexFile | Non
     place = place_of(path, storage_options)
     try:
         if not place.exists(path):
+            if old_index(path) is not None:
+                raise IndexDamage(f"{OLD_NAME} is of an earlier version")
             return None
         source = place.open(path, False)
     except BinlogError:
@@ -357,6 +353,13 @@ def opened(path: str, storage_options: dict[str, Any] | None) -> IndexFile | Non
     except BaseException:
         source.close()
         raise
+
+
+def old_index(path: str) -> str | None:
+    """The path of a local index of an earlier version, which was a Parquet file."""
+    local = local_path(path)
+    old = None if local is None else os.path.join(os.path.dirname(local), OLD_NAME)
+    return old if old is not None and os.path.isfile(old) else None
 
 
 # ---------------------------------------------------------------- writing
@@ -396,53 +399,39 @@ def write(path: str, parts: Iterable[Part], *, mode: int) -> None:
 
 def _write(file: Any, parts: list[Part]) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     schema = pa.schema([pa.field(name, _type_of(name), nullable=False) for name in COLUMNS])
-    # Each column of a log is one page of plain values.
-    pages: Any = {"use_dictionary": False, "data_page_size": _ONE_PAGE, "write_batch_size": _ONE_PAGE}
-    options: Any = {"compression": "NONE", "write_statistics": False, **pages}
-    with pq.ParquetWriter(pa.PythonFile(file, "w"), schema, **options) as writer:
-        lengths = []
-        for entry, rows in parts:
-            table = rows().cast(schema)
-            writer.write_table(table, row_group_size=entry.rows)
-            lengths.append([_length_of(table[name]) for name in COLUMNS])
-    file.seek(0)
-    groups = pq.read_metadata(file)
-    chunks = [
-        [_chunk(file, groups.row_group(i).column(n), length) for n, length in enumerate(here)]
-        for i, here in enumerate(lengths)
-    ]
-    seal(file, [asdict(entry) for entry, _ in parts], chunks)
+    file.write(_MARK)
+    chunks = []
+    for _, rows in parts:
+        table, here = rows().cast(schema), []
+        for name in COLUMNS:
+            data = _plain(table[name])
+            here.append(_Chunk(file.tell(), len(data), zlib.crc32(data)))
+            file.write(data)
+        chunks.append(here)
+    file.write(directory([asdict(entry) for entry, _ in parts], chunks))
 
 
-def _length_of(column: Any) -> int:
-    """Bytes of plain values."""
+def _plain(column: Any) -> bytes:
+    """The values of a column as they are stored."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if pa.types.is_int64(column.type):
-        return 8 * len(column)
-    return 4 * len(column) + (pc.sum(pc.binary_length(column)).as_py() or 0)
+        return column.to_numpy().astype("<i8", copy=False).tobytes()  # type: ignore[no-any-return]
+    lengths, values = [], []
+    for chunk in column.chunks:
+        _, offsets, data = chunk.buffers()
+        edges = np.frombuffer(offsets, np.int32, len(chunk) + 1, 4 * chunk.offset)
+        lengths.append(np.diff(edges).astype("<u4").tobytes())
+        values.append(memoryview(data)[edges[0] : edges[-1]] if data is not None else b"")
+    return b"".join([*lengths, *values])
 
 
-def _chunk(file: Any, column: Any, length: int) -> _Chunk:
-    begin = column.data_page_offset + column.total_compressed_size - length  # after the header of the page
-    file.seek(begin)
-    return _Chunk(begin, length, zlib.crc32(file.read(length)))
-
-
-def seal(file: Any, logs: list[dict[str, Any]], chunks: Any) -> None:
-    """Put the seal into a Parquet file that was just written."""
-    file.seek(-8, os.SEEK_END)
-    footer = file.tell() - int.from_bytes(file.read(4), "little")
-    file.seek(footer)
-    data = file.read()
-    told = {"version": _VERSION, "logs": logs, "chunks": chunks}
-    text = json.dumps(told, separators=(",", ":")).encode()
-    file.seek(footer)
-    file.write(text + _SEAL.pack(len(text), zlib.crc32(text), _MARK) + data)
+def directory(logs: list[dict[str, Any]], chunks: Any) -> bytes:
+    """The end of an index: which logs it has, and where their columns lie."""
+    text = json.dumps({"logs": logs, "chunks": chunks}, separators=(",", ":")).encode()
+    return text + _END.pack(len(text), zlib.crc32(text), _MARK)
 
 
 def need_pyarrow() -> None:

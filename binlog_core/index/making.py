@@ -7,6 +7,7 @@ find the index on their own and read only the ranges that may have matches. The 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from .._sources.places import local_path
 from .._sources.resolve import resolve
 from ..errors import BinlogError
 from ..limits import DEFAULT_LIMITS, Limits
+from ..report import BinlogWarning
 from ..schema.definitions import Definitions, load
 from .building import built
 from .files import (
@@ -30,6 +32,7 @@ from .files import (
     identity_of,
     index_path,
     need_pyarrow,
+    old_index,
     opened,
     write,
 )
@@ -72,7 +75,7 @@ def index(
     anew: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> list[IndexedLog]:
-    """Make the indexes of logs, or bring them up to date: one Parquet file in each directory of logs.
+    """Make the indexes of logs, or bring them up to date: one file in each directory of logs.
 
     An index keeps its entries for logs that have not changed, and drops those for logs that no longer exist.
     The old index is used until the new one is complete; a crash leaves either the old or the new one.
@@ -126,6 +129,10 @@ def index(
             _bring_up(path, logs, make, found, anew=anew or given is not None)
         except IndexDamage:
             _bring_up(path, logs, make, found, anew=True)
+        if (old := old_index(path)) is not None:
+            os.unlink(old)
+            said = f"{old} was of an earlier version: it was made anew, as {NAME}"
+            warnings.warn(said, BinlogWarning, stacklevel=2)
     return [found[file.path] for file in files]
 
 

@@ -66,9 +66,7 @@ class Archive(Scenario):
         names = {path.name for path in (root / "archive").iterdir()}
         finished = [f"{name}.zst" if self._compress else name for name in list(logs)[:-1]]
         own = (
-            {".lock", "timeline.json", "binlog-core-index.parquet"}
-            if self._compress
-            else {".lock", "timeline.json"}
+            {".lock", "timeline.json", "binlog-core-index"} if self._compress else {".lock", "timeline.json"}
         )
         expect(names - own, {*finished, list(logs)[-1]}, "files")
         expect(ids(root / "archive"), list(range(1, self._server.next_id)), "rows")

@@ -15,6 +15,8 @@ from binlog_core._base.json_text import JsonText
 from binlog_core.cli.text import csv_line
 from binlog_core.lake.rows.fit import to_json
 
+pytestmark = pytest.mark.sanitize_long
+
 NUMBERS = [math.nan, math.inf, -math.inf, 1.5]
 
 

@@ -25,6 +25,8 @@ from binlog_core.batch.arrow_types import ChangeColumn
 from binlog_core.errors import DecodeError, SchemaError
 from binlog_core.log.batches import Batches
 
+pytestmark = pytest.mark.sanitize
+
 
 @pytest.mark.parametrize("rows", [[True, False, True], np.array([True, False, True])])
 def test_rows_by_a_mask(rows):

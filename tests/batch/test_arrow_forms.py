@@ -12,6 +12,8 @@ from support.writer import Log, Table
 import binlog_core
 from binlog_core.batch import arrow_forms as forms
 
+pytestmark = pytest.mark.sanitize
+
 COMMON: dict[str, Any] = {"vectors": "fixed", "wide_decimals": "decimal256", "geometry": "struct"}
 
 

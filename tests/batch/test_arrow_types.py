@@ -11,6 +11,8 @@ from support.batches import column
 from binlog_core._tables.column_types import Kind
 from binlog_core.batch.arrow_types import ArrowField, ChangeColumn, arrow_field, arrow_fields, struct_field
 
+pytestmark = pytest.mark.sanitize
+
 EXTENSION = "ARROW:extension:name"
 
 

@@ -15,6 +15,8 @@ from support.orders import DOCUMENT, NAT, orders, raw_batch
 from binlog_core._tables.column_types import Kind
 from binlog_core.errors import DecodeError, SchemaError
 
+pytestmark = pytest.mark.sanitize
+
 
 def test_null_and_absent_are_distinguished():
     batch = orders()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from support.orders import orders
 
 from binlog_core.log.batches import Batches
+
+pytestmark = pytest.mark.sanitize
 
 
 def test_batches_and_batch_as_html():

@@ -9,6 +9,8 @@ from support.batches import column, make_batch
 from binlog_core._tables.column_types import Kind
 from binlog_core.batch.subsets import only, whole_changes, with_columns
 
+pytestmark = pytest.mark.sanitize
+
 NAT = np.datetime64("NaT")
 COLUMNS = [column("d", Kind.DATE), column("j", Kind.JSON), column("e", Kind.DATE)]
 INSERT, BEFORE, AFTER, DELETE = 1, 2, 3, 4

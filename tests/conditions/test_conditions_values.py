@@ -9,7 +9,7 @@ import binlog_core
 from binlog_core import ConditionError
 from binlog_core.conditions import values as condition_values
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from support.conditions import ORDERS
 import binlog_core
 from binlog_core import Condition, ConditionError, Limits
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from binlog_core import Column
 from binlog_core._tables.column_types import Kind
 from binlog_core.conditions.pushed import pushed_condition
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from test_columns_memory import batch_of
 from binlog_core._core._capsules import stream_capsule
 from binlog_core.batch.arrow_types import struct_field
 
+pytestmark = pytest.mark.sanitize
+
 
 class Unprintable(Exception):
     def __str__(self) -> str:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from support.hostile import SANITIZED
 from support.writer import Log, Table
 
 import binlog_core
@@ -18,6 +19,8 @@ from binlog_core._core._crc32 import (
     crc32_implementations,
     run_holds,
 )
+
+pytestmark = pytest.mark.sanitize
 
 implementations = pytest.mark.parametrize("implementation", crc32_implementations())
 
@@ -276,6 +279,7 @@ def test_damage_around_rotations_names_its_event(pattern: str) -> None:
                 assert len(log.headers()) == len(starts) - 2
 
 
+@pytest.mark.skipif(SANITIZED, reason="a ratio of times means nothing under a sanitizer")
 @pytest.mark.parametrize("pattern", ["xr", "r", "xxxxr", "x" * 10 + "r"])
 @pytest.mark.parametrize("way", ["headers", "rows"])
 def test_rotations_do_not_make_checksums_slow(pattern: str, way: str) -> None:

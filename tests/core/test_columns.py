@@ -16,6 +16,8 @@ from support.batches import ABSENT, column, make_batch
 from binlog_core._tables.column_types import Kind
 from binlog_core.errors import DecodeError
 
+pytestmark = pytest.mark.sanitize
+
 NAT = np.datetime64("NaT")
 UTC = dt.UTC
 

@@ -18,6 +18,8 @@ from binlog_core._tables.column_types import Kind
 from binlog_core.batch import arrow_forms as forms
 from binlog_core.batch.change_batch import ChangeBatch
 
+pytestmark = pytest.mark.sanitize
+
 COLUMNS = [
     column("id", Kind.INT, bytes_=8, signed=True),
     column("t", Kind.TEXT, charset="utf8mb4"),

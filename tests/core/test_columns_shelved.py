@@ -23,6 +23,8 @@ from binlog_core import Limits
 from binlog_core.batch.change_batch import ChangeBatch
 from binlog_core.errors import DecodeError
 
+pytestmark = pytest.mark.sanitize
+
 COLUMNS = [
     ("id", "INT", {"null": False}),
     ("name", "VARCHAR(40)"),

@@ -12,6 +12,8 @@ from binlog_core._core import _columns
 from binlog_core._tables.column_types import Kind
 from binlog_core.errors import DecodeError
 
+pytestmark = pytest.mark.sanitize
+
 TEXT = [column("t", Kind.TEXT, charset="utf8mb4")]
 STEP = 64  # bytes that the loop copies at a time
 SHORT = 256  # bytes up to which it does

@@ -14,6 +14,8 @@ from binlog_core._tables.column_types import Kind
 from binlog_core.batch.change_batch import ChangeBatch
 from binlog_core.errors import DecodeError
 
+pytestmark = pytest.mark.sanitize
+
 COUNTS = [0, 1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 511, 512, 513, 1027]  # a tile has 512 records
 EPOCH = dt.date(1970, 1, 1)
 

@@ -15,7 +15,7 @@ import binlog_core
 from binlog_core.batch.subsets import only
 from binlog_core.errors import DecompressionError
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 PACKED = Table("shop", "packed", [("id", "INT"), ("note", "VARCHAR(900) COMPRESSED")])
 PLAIN = Table("shop", "plain", [("id", "INT")])

@@ -11,6 +11,8 @@ from support.writer.types import encode_decimal
 import binlog_core
 from binlog_core.errors import DecodeError
 
+pytestmark = pytest.mark.sanitize
+
 MAX_SCALE = 38  # MariaDB's; MySQL's is 30
 
 

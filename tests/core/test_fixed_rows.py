@@ -25,6 +25,8 @@ from binlog_core._walk.track import Rules
 from binlog_core.errors import DecodeError
 from binlog_core.report import Report
 
+pytestmark = pytest.mark.sanitize
+
 COLUMNS = {
     "id": "BIGINT",
     "tiny": "TINYINT",

@@ -15,6 +15,8 @@ from support.writer import Log, Table
 
 import binlog_core
 
+pytestmark = pytest.mark.sanitize
+
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ("rows",)
 FINDINGS = [

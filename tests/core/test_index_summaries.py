@@ -10,6 +10,8 @@ from binlog_core._core._headers import HEADER_DTYPE
 from binlog_core._tables.column_types import SPAN_DTYPE
 from binlog_core._tables.side_dtypes import TRANSACTION_DTYPE
 
+pytestmark = pytest.mark.sanitize
+
 PICK = np.random.default_rng(18)
 
 

@@ -16,6 +16,8 @@ from support.jsonb_encoder import Opaque, encode, expected, json_values
 from binlog_core._core._jsonb import apply_json_diffs, parse_json_diffs
 from binlog_core.errors import DecodeError
 
+pytestmark = pytest.mark.sanitize
+
 
 def lenenc(n: int) -> bytes:
     return bytes([n]) if n < 251 else b"\xfc" + struct.pack("<H", n)

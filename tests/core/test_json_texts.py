@@ -27,6 +27,8 @@ from binlog_core.errors import DecodeError
 from binlog_core.lake.rows import debezium
 from binlog_core.lake.rows.fit import encode_compact
 
+pytestmark = pytest.mark.sanitize
+
 Style = Literal["readable", "compact", "debezium"]
 ENCODERS: dict[Style, Callable[[Any], bytes]] = {
     "readable": encode_plain,

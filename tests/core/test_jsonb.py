@@ -25,6 +25,8 @@ from support.jsonb_encoder import (
 from binlog_core._core._jsonb import jsonb_to_text
 from binlog_core.errors import DecodeError
 
+pytestmark = pytest.mark.sanitize
+
 
 def text(data: bytes) -> str:
     # An array of the exact size: a sanitizer sees a read one byte beyond, which bytes would hide.

@@ -16,7 +16,7 @@ import binlog_core
 from binlog_core.batch.change_batch import OUTCOMES
 from binlog_core.errors import DecodeError
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 PLAIN = Table("shop", "orders", [("id", "INT"), ("note", "BLOB")])
 DATED = Table("shop", "dated", [("id", "INT"), ("born", "DATE"), ("note", "BLOB")])

@@ -12,7 +12,7 @@ from support.writer.wire import lenenc
 
 import binlog_core
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 TYPES = b"\x03\x06\x03\x06"  # INT, NULL, INT, NULL
 ROWS_V1 = {"insert": 23, "update": 24, "delete": 25}

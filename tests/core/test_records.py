@@ -19,6 +19,8 @@ from binlog_core._tables.side_dtypes import (
 from binlog_core._tables.tables import image_dtype
 from binlog_core.batch.arrow_types import ArrowField
 
+pytestmark = pytest.mark.sanitize
+
 DTYPES = {
     "span_t": SPAN_DTYPE,
     "transaction_t": TRANSACTION_DTYPE,

@@ -20,6 +20,8 @@ from binlog_core._sources.sources import BufferSource, FileSource
 from binlog_core._walk.resync import Boundaries, head_of
 from binlog_core.errors import BinlogError
 
+pytestmark = pytest.mark.sanitize
+
 PLAIN = [g for g in golden_logs(max_bytes=60_000) if not g.keys]
 UUID = "00112233-4455-6677-8899-aabbccddeeff"
 

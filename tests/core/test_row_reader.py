@@ -41,6 +41,8 @@ from binlog_core._tables.tables import Column
 from binlog_core.batch.change_batch import TRANSACTION_DTYPE, ChangeBatch
 from binlog_core.errors import DecodeError
 
+pytestmark = pytest.mark.sanitize
+
 # -- Rows ------------------------------------------------------------------------------------
 
 

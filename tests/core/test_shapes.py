@@ -21,7 +21,7 @@ from binlog_core._core._headers import HEADER_DTYPE, walk_headers
 from binlog_core._core._resync import find_anchor, find_event
 from binlog_core._core._rows import Decoder
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 SMALL = [("id", "INT"), ("name", "VARCHAR(20)")]
 ROWS: list[dict[str, Any]] = [{"id": 1, "name": "one"}, {"id": -2, "name": None}]

@@ -12,7 +12,7 @@ from support.writer.numbering import WRITE
 import binlog_core
 from binlog_core._core import _rows
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 HALF = EPOCH + dt.timedelta(milliseconds=500)

@@ -35,6 +35,8 @@ from binlog_core._core._values import (
 from binlog_core._tables.column_types import Kind
 from binlog_core.errors import DecodeError
 
+pytestmark = pytest.mark.sanitize
+
 # -- Numbers ---------------------------------------------------------------------------------
 
 

@@ -17,6 +17,8 @@ from binlog_core._sources.sources import BufferSource
 from binlog_core._walk.track import Rules
 from binlog_core.report import Report
 
+pytestmark = pytest.mark.sanitize
+
 T = Table("shop", "t", [("id", "INT")])
 
 

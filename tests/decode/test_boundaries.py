@@ -9,6 +9,8 @@ from binlog_core._decode import boundaries
 from binlog_core._sources.sources import BufferSource
 from binlog_core.gtids import GtidSet
 
+pytestmark = pytest.mark.sanitize
+
 ENDS = [e["end"] for e in GTID.events if e["type"] == "Xid" or (e["info"] or "").startswith("COMMIT")]
 BEGINS = [e["pos"] for e in GTID.events if e["type"] in ("Gtid", "Gtid_tagged_log_event", "Anonymous_Gtid")]
 

@@ -14,6 +14,8 @@ from binlog_core._decode.executed import Executed, last_of_domains
 from binlog_core._tables.side_dtypes import GTID_RUN_DTYPE
 from binlog_core.gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
 
+pytestmark = pytest.mark.sanitize
+
 UUID = "00112233-4455-6677-8899-aabbccddeeff"
 RAW = bytes.fromhex(UUID.replace("-", ""))
 

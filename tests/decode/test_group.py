@@ -18,6 +18,8 @@ from binlog_core.gtids import GtidSet
 from binlog_core.position import Position
 from binlog_core.report import Report
 
+pytestmark = pytest.mark.sanitize
+
 UUID = "00112233-4455-6677-8899-aabbccddeeff"
 NONE = np.zeros(0, TRANSACTION_DTYPE)
 

@@ -11,6 +11,8 @@ from support.logs import GTID, MARIA_GTID, all_rows, path_of
 import binlog_core
 from binlog_core.gtids import parse_gtid, parse_gtid_set
 
+pytestmark = pytest.mark.sanitize
+
 
 @pytest.mark.parametrize("golden", [GTID, MARIA_GTID], ids=str)
 def test_gtid_sets_select_transactions(golden: Golden) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from support.logs import GTID, META_FULL, all_rows, path_of
 
 import binlog_core
+
+pytestmark = pytest.mark.sanitize
 
 
 def test_small_groups_lose_nothing_and_keep_the_order() -> None:

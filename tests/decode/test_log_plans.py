@@ -13,6 +13,8 @@ import binlog_core
 from binlog_core import DecodeError
 from binlog_core.index.making import index
 
+pytestmark = pytest.mark.sanitize
+
 TABLE_MAP, WRITE_ROWS = 19, 30
 
 

@@ -11,6 +11,8 @@ from binlog_core import ChangeBatch
 from binlog_core._decode.merge import without_first
 from binlog_core._tables.column_types import Kind
 
+pytestmark = pytest.mark.sanitize
+
 INT = column("id", Kind.INT, bytes_=4)
 
 

@@ -14,6 +14,8 @@ from support.writer.wire import lenenc
 
 import binlog_core
 
+pytestmark = pytest.mark.sanitize
+
 FORMAT_DESCRIPTION, TABLE_MAP, WRITE_ROWS_V0, UPDATE_ROWS_V0 = 15, 19, 20, 21
 # 22 types, as 5.1.17 lists them: 57 + n is in its own place.
 POST_HEADERS = bytes([56, 13, 0, 8, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0, 79, 0, 4, 26, 8, 8, 8, 8])

@@ -12,6 +12,8 @@ from binlog_core import SchemaError
 from binlog_core._decode.savepoints import RowPlace, Savepoints
 from binlog_core.inspect.history import row_as_of
 
+pytestmark = pytest.mark.sanitize
+
 BEGIN = 4
 
 

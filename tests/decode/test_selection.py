@@ -14,6 +14,8 @@ from binlog_core import SchemaError
 from binlog_core._decode.selection import is_wanted_name, matches, unmatched
 from binlog_core._tables import full_names
 
+pytestmark = pytest.mark.sanitize
+
 
 def test_tables_by_name_and_pattern() -> None:
     whole = all_rows(path_of(DDL))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import struct
 
+import pytest
 from support.event_bodies import MARIADB, MYSQL, UUID_TEXT, V1, V3, description_of, fails, parse, text8
 
 from binlog_core import events as ev
 from binlog_core._format.event_types import EventType
+
+pytestmark = pytest.mark.sanitize_long
 
 
 def test_rotate() -> None:

@@ -10,6 +10,8 @@ from support.event_bodies import MARIADB, MYSQL, UUID, UUID_TEXT, parse, query_b
 from binlog_core._format.format_description import FormatDescription
 from binlog_core.events.describe import Describer
 
+pytestmark = pytest.mark.sanitize_long
+
 TABLE_MAP = b"\x07\0\0\0\0\0\x01\0" + b"\x04shop\0" + b"\x06orders\0" + b"\x02\x03\x03\0\0"
 
 

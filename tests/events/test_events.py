@@ -13,6 +13,8 @@ from support.writer.log import Log
 
 from binlog_core import events as ev
 
+pytestmark = pytest.mark.sanitize_long
+
 # -- opaque events ----------------------------------------------------------------------------
 
 

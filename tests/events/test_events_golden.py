@@ -16,6 +16,8 @@ from binlog_core._format.descriptors import detect
 from binlog_core._format.format_description import FormatDescription
 from binlog_core.errors import BinlogError
 
+pytestmark = pytest.mark.sanitize_long
+
 # The tests of sources read encrypted logs.
 LOGS = [
     Golden(path)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import struct
 
+import pytest
 from support.event_bodies import MARIADB, UUID, UUID_TEXT, fails, parse
 
 from binlog_core.gtids import Gtid, MariadbGtid
+
+pytestmark = pytest.mark.sanitize_long
 
 GTID_56 = b"\x01" + UUID + struct.pack("<q", 4)
 GTID_57 = GTID_56 + b"\x02" + struct.pack("<qq", 8, 9)

@@ -10,6 +10,8 @@ from support.event_bodies import MARIADB, description_of, fails, parse
 
 from binlog_core import events as ev
 
+pytestmark = pytest.mark.sanitize_long
+
 TABLE_MAP = b"\x04shop\0\x01t\0" + b"\x02\x03\x0f" + b"\x02\x90\x01" + b"\x02" + b"\x01\x01\x80"
 
 

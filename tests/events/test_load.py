@@ -10,6 +10,8 @@ from support.event_bodies import MYSQL, V1, V3, fails, parse, text8
 from binlog_core import events as ev
 from binlog_core._format.format_description import FormatDescription
 
+pytestmark = pytest.mark.sanitize_long
+
 LOAD_POST_HEADER = struct.pack("<IIIBBI", 7, 2, 1, 1, 4, 2)
 
 

@@ -13,6 +13,8 @@ from binlog_core._format.event_types import EventType
 from binlog_core._format.format_description import FormatDescription
 from binlog_core.errors import DecodeError, DecompressionError
 
+pytestmark = pytest.mark.sanitize_long
+
 
 def test_query() -> None:
     event = parse(2, query_body())

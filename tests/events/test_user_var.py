@@ -10,6 +10,8 @@ from support.event_bodies import MARIADB, MYSQL, V3, fails, parse
 
 from binlog_core._format.format_description import FormatDescription
 
+pytestmark = pytest.mark.sanitize_long
+
 
 def user_var(type_: int, value: bytes, tail: bytes = b"", collation: int = 33) -> bytes:
     return b"\x02\0\0\0u1\0" + struct.pack("<BII", type_, collation, len(value)) + value + tail

@@ -22,6 +22,8 @@ from binlog_core._tables import column_types as ct
 from binlog_core._tables.tables import Column, record_dtype
 from binlog_core.errors import BinlogError, DecodeError, DecompressionError
 
+pytestmark = pytest.mark.sanitize
+
 zstandard = pytest.importorskip("zstandard")
 
 

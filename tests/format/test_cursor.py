@@ -7,6 +7,8 @@ import pytest
 from binlog_core._format.cursor import Cursor
 from binlog_core.errors import DecodeError
 
+pytestmark = pytest.mark.sanitize
+
 
 def test_numbers_are_little_endian() -> None:
     cur = Cursor(bytes(range(1, 32)))

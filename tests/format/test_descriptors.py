@@ -17,6 +17,8 @@ from binlog_core._format.descriptors import (
 from binlog_core._format.event_types import EventType
 from binlog_core.errors import ChecksumError, EncryptionError, FormatError, NotABinlogError
 
+pytestmark = pytest.mark.sanitize
+
 MAGIC = b"\xfebin"
 
 LENGTHS_51 = LENGTHS_50[:14] + bytes([83, 0, 4, 26, 8, 0, 0, 0, 8, 8, 8, 2])

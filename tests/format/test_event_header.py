@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import zlib
 
+import pytest
+
 from binlog_core._format.event_header import (
     FIRST_EVENT,
     HEADER,
@@ -16,6 +18,8 @@ from binlog_core._format.event_header import (
     timestamp_of,
     type_of,
 )
+
+pytestmark = pytest.mark.sanitize
 
 # timestamp, type 15, server_id 7, 119 bytes long, next at 123, in use
 _HEADER = bytes.fromhex("040302010f07000000770000007b0000000100")

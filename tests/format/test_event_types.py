@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from support.event_bodies import parse
 
 from binlog_core._format.event_types import EVENT_NAMES, EventType, event_name
+
+pytestmark = pytest.mark.sanitize
 
 
 def test_every_type_has_a_name() -> None:

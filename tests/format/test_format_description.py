@@ -8,6 +8,8 @@ from support.descriptors import LENGTHS_5117, LENGTHS_A_DROP6, fde
 from binlog_core._format.descriptors import parse_format_description
 from binlog_core._format.format_description import artificial_description
 
+pytestmark = pytest.mark.sanitize
+
 
 @pytest.mark.parametrize(
     "version", ["5.1.1-a_drop5p3", "5.1.5-a_drop5", "5.1.4-a_drop6p2", "5.2.2-a_drop6p13-log"]

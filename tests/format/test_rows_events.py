@@ -12,6 +12,8 @@ from support.event_bodies import MARIADB
 from binlog_core._format.rows_events import inflate_rows_event
 from binlog_core.errors import DecodeError, DecompressionError
 
+pytestmark = pytest.mark.sanitize
+
 ROWS = b"r" * 100
 BLOCK = b"\x81\x64" + zlib.compress(ROWS)  # one byte of length, 100
 V1 = b"\x0f\0\0\0\0\0\x01\0"  # table_id, flags

@@ -6,6 +6,8 @@ import pytest
 
 from binlog_core._format.server_versions import split_server_version
 
+pytestmark = pytest.mark.sanitize
+
 
 @pytest.mark.parametrize(
     ("version", "numbers"),

@@ -6,6 +6,8 @@ import pytest
 
 from binlog_core._format.statements import changes_rows, first_word, kind_of_aside, may_change_definitions
 
+pytestmark = pytest.mark.sanitize
+
 
 @pytest.mark.parametrize(
     ("statement", "word"),

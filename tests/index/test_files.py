@@ -61,7 +61,6 @@ def test_no_damage_of_an_index_takes_a_row_away(tmp_path: Path) -> None:
     expected = found_by(path, where=f"id = {key}", tables="shop.t")
     whole = (tmp_path / NAME).read_bytes()
     told = 0
-    read = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")  # the footer is for others
     for i in range(0, len(whole), 23):
         damaged = bytearray(whole)
         damaged[i] ^= 1 << i % 8
@@ -72,28 +71,25 @@ def test_no_damage_of_an_index_takes_a_row_away(tmp_path: Path) -> None:
                 rows = list(log.rows("shop.t", where=f"id = {key}"))
         assert len(rows) == len(expected)
         told += any("create it again" in str(one.message) for one in caught if one.category is BinlogWarning)
-    assert told > read // 23 // 2  # others hit filters that are not queried
+    assert told > len(whole) // 23 // 2  # others hit filters that are not queried
     for cut in (0, 1, 11, 100, len(whole) // 2, len(whole) - 1):
         (tmp_path / NAME).write_bytes(whole[:cut])
         assert len(found_by(path, where=f"id = {key}", tables="shop.t")) == len(expected)
     assert index(path)[0].made  # and is repaired
 
 
-def sealed(path: Path) -> dict[str, Any]:
-    """The content of an index's seal."""
+def directory_of(path: Path) -> dict[str, Any]:
+    """What an index says at its end."""
     data = path.read_bytes()
-    end = data.index(b"BCINDEX1")
-    length = int.from_bytes(data[end - 8 : end - 4], "little")
-    told: dict[str, Any] = json.loads(data[end - 8 - length : end - 8])
+    length = int.from_bytes(data[-16:-12], "little")
+    told: dict[str, Any] = json.loads(data[-16 - length : -16])
     return told | {"data": data}
 
 
 def forge(path: Path, told: dict[str, Any], data: bytes = b"") -> None:
-    """An index with right checksums: `data` is appended to it, and it gets this seal."""
-    with open(path, "a+b") as file:
-        file.write(data + bytes(4) + b"PAR1")
-    with open(path, "r+b") as file:
-        files.seal(file, told["logs"], told["chunks"])
+    """An index with right checksums: `data` and this directory are appended to it."""
+    with open(path, "ab") as file:
+        file.write(data + files.directory(told["logs"], told["chunks"]))
 
 
 def at_once(told: dict[str, Any], **columns: bytes) -> bytes:
@@ -132,7 +128,7 @@ def test_forged_indexes_are_reported_and_not_used(tmp_path: Path, said: str) -> 
     """A forged index can have right checksums; the rest is checked before it is used."""
     path = write_log(tmp_path / "bin.000001", 0)
     index(path)
-    told = sealed(tmp_path / NAME)
+    told = directory_of(tmp_path / NAME)
     key = keys_in(path)[0]
     forge(tmp_path / NAME, told, LIES[said](told))
     with pytest.warns(BinlogWarning, match=said), binlog_core.open(path) as log:
@@ -148,7 +144,7 @@ def test_forged_values_end_in_a_warning_or_the_rows(tmp_path: Path) -> None:
     right = [found_by(path, **question) for question in questions]
     for _ in range(100):
         (tmp_path / NAME).write_bytes(whole)
-        told, data = sealed(tmp_path / NAME), bytearray(whole)
+        told, data = directory_of(tmp_path / NAME), bytearray(whole)
         for _ in range(pick.choice((1, 3))):
             begin, length, _sum = chunk = told["chunks"][0][pick.randrange(len(files.COLUMNS))]
             byte = pick.choice((0, 1, 127, 128, 255, pick.randrange(256)))
@@ -165,3 +161,42 @@ def test_forged_values_end_in_a_warning_or_the_rows(tmp_path: Path) -> None:
             assert all(row in rows for row in found)
             assert not error or error.startswith(("DecodeError", "ChecksumError", "TruncatedError")), error
     assert deceived
+
+
+def test_the_index_of_an_earlier_version_is_made_anew(tmp_path: Path) -> None:
+    """It was a Parquet file: read without it, until `index` makes a new one and says so."""
+    path = write_log(tmp_path / "bin.000001", 0)
+    old = tmp_path / "binlog-core-index.parquet"
+    old.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+    key = keys_in(path)[0]
+    with pytest.warns(BinlogWarning, match="earlier version"), binlog_core.open(path) as log:
+        assert len(list(log.rows("shop.t", where=f"id = {key}"))) == 1
+    with pytest.warns(BinlogWarning, match="made anew"):
+        assert index(path)[0].made
+    assert sorted(os.listdir(tmp_path)) == [NAME, "bin.000001"][:: 1 if NAME < "bin" else -1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not index(path)[0].made
+
+
+@pytest.mark.parametrize("end", [b"BCINDEX2", b"BCINDEX1", bytes(8)])
+def test_an_index_of_another_version_is_not_read(tmp_path: Path, end: bytes) -> None:
+    path = write_log(tmp_path / "bin.000001", 0)
+    index(path)
+    data = (tmp_path / NAME).read_bytes()
+    (tmp_path / NAME).write_bytes(data[:-8] + end)
+    with pytest.warns(BinlogWarning, match="not an index of this version"), binlog_core.open(path) as log:
+        assert list(log.rows("shop.t", where="id = 1")) == []
+    assert index(path)[0].made
+
+
+def test_a_directory_longer_than_an_index_is_not_read(tmp_path: Path) -> None:
+    """Nor one that is longer than the file has bytes."""
+    path = write_log(tmp_path / "bin.000001", 0)
+    index(path)
+    data = bytearray((tmp_path / NAME).read_bytes())
+    for length in (len(data), 1 << 30, (1 << 32) - 1):
+        data[-16:-12] = length.to_bytes(4, "little")
+        (tmp_path / NAME).write_bytes(data)
+        with pytest.warns(BinlogWarning, match="was cut"), binlog_core.open(path) as log:
+            assert list(log.rows("shop.t", where="id = 1")) == []

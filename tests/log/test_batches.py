@@ -20,6 +20,8 @@ from binlog_core.log.batches import Batches, batch_stream
 from binlog_core.log.passes import Pass, Reading
 from binlog_core.report import Report
 
+pytestmark = pytest.mark.sanitize_long
+
 
 def test_stream_of_several_batches():
     stream = Capsule(batch_stream(iter([orders(), orders([b"two"])])))

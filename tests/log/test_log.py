@@ -14,6 +14,8 @@ import binlog_core
 from binlog_core import BinlogError, NotABinlogError
 from binlog_core._decode.merge import ChangeReader
 
+pytestmark = pytest.mark.sanitize_long
+
 # ---------------------------------------------------------------- passes
 
 

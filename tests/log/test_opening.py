@@ -17,6 +17,8 @@ from binlog_core import BinlogError, NotABinlogError, SchemaError
 from binlog_core.errors import GtidError
 from binlog_core.gtids import MariadbGtid
 
+pytestmark = pytest.mark.sanitize_long
+
 
 @pytest.mark.parametrize("golden", golden_logs("*/image_*", max_bytes=60_000), ids=str)
 def test_mapping_stream_and_bytes_give_the_same(golden: Golden, tmp_path: Path) -> None:

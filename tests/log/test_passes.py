@@ -17,7 +17,7 @@ from support.writer import Log, Table
 import binlog_core
 from binlog_core import BinlogError
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 TABLE = Table("shop", "orders", [("id", "INT"), ("note", "VARCHAR(200)")])
 OTHER = Table("shop", "items", [("id", "INT")])

@@ -12,6 +12,8 @@ from support.logs import DDL, GTID, META_FULL, all_rows, copy_as, path_of, place
 import binlog_core
 from binlog_core import BinlogError, DecodeError
 
+pytestmark = pytest.mark.sanitize_long
+
 
 def test_start_and_stop_position_cut_between_events() -> None:
     whole = all_rows(path_of(GTID))

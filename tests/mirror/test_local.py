@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 pytest.importorskip("deltalake")
 pytest.importorskip("pymysql")
 
+from support import sparks
 from support.lake_forms import Form
 from support.refused import Sql
 
@@ -63,7 +64,7 @@ def until(fact: Callable[[], bool], running: subprocess.Popen[bytes]) -> None:
     while not fact():
         assert running.poll() is None, running.communicate()
         assert time.monotonic() < end, "it does not come to that"
-        time.sleep(0.01)
+        time.sleep(0.2)  # to look takes its share of the processor, too
 
 
 def has(lake: Path, form: Form, key: int) -> bool:
@@ -102,13 +103,9 @@ def test_it_needs_neither_pyspark_nor_java(url: str, sql: Sql, form: Form, tmp_p
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
+def spark() -> Any:
     pytest.importorskip("pyspark")
-    from binlog_core.spark.session import start_session
-
-    session = start_session("local[2]")
-    yield session
-    session.stop()  # a different master would affect later tests
+    return sparks.shared()
 
 
 def test_a_lake_moves_between_threads_and_spark(

@@ -9,6 +9,8 @@ from support.writer import Log, Table
 import binlog_core
 from binlog_core import SchemaError
 
+pytestmark = pytest.mark.sanitize_long
+
 
 def test_read_table() -> None:
     pytest.importorskip("pyarrow")

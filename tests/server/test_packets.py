@@ -67,7 +67,7 @@ def events_in_a_row(rng, count, position=4):
 @pytest.mark.parametrize("seed", range(20))
 def test_any_split_of_the_bytes_gives_the_same_events(seed, semi_sync):
     rng = random.Random(seed)
-    events = events_in_a_row(rng, 300)
+    events = events_in_a_row(rng, 80)
     flag = b"\xef\x00" if semi_sync else b""
     wire = packets_of([b"\0" + flag + e for e in events])
     longest = rng.choice((1, 3, 50, 5000, 60000))

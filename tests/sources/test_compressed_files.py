@@ -19,6 +19,8 @@ from binlog_core._sources.sources import (
 )
 from binlog_core.errors import DecompressionError, MissingExtraError
 
+pytestmark = pytest.mark.sanitize_long
+
 DATA = golden_logs("mysql97/stop")[0].data
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from binlog_core._sources.deltas import delta_options
 
+pytestmark = pytest.mark.sanitize_long
+
 
 def test_options_of_a_store_in_the_words_of_deltalake() -> None:
     assert delta_options(None) is delta_options({}) is None

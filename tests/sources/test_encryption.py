@@ -17,6 +17,8 @@ from binlog_core._sources.resolve import resolve
 from binlog_core._sources.sources import BufferSource, FileSource
 from binlog_core.errors import BinlogError, EncryptionError, MissingExtraError
 
+pytestmark = pytest.mark.sanitize_long
+
 pytest.importorskip("cryptography.hazmat.primitives.ciphers")
 
 LOGS = golden_logs("*/encrypted")

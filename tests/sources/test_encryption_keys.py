@@ -14,6 +14,8 @@ from support.sources import opened, read_all
 from binlog_core._sources.encryption_keys import read_key_file, read_keyring
 from binlog_core.errors import EncryptionError
 
+pytestmark = pytest.mark.sanitize_long
+
 pytest.importorskip("cryptography.hazmat.primitives.ciphers")
 
 MYSQL = golden_logs("mysql*/encrypted")

@@ -16,7 +16,7 @@ import binlog_core
 from binlog_core._sources.follow import FileFollower, logs_after, next_log_after
 from binlog_core._walk.resync import READ_LEN
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 TABLE = Table("shop", "orders", [("id", "INT"), ("note", "VARCHAR(100)")])
 COUNT = 6

@@ -31,7 +31,7 @@ from binlog_core._core._innodb_binlog import (
 from binlog_core._sources.innodb_binlog import InnodbBinlogSource
 from binlog_core._sources.sources import open_local
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 
 def values(changes: list[Any]) -> list[Any]:

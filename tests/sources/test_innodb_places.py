@@ -21,7 +21,7 @@ from binlog_core.lake.rows.reader import read_split
 from binlog_core.log import parts
 from binlog_core.splits import check_seams, plan_splits, trust_splits
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 
 @pytest.fixture(autouse=True)

@@ -20,6 +20,8 @@ from binlog_core._sources.resolve import resolve
 from binlog_core.errors import BinlogError, DecompressionError, MissingFileError, NotABinlogError
 from binlog_core.splits import plan_splits, read_split_groups
 
+pytestmark = pytest.mark.sanitize_long
+
 KILLED = golden_logs("mysql97/killed")[0]  # its descriptor marks it as in use
 LOG = golden_logs("mysql97/stop")[0].data  # any log will do
 

@@ -15,6 +15,8 @@ from binlog_core._sources.log_names import (
     unpacked,
 )
 
+pytestmark = pytest.mark.sanitize_long
+
 
 @pytest.mark.parametrize(
     ("path", "parts"),

@@ -15,6 +15,8 @@ from binlog_core._sources.resolve import resolve
 from binlog_core._sources.sources import BufferSource
 from binlog_core.errors import BinlogError, EncryptionError
 
+pytestmark = pytest.mark.sanitize_long
+
 ciphers = pytest.importorskip("cryptography.hazmat.primitives.ciphers")
 
 

@@ -11,6 +11,8 @@ from binlog_core._sources.resolve import resolve
 from binlog_core._sources.sources import BufferSource
 from binlog_core.errors import EncryptionError
 
+pytestmark = pytest.mark.sanitize_long
+
 ciphers = pytest.importorskip("cryptography.hazmat.primitives.ciphers")
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from binlog_core._sources.places import LocalFiles, is_server, is_url, local_path, logs_among
 
+pytestmark = pytest.mark.sanitize_long
+
 
 def test_addresses_of_servers_are_distinguished_from_files():
     assert is_server("MySQL://db1")

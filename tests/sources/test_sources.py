@@ -30,6 +30,8 @@ from binlog_core._sources.sources import (
 )
 from binlog_core.errors import BinlogError
 
+pytestmark = pytest.mark.sanitize_long
+
 STOPPED = golden_logs("mysql97/stop")[0]  # closed by its server
 KILLED = golden_logs("mysql97/killed")[0]  # its descriptor marks it as in use
 DATA = STOPPED.data

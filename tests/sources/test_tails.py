@@ -14,6 +14,8 @@ from binlog_core._sources.places import LocalFiles
 from binlog_core._sources.sources import Source
 from binlog_core._sources.tails import TailPart, TailSource, chain_of, open_tail, without_parts
 
+pytestmark = pytest.mark.sanitize_long
+
 NAME = "mysql-bin.000042"
 DATA = random.Random(15).randbytes(5000)
 

@@ -24,6 +24,8 @@ from binlog_core.lake.plan.parts import plan_parts  # noqa: E402
 from binlog_core.lake.rows.source_options import SourceOptions  # noqa: E402
 from binlog_core.spark.changes import ChangeReader, check_types, infer_schema  # noqa: E402
 
+pytestmark = pytest.mark.oldest_spark
+
 
 def test_damage_by_mode(tmp_path: Path) -> None:
     path, position = damaged(tmp_path)

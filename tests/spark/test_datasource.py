@@ -22,6 +22,8 @@ from support.source import GTIDS, damaged, orders, read  # noqa: E402
 from binlog_core._base.change_columns import LAKE_COLUMNS  # noqa: E402
 from binlog_core.spark.dataframe import changes_df, register  # noqa: E402
 
+pytestmark = pytest.mark.oldest_spark
+
 # ------------------------------------------------------------------ without Spark
 
 

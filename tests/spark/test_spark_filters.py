@@ -18,6 +18,8 @@ from binlog_core.spark.changes import ChangeReader, infer_schema  # noqa: E402
 from binlog_core.spark.datasource import PruningReader  # noqa: E402
 from binlog_core.spark.schemas import arrow_schema, spark_schema  # noqa: E402
 
+pytestmark = pytest.mark.oldest_spark
+
 
 def test_filters_leave_out_parts(tmp_path: Path) -> None:
     filters = pytest.importorskip("pyspark.sql.datasource")

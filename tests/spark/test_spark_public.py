@@ -28,6 +28,8 @@ from binlog_core.spark import (
     table_schema,
 )
 
+pytestmark = pytest.mark.oldest_spark
+
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = str(DATA / "apply" / "maria118")
 

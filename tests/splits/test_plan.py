@@ -19,7 +19,7 @@ import binlog_core
 from binlog_core import BinlogError, NotABinlogError
 from binlog_core.splits import Split, plan_splits
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 
 def make(folder: Path, *names: str) -> None:

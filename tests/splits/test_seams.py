@@ -9,6 +9,8 @@ import pytest
 from binlog_core.errors import DecodeError
 from binlog_core.splits import Split, SplitResult, check_seams
 
+pytestmark = pytest.mark.sanitize_long
+
 
 def test_seams() -> None:
     def result(start: int, end: int, first: int | None, after: int | None, **more: Any) -> SplitResult:

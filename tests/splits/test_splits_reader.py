@@ -16,7 +16,7 @@ from support.writer import Log, Table
 from binlog_core.errors import BinlogError, ConditionError
 from binlog_core.splits import Split, read_split_groups
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 
 @pytest.mark.parametrize("golden", golden_logs(), ids=str)

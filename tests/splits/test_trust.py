@@ -13,7 +13,7 @@ from support.truth import differences
 from binlog_core.errors import DecodeError
 from binlog_core.splits import Split, check_seams, plan_splits, trust_split, trust_splits
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 
 def test_a_gap_behind_the_head_is_an_error(tmp_path: Path) -> None:

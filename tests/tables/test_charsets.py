@@ -6,6 +6,8 @@ import pytest
 
 from binlog_core._tables import charsets
 
+pytestmark = pytest.mark.sanitize_long
+
 # Bytes in the set, and the text that SELECT gave for them (MySQL 5.6, 9.7, MariaDB 10.11, 11.8).
 SERVER_TEXTS = [
     ("cp1251", "cff0e8e2e5f220ece8f020f1fab8eceae0", "Привет мир съёмка"),

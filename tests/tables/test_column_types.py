@@ -9,6 +9,8 @@ import pytest
 from binlog_core._tables import column_types as ct
 from binlog_core._tables.column_types import Kind, value_dtype
 
+pytestmark = pytest.mark.sanitize_long
+
 
 @pytest.mark.parametrize(
     ("kind", "attributes", "dtype"),

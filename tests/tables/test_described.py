@@ -10,6 +10,8 @@ from support.golden import golden_logs
 import binlog_core
 from binlog_core._tables.described import describe, described_table
 
+pytestmark = pytest.mark.sanitize_long
+
 
 @pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 @pytest.mark.parametrize("name", ["types_ints", "types_charsets", "types_enum_set", "meta_full"])

@@ -8,6 +8,8 @@ import pytest
 
 from binlog_core._tables.full_names import full_name, matches_names, own_name, split_name
 
+pytestmark = pytest.mark.sanitize_long
+
 NAMES = ["a", "b", "a.b", ".", "a.", ".b", "`", "``", "`a`", "a`.`b", "", "a.b.c", "*", "\n"]
 
 

@@ -14,6 +14,8 @@ from support.writer import Log, Table
 import binlog_core
 from binlog_core import BinlogWarning, SchemaError
 
+pytestmark = pytest.mark.sanitize_long
+
 
 @pytest.mark.parametrize(
     ("arguments", "words"),

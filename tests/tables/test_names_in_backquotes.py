@@ -16,7 +16,7 @@ from binlog_core.inspect.history import history, row_as_of
 from binlog_core.lake.rows.source_options import SourceOptions
 from binlog_core.scans.dataset import changes
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 # database, table, and ways to write both
 TABLES = [

@@ -7,7 +7,7 @@ from support.writer import Log, Table
 
 import binlog_core
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 
 @pytest.mark.parametrize("kind", ["ENUM", "SET"])

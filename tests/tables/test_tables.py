@@ -10,6 +10,8 @@ from binlog_core import Table
 from binlog_core._tables.column_types import Kind
 from binlog_core._tables.tables import image_dtype, record_dtype, records_at_a_time
 
+pytestmark = pytest.mark.sanitize_long
+
 
 @pytest.mark.parametrize(("columns", "bitmap"), [(1, 1), (8, 1), (9, 2), (4096, 512)])
 def test_records_are_packed(columns: int, bitmap: int) -> None:

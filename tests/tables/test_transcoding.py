@@ -9,6 +9,8 @@ from binlog_core._tables.column_types import Kind
 from binlog_core._tables.transcoding import converter, encoding_of, utf8_table
 from binlog_core.errors import DecodeError
 
+pytestmark = pytest.mark.sanitize_long
+
 
 @pytest.mark.parametrize(
     ("charset", "encoding"),

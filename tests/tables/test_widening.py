@@ -16,6 +16,8 @@ from binlog_core._tables.widening import type_name, wider
 from binlog_core.errors import SchemaError
 from binlog_core.log.batches import Batches
 
+pytestmark = pytest.mark.sanitize_long
+
 INT = {"bytes_": 4, "signed": True}
 UINT = {"bytes_": 4, "signed": False}
 BIGINT = {"bytes_": 8, "signed": True}

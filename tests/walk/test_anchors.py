@@ -12,7 +12,7 @@ from support.splits import cut, read, read_all
 
 from binlog_core.splits import Split, check_seams, read_split_groups
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 
 # What SHOW BINLOG EVENTS calls an anchor, by server.

@@ -7,6 +7,8 @@ import pytest
 from binlog_core import DecodeError, Limits
 from binlog_core._walk.packed import PackedEvents
 
+pytestmark = pytest.mark.sanitize_long
+
 
 def event(length: int) -> bytes:
     return bytes(9) + length.to_bytes(4, "little") + b"x" * (length - 13)

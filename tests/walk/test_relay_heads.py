@@ -20,6 +20,8 @@ from binlog_core.index.making import index
 from binlog_core.log import parts
 from binlog_core.splits import Split, plan_splits
 
+pytestmark = pytest.mark.sanitize_long
+
 COUNT = 12
 
 

@@ -24,7 +24,7 @@ from binlog_core._walk.resync import Boundaries
 from binlog_core.errors import DecodeError
 from binlog_core.inspect.verify import verify_log as verdict_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 UUID = "00112233-4455-6677-8899-aabbccddeeff"
 COUNT = 20

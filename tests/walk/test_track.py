@@ -14,6 +14,8 @@ import binlog_core
 from binlog_core._core import _rows
 from binlog_core._walk import track
 
+pytestmark = pytest.mark.sanitize_long
+
 TABLE = Table("shop", "orders", [("id", "INT"), ("note", "VARCHAR(3000)")])
 
 

@@ -17,6 +17,8 @@ import binlog_core
 from binlog_core import DecodeError
 from binlog_core.gtids import gtid_text
 
+pytestmark = pytest.mark.sanitize_long
+
 
 @pytest.mark.parametrize(
     ("types", "error"), [("XID", TypeError), (["XID"], TypeError), ([2.5], TypeError), ([999], ValueError)]

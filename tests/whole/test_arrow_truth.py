@@ -16,6 +16,8 @@ import binlog_core
 from binlog_core._core._jsonb import parse_json_diffs
 from binlog_core.batch.change_batch import ChangeBatch
 
+pytestmark = pytest.mark.sanitize
+
 ALL = golden_logs()
 OPS = {"insert": "insert", "update_postimage": "update", "delete": "delete"}
 

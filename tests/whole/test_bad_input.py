@@ -22,6 +22,8 @@ from binlog_core.errors import (
 )
 from binlog_core.events import OpaqueEvent, XidEvent
 
+pytestmark = pytest.mark.sanitize
+
 TABLE = Table("shop", "orders", [("id", "INT"), ("note", "VARCHAR(20)")])
 WAYS: list[Any] = [
     pytest.param(lambda log: list(log.rows()), id="rows"),

@@ -97,9 +97,9 @@ def test_reading_from_a_server(run: Run) -> None:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("what", ["copy", "catch-up", "tables"])
+@pytest.mark.parametrize("what", ["copy 1", "catch-up 1", "tables 1 20"])
 def test_a_mirror(what: str, run: Run) -> None:
-    assert run("bench_mirror.py", what, "1")
+    assert run("bench_mirror.py", *what.split())
 
 
 @pytest.mark.server

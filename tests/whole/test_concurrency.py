@@ -23,7 +23,7 @@ import binlog_core
 from binlog_core import BinlogError
 from binlog_core._core import _columns, _rows
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 TABLE = Table("shop", "orders", [("id", "INT UNSIGNED"), ("name", "VARCHAR(300)")])
 

@@ -36,7 +36,7 @@ from binlog_core.server.option_files import read_options
 UUID = "00112233-4455-6677-8899-aabbccddeeff"
 ORDERS = Table("shop", "orders", [("id", "INT"), ("note", "VARCHAR(200)")], primary_key=["id"])
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 
 def _log(rows: list[dict[str, Any]], *, statements: tuple[str, ...] = (), checksum: bool = True) -> bytes:

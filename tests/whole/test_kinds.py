@@ -24,6 +24,8 @@ from binlog_core.lake.exports import values as exported  # noqa: E402
 from binlog_core.lake.rows import debezium, types  # noqa: E402
 from binlog_core.mirror import values as mirrored  # noqa: E402
 
+pytestmark = pytest.mark.sanitize_long
+
 
 class NewKind(IntEnum):
     CUBE = len(Kind)

@@ -16,6 +16,8 @@ from support.writer import Log, Table
 import binlog_core
 from binlog_core.splits import Split, check_seams, read_split_groups
 
+pytestmark = pytest.mark.sanitize_long
+
 UUID = "00112233-4455-6677-8899-aabbccddeeff"
 HOLE = 1_600_000_000  # three of them: the third and the fourth transaction lie behind 4 GiB
 ROWS_QUERY, GTID = 29, 33

@@ -41,7 +41,7 @@ UUID = "00112233-4455-6677-8899-aabbccddeeff"
 EVIL = "x`; DROP TABLE y; -- \x1b[2J<script>../../x"
 INJECTED = "\nDROP TABLE victims;\n#"
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 
 def hostile() -> bytes:

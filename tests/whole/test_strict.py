@@ -21,7 +21,7 @@ import binlog_core
 from binlog_core._sources.timeline import RESET, ArchiveTimeline, Segment
 from binlog_core.report import KINDS
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 # Facts about the data that are complete in the log: counted, but not a reason to stop.
 FACTS = {

@@ -109,7 +109,16 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def by_mypy(folder: Path, place: str) -> Told:
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "right.py", "wrong.py"],
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--follow-imports=silent",
+            f"--cache-dir={os.devnull}",
+            "right.py",
+            "wrong.py",
+        ],
         cwd=folder,
         env={**os.environ, "MYPYPATH": place if "site-packages" not in place else ""},
         capture_output=True,

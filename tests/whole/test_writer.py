@@ -13,6 +13,8 @@ from support.writer.log import _tagged_gtid
 from support.writer.types import encode_decimal
 from support.writer.wire import lenenc, maria_column, signed_varint, varint
 
+pytestmark = pytest.mark.sanitize_long
+
 UTC = dt.UTC
 
 

@@ -13,7 +13,7 @@ from ..._sources.places import local_path
 from ..._tables.described import described_table
 from ..._tables.tables import Table
 from ...errors import BinlogError, MissingExtraError, cannot_read
-from ...index.files import NAME as INDEX
+from ...index.files import OLD_NAME as INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable

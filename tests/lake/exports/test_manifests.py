@@ -12,7 +12,7 @@ from support.exported import export
 from support.golden import DATA
 
 from binlog_core import BinlogError
-from binlog_core.index.files import NAME as INDEX
+from binlog_core.index.files import OLD_NAME as INDEX
 from binlog_core.lake.exports.manifests import find_export
 
 LOG = DATA / "mysql97/dml_mixed.binlog"

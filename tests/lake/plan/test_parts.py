@@ -27,6 +27,8 @@ from binlog_core.lake.rows.prepared import Prepared  # noqa: E402
 from binlog_core.lake.rows.source_options import SourceOptions  # noqa: E402
 from binlog_core.splits import Split  # noqa: E402
 
+pytestmark = pytest.mark.oldest_spark
+
 
 def test_every_plan_gives_the_same_rows_in_a_total_order(tmp_path: Path) -> None:
     path = orders(tmp_path)

@@ -22,6 +22,8 @@ from binlog_core.lake.rows.fit import held, narrows, places_by_name, to_json, wi
 from binlog_core.lake.rows.source_options import SourceOptions  # noqa: E402
 from binlog_core.spark.changes import ChangeReader  # noqa: E402
 
+pytestmark = pytest.mark.oldest_spark
+
 
 def test_a_definition_that_changes(tmp_path: Path) -> None:
     path = changed(tmp_path)

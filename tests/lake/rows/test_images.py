@@ -20,6 +20,8 @@ from binlog_core._tables.column_types import Kind  # noqa: E402
 from binlog_core.batch.change_batch import ChangeBatch  # noqa: E402
 from binlog_core.lake.rows.images import absent_names, select_images  # noqa: E402
 
+pytestmark = pytest.mark.oldest_spark
+
 
 def facts_of(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [(row["_change_type"], row["id"], row["text"], row["_absent"]) for row in rows]

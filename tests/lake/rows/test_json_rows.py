@@ -24,6 +24,8 @@ from binlog_core.lake.rows.source_options import SourceOptions  # noqa: E402
 from binlog_core.spark.changes import infer_schema  # noqa: E402
 from binlog_core.spark.schemas import spark_schema  # noqa: E402
 
+pytestmark = pytest.mark.oldest_spark
+
 
 def test_documents_as_variant(tmp_path: Path) -> None:
     from pyspark.sql.types import VariantType, VariantVal

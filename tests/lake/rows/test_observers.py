@@ -16,6 +16,8 @@ from support.writer import Log  # noqa: E402
 from binlog_core import SchemaError  # noqa: E402
 from binlog_core.lake.rows.observers import DamageReport  # noqa: E402
 
+pytestmark = pytest.mark.oldest_spark
+
 
 def test_statements_between_rows(tmp_path: Path) -> None:
     path = changed(tmp_path)

@@ -23,6 +23,8 @@ from binlog_core.lake.rows.source_options import (  # noqa: E402
     paths_of,
 )
 
+pytestmark = pytest.mark.oldest_spark
+
 PAGE = Path(__file__).parents[3] / "docs" / "spark-datasource.md"
 
 

@@ -18,6 +18,8 @@ pytest.importorskip("pyspark")
 from binlog_core.lake.rows.types import lake_schema, lake_type, to_lake, type_name  # noqa: E402
 from binlog_core.spark.schemas import spark_schema  # noqa: E402
 
+pytestmark = pytest.mark.oldest_spark
+
 
 def integer(bytes_: int, signed: bool | None) -> Column:
     return Column("c", 0, INT_CODES[bytes_], Kind.INT, signed=signed)

@@ -121,6 +121,12 @@ OPTIONS = {
         ("--text-errors",),
         values=TextErrors,
     ),
+    "file_size": Option(
+        "Bytes of a Parquet file after which the table's next rows go to another, also with k, m or g; 0: one"
+        " file for a table.",
+        ("--file-size",),
+        values=Literal["128m"],
+    ),
     "xa": Option(
         "Rows of XA transactions: at XA PREPARE, where they are logged, or at XA COMMIT.",
         ("--xa",),

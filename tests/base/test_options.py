@@ -22,7 +22,7 @@ from binlog_core.log.options import OpenOptions
 from binlog_core.mirror import mirror
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
-OF_THE_LAKE = {"images", "unnamed", "text_errors", "xa"}  # not options of `open`
+OF_THE_LAKE = {"images", "unnamed", "text_errors", "xa", "file_size"}  # not options of `open`
 ELSEWHERE = {("archive", "--start")}  # which is a log's name: other options of these names
 OTHERWISE = {  # by intention: what each has instead
     ("SourceOptions", "on_error"): ("raise", "skip", "rows"),

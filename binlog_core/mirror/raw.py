@@ -79,7 +79,7 @@ class RawWriter(PartWriter):
             self._names.append(f"{self._prefix}.arrow")
             self._sink = self._filesystem.open_output_stream(f"{self._directory}/{self._names[0]}")
         start = self._sink.tell()
-        write_piece(self._sink, rows, compressed=self._filesystem.type_name != "local")
+        write_piece(self._sink, rows, rows.nbytes, compressed=self._filesystem.type_name != "local")
         part.name = f"{self._names[0]}:{start}:{self._sink.tell()}"
         self._waiting_bytes -= part.waiting_bytes
         part.seconds += time.perf_counter() - began

@@ -31,7 +31,7 @@ class Option:
     flags : tuple of str
         What commands call it.
     values : Literal, optional
-        All that it may be, the default first. Others take more than a few values, and None by default.
+        All that it may be, the default first. Others take more than a few values: then only the default.
     metavar : str, optional
         What ``--help`` calls its value.
     """

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from binlog_core.lake.rows.option_texts import split_size_of
+from binlog_core.lake.rows.option_texts import size_or_none
 from binlog_core.spark import ReadOptions, export_logs, plan_splits, read_split
 from binlog_core.spark.dataframe import changes_df
 from binlog_core.spark.session import quiet_java, start_session
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("logs", nargs="+")
     parser.add_argument("--table", required=True)
     parser.add_argument("--master", default="local[2]")
-    parser.add_argument("--split-size", default="32m", type=split_size_of)
+    parser.add_argument("--split-size", default="32m", type=size_or_none)
     given = parser.parse_args()
     options = ReadOptions(tables=(given.table,), unnamed="positions")
     source = {"table": given.table, "unnamed": "positions", "absent": "false"}

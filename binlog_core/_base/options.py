@@ -32,7 +32,7 @@ class Option:
     flags : tuple of str
         What commands call it.
     values : Literal, optional
-        All that it may be, the default first. Others take more than a few values, and None by default.
+        All that it may be, the default first. Others take more than a few values: then only the default.
     metavar : str, optional
         What ``--help`` calls its value.
     """
@@ -121,6 +121,12 @@ OPTIONS = {
         "Text that is not valid in its character set: stop with an error, or use U+FFFD.",
         ("--text-errors",),
         values=TextErrors,
+    ),
+    "file_size": Option(
+        "Bytes of a Parquet file after which the table's next rows go to another, also with k, m or g; 0: one"
+        " file for a table.",
+        ("--file-size",),
+        values=Literal["128m"],
     ),
     "xa": Option(
         "Rows of XA transactions: at XA PREPARE, where they are logged, or at XA COMMIT.",

@@ -79,6 +79,7 @@ def export(
     split_size: Annotated[
         str, typer.Option(help="Maximum bytes of log per task, also with k, m or g; 0: a whole log.")
     ] = "128m",
+    file_size: Annotated[str, option("file_size")] = "128m",
     format: Annotated[
         Literal["parquet", "delta", "iceberg"],
         typer.Option(help="Output: Parquet files with a manifest, or Delta or Iceberg tables to append to."),
@@ -152,15 +153,17 @@ def export(
     if live and state is not None and archive is None:
         raise typer.BadParameter("--state of a server needs --archive: the next run continues there")
     with errors_as_lines(), contextlib.ExitStack() as kept:
-        from ..lake.rows.option_texts import split_size_of
+        from ..lake.rows.option_texts import size_or_none
         from ..spark import ReadOptions, export_logs
         from ..spark.current import write_current
         from ..splits import plan_splits
 
-        try:
-            most = split_size_of(split_size)
-        except ValueError as error:
-            raise typer.BadParameter(f"--split-size: {error}") from None
+        sizes: dict[str, int | None] = {}
+        for name, text in (("split_size", split_size), ("file_size", file_size)):
+            try:
+                sizes[name] = size_or_none(text)
+            except ValueError as error:
+                raise typer.BadParameter(f"--{name.replace('_', '-')}: {error}") from None
         options = ReadOptions(
             tables=tuple(tables) if tables else None,
             exclude_tables=tuple(exclude_table) if exclude_table else None,
@@ -190,7 +193,8 @@ def export(
                 overwrite=overwrite,
                 compression=compression,
                 progress=bar,
-                split_size=most,
+                split_size=sizes["split_size"],
+                file_size=sizes["file_size"],
                 format=format,
                 run_id=run_id,
                 catalog=catalog_of(catalog),

@@ -19,15 +19,17 @@ from ..lake.rows.reader import Chunk
 from ..lake.rows.types import import_pyarrow
 from ..lake.runner import Runner
 from ..lake.tables.results import FileStatistics
+from ..lake.tables.staged import write_piece
 from ..lake.tables.writer import Part, PartWriter, quietly
 from .columns import ColumnRules
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .._tables.tables import Table
+
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
-_PLAIN_BYTES = 256 << 10  # smaller pieces are not compressed; on a local disk none is
 _VERSION = "_commit_version"
 NO_RULES: Mapping[str, ColumnRules] = {}
 
@@ -67,21 +69,17 @@ class RawWriter(PartWriter):
                 raise error.located(table=chunk.table.full_name) from None
         super().write(chunk)
 
-    def _begin(self, key: Any, chunk: Chunk) -> Part:
-        return Part(key, "", chunk.first_position, None)
+    def _begin(self, key: Any, table: Table) -> Part:
+        return Part(key, "", None)
 
     def _flush(self, part: Part) -> None:
         pa, began = import_pyarrow(), time.perf_counter()
         rows = pa.Table.from_batches(part.waiting, part.key[3])
-        small = rows.nbytes <= _PLAIN_BYTES
         if self._sink is None:
             self._names.append(f"{self._prefix}.arrow")
             self._sink = self._filesystem.open_output_stream(f"{self._directory}/{self._names[0]}")
         start = self._sink.tell()
-        plain = small or self._filesystem.type_name == "local"
-        options = pa.ipc.IpcWriteOptions(compression=None if plain else "lz4")
-        with pa.ipc.new_stream(self._sink, rows.schema, options=options) as stream:
-            stream.write_table(rows.combine_chunks() if small else rows)
+        write_piece(self._sink, rows, rows.nbytes, compressed=self._filesystem.type_name != "local")
         part.name = f"{self._names[0]}:{start}:{self._sink.tell()}"
         self._waiting_bytes -= part.waiting_bytes
         part.seconds += time.perf_counter() - began

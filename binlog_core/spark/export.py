@@ -22,14 +22,16 @@ from ..lake.rows.timeline import DefinitionTimeline
 from ..lake.rows.types import import_pyarrow
 from ..lake.runner import Runner
 from ..lake.tables.destination import Destination
+from ..lake.tables.merging import TableWriter
 from ..lake.tables.parquet import ParquetDirectory
 from ..lake.tables.results import ExportResult, ExportState, TableResult, WrittenSplit
 from ..lake.tables.resuming import Resuming
 from ..lake.tables.split_writer import SplitWriter
-from ..lake.tables.writer import WriteLimits
+from ..lake.tables.staged import StagedWriter
+from ..lake.tables.writer import DEFAULT_FILE_SIZE, PartWriter, WriteLimits
 from ..schema.given import Schema
 from ..splits import DEFAULT_SPLIT_SIZE, Split, SplitResult, plan_splits
-from .running import Progress, run_splits, spark_failure
+from .running import Progress, merge_tables, run_splits, spark_failure
 from .workers import SparkRunner
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from ..log.options import Paths
 
 Format = Literal["parquet", "delta", "iceberg"]
+_FEW_SPLITS = 3  # each then writes its tables' files itself: hardly more than the size asks for
 
 
 def export_logs(
@@ -53,6 +56,7 @@ def export_logs(
     limits: WriteLimits | None = None,
     progress: Callable[[Progress], None] | None = None,
     split_size: int | None = DEFAULT_SPLIT_SIZE,
+    file_size: int | None = DEFAULT_FILE_SIZE,
     format: Format = "parquet",
     run_id: str | None = None,
     catalog: Mapping[str, str] | str | None = None,
@@ -86,7 +90,12 @@ def export_logs(
     progress : callable of Progress or None
         Called from another thread whenever splits are done.
     split_size : int or None
-        The most bytes of a log that one task reads; None or 0 gives each task a whole log.
+        The most bytes of a log that one task reads, small logs together; None or 0 gives each task a whole
+        log.
+    file_size : int or None
+        The bytes of a file after which a table's next rows go to another. Of more than three splits, rows are
+        staged in Arrow's format, and then written table by table, so that a table has hardly more files than
+        this asks for. None or 0: one file for each table and definition, as far as memory allows.
     format : "parquet", "delta" or "iceberg"
         "parquet" writes files ``v1-….parquet`` with a manifest, which appear when all are written; v2 and so
         on are later definitions of the table. "delta" appends to Delta tables in one commit each (needs
@@ -172,25 +181,31 @@ def export_logs(
         options = _loaded(options, whole, SparkRunner(session))
         if xa == "committed":
             options = replace(options, prepared=_prepared(options, whole, SparkRunner(session)))
+        common: dict[str, Any] = {
+            "compression": compression,
+            "limits": limits or WriteLimits(),
+            "file_size": file_size or None,
+            "prefix": destination.prefix,
+            "nested": destination.nested,
+            "storage_options": output_options,
+        }
         writer = SplitWriter(
             destination.staging,
             options,
-            compression,
-            limits or WriteLimits(),
-            destination.prefix,
-            destination.nested,
-            output_options,
-            numbers,
+            logs=numbers,
             exact_splits=exact,
+            parts=StagedWriter if len(splits) > _FEW_SPLITS else PartWriter,
+            **common,
         )
         try:
-            results, reread = run_splits(session, writer, splits, progress, done)
+            results, reread = run_splits(session, writer, splits, progress, done, split_size)
+            _check_where(options, results, whole=resuming is None)
+            merged = merge_tables(session, TableWriter(destination.staging, **common), results)
         except BinlogError:
             raise
         except Exception as error:
             raise destination.failure() or spark_failure(error) from error
-        _check_where(options, results, whole=resuming is None)
-        tables = destination.commit(results)
+        tables = destination.commit(results, merged)
     finally:
         destination.abort()
         if spark is None:

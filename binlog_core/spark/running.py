@@ -1,18 +1,21 @@
-"""The jobs of an export: they write splits, repeat those whose seams do not fit, and report progress."""
+"""The jobs of an export: they write splits, repeat those that began at a forged event, and merge tables."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BinlogError
-from ..lake.tables.results import WrittenSplit
+from ..lake.plan.parts import TaskPart, tasks_of_parts
+from ..lake.tables.merging import TableWriter
+from ..lake.tables.results import TableFiles, WrittenSplit
 from ..lake.tables.split_writer import SplitWriter
 from ..splits import Split, SplitResult, check_seams
 from .shipped import ShippedFunction
-from .workers import POLL_SECONDS, attempt_name, call_tasks, job_group
+from .workers import POLL_SECONDS, SparkRunner, attempt_name, call_tasks, job_group
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -46,8 +49,8 @@ class _Writing:
     writer: SplitWriter
     done: Accumulator[tuple[int, int, int]]
 
-    def __call__(self, splits: Iterable[Split]) -> Iterator[WrittenSplit]:
-        for split in splits:
+    def __call__(self, tasks: Iterable[Sequence[Split]]) -> Iterator[WrittenSplit]:
+        for split in chain.from_iterable(tasks):
             result = self.writer.write(split, attempt_name())
             self.done.add((1, result.log_bytes, result.rows))
             yield result
@@ -73,10 +76,14 @@ def run_splits(
     splits: list[Split],
     progress: Callable[[Progress], None] | None,
     done: list[SplitResult],
+    size: int | None = None,
 ) -> tuple[list[WrittenSplit], int]:
-    """Write splits; their results, and how many were read again. `done`: results of earlier runs."""
+    """Write splits, small ones in tasks of `size`; their results, and how many were read again.
+
+    `done` has the results of earlier runs.
+    """
     if not hasattr(session, "sparkContext"):
-        return _run_connected(session, writer, splits, progress, done)
+        return _run_connected(session, writer, splits, progress, done, size)
     context = session.sparkContext
     stop, sums = threading.Event(), _counter(session)
     work = ShippedFunction(_Writing(writer, sums))
@@ -86,11 +93,12 @@ def run_splits(
             if progress is not None:
                 progress(Progress(0, len(splits)))
                 watcher.start()
-            found, reread = _rounds(
-                lambda todo: context.parallelize(todo, len(todo)).mapPartitions(work).collect(),
-                splits,
-                done,
-            )
+
+            def write(todo: list[Split]) -> list[WrittenSplit]:
+                tasks = _tasks(todo, size)
+                return context.parallelize(tasks, len(tasks)).mapPartitions(work).collect()
+
+            found, reread = _rounds(write, splits, done)
     finally:
         stop.set()
         if watcher.is_alive():
@@ -104,16 +112,32 @@ def _run_connected(
     splits: list[Split],
     progress: Callable[[Progress], None] | None,
     done: list[SplitResult],
+    size: int | None,
 ) -> tuple[list[WrittenSplit], int]:
     """Like `run_splits`, in a session of Spark Connect, which does not have RDDs."""
     if progress is not None:
         progress(Progress(0, len(splits)))
-    found, reread = _rounds(
-        lambda todo: call_tasks(session, lambda split: writer.write(split, attempt_name()), todo),
-        splits,
-        done,
-    )
+
+    def work(task: list[Split]) -> list[WrittenSplit]:
+        return [writer.write(split, attempt_name()) for split in task]
+
+    def write(todo: list[Split]) -> list[WrittenSplit]:
+        return list(chain.from_iterable(call_tasks(session, work, _tasks(todo, size))))
+
+    found, reread = _rounds(write, splits, done)
     return _results(found, progress), reread
+
+
+def _tasks(splits: list[Split], size: int | None) -> list[list[Split]]:
+    """The splits of each task."""
+    return [[part.split for part in task] for task in tasks_of_parts(list(map(TaskPart, splits)), size)]
+
+
+def merge_tables(
+    session: SparkSession, writer: TableWriter, results: list[WrittenSplit]
+) -> Iterator[TableFiles] | None:
+    """Write the tables whose rows were staged; see `TableWriter.merged`."""
+    return writer.merged(results, SparkRunner(session), SparkRunner(session, 1, again=True))
 
 
 def _rounds(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 _LIGHT_TASKS = 4
+_RESULTS = (ValueError, OSError, BinlogError)  # errors that a task returns: others are Spark's to handle
 POLL_SECONDS = 0.2
 _JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
@@ -43,10 +44,12 @@ class SparkRunner:
         The session. `slots`, `each` and `together` need one of classic Spark.
     least : int
         How many tasks are worth a job.
+    again : bool
+        Whether Spark tries a task of `map` again after an error; the last one then comes as Spark's.
     """
 
-    def __init__(self, spark: SparkSession, least: int = 2) -> None:
-        self.spark, self._least = spark, least
+    def __init__(self, spark: SparkSession, least: int = 2, *, again: bool = False) -> None:
+        self.spark, self._least, self._again = spark, least, again
 
     @property
     def slots(self) -> int:
@@ -65,7 +68,9 @@ class SparkRunner:
 
     def map(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
         """See `Runner`."""
-        return (HERE.map if len(tasks) < self._least else partial(call_tasks, self.spark))(function, tasks)
+        if len(tasks) < self._least:
+            return HERE.map(function, tasks)
+        return call_tasks(self.spark, partial(_failing, function) if self._again else function, tasks)
 
     def each(
         self,
@@ -121,6 +126,14 @@ def job_group(context: SparkContext, description: str) -> Iterator[str]:
     finally:
         for name, value in users.items():
             context.setLocalProperty(name, value)  # type: ignore[arg-type]
+
+
+def _failing(function: Callable[[_Task], _Result], task: _Task) -> _Result:
+    """Call a function; its errors are not results."""
+    try:
+        return function(task)
+    except _RESULTS as error:
+        raise RuntimeError(str(error)) from error
 
 
 def _meeting(function: Callable[[int, Meet], Any], numbers: Iterable[int]) -> Iterator[tuple[bool, Any]]:
@@ -182,7 +195,7 @@ def _outcome(function: Callable[[Any], Any], given: Any) -> tuple[bool, Any]:
     """The result; or False and an expected error, which is returned as an object, not as text."""
     try:
         return True, function(given)
-    except (ValueError, OSError, BinlogError) as error:
+    except _RESULTS as error:
         return False, error
 
 

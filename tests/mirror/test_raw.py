@@ -18,7 +18,6 @@ from support.source import orders  # noqa: E402
 from binlog_core.lake.apply.jobs import Folder  # noqa: E402
 from binlog_core.lake.rows.reader import SplitRows  # noqa: E402
 from binlog_core.lake.runner import HERE  # noqa: E402
-from binlog_core.mirror import raw  # noqa: E402
 from binlog_core.mirror.raw import OnRaw, RawWriter, between, pieces  # noqa: E402
 from binlog_core.spark import ReadOptions, WriteLimits, plan_splits  # noqa: E402
 
@@ -42,7 +41,7 @@ def test_all_tables_of_a_split_are_in_one_file(
     local: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(raw, "_PLAIN_BYTES", 1 << 20 if small else 0)
+    monkeypatch.setattr("binlog_core.lake.tables.staged._PLAIN_BYTES", 1 << 20 if small else 0)
     filesystem: Any = pyarrow.fs.LocalFileSystem()
     if not local:
         filesystem = pyarrow.fs.SubTreeFileSystem("/", filesystem)

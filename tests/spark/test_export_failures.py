@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.failing import FailingAlways, FailingOnce, KilledOnce
+from support.failing import FailingAlways, FailingOnce, KilledOnce, MergingFailsOnce, MergingKilledOnce
 from support.golden import golden_logs
 from support.outputs import POSITIONS, by_pyarrow, files_of, hold, leftovers, manifest_of, write_log
 from support.writer import Log, Table
@@ -165,6 +165,26 @@ def test_what_a_failed_attempt_wrote_is_not_in_the_output(
     monkeypatch.setattr(export_module, "SplitWriter", failing)
     output = tmp_path / "out"
     export_logs([golden.path for golden in logs], output, spark=spark, options=POSITIONS)
+    manifest = manifest_of(output)
+    named = {
+        f"{table['directory']}/{file['name']}" for table in manifest["tables"] for file in table["files"]
+    }
+    assert files_of(output) == {"_manifest.json", *named}
+    hold(by_pyarrow(output, manifest), logs, manifest)
+    assert leftovers(output) == []
+
+
+@pytest.mark.parametrize("failing", [MergingFailsOnce, MergingKilledOnce])
+def test_what_a_failed_attempt_merged_is_not_in_the_output(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: type
+) -> None:
+    logs = golden_logs("mysql97/types_[is]*")
+    monkeypatch.setattr(export_module, "TableWriter", failing)
+    output = tmp_path / "out"
+    paths = [golden.path for golden in logs]
+    result = export_logs(paths, output, spark=spark, options=POSITIONS, split_size=1500)
+    assert len(result.splits) > 3
+    assert {table.files for table in result.tables} == {1}
     manifest = manifest_of(output)
     named = {
         f"{table['directory']}/{file['name']}" for table in manifest["tables"] for file in table["files"]

@@ -6,11 +6,12 @@ import os
 import signal
 from typing import Any
 
+from binlog_core.lake.tables.merging import TableWriter
 from binlog_core.lake.tables.split_writer import SplitWriter
 from binlog_core.splits import Split
 
 
-def _attempt() -> int:
+def attempt_number() -> int:
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -23,7 +24,7 @@ class FailingOnce(SplitWriter):
 
     def write(self, split: Split, attempt: str) -> Any:
         result = super().write(split, attempt)
-        if _attempt() == 0:
+        if attempt_number() == 0:
             raise RuntimeError("injected")
         return result
 
@@ -33,7 +34,7 @@ class KilledOnce(SplitWriter):
 
     def write(self, split: Split, attempt: str) -> Any:
         result = super().write(split, attempt)
-        if _attempt() == 0:
+        if attempt_number() == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 
@@ -51,4 +52,24 @@ class FailingSecond(SplitWriter):
         result = super().write(split, attempt)
         if split.file_number == 2:
             raise RuntimeError("injected")
+        return result
+
+
+class MergingFailsOnce(TableWriter):
+    """Fails the first time, after a task's tables are written."""
+
+    def write(self, task: Any) -> Any:
+        result = super().write(task)
+        if attempt_number() == 0:
+            raise OSError("injected")
+        return result
+
+
+class MergingKilledOnce(TableWriter):
+    """Has its process killed the first time."""
+
+    def write(self, task: Any) -> Any:
+        result = super().write(task)
+        if attempt_number() == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
         return result

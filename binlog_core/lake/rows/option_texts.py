@@ -130,8 +130,8 @@ def size(text: str) -> int:
     return int(found[1]) * _UNITS[found[2].lower()]
 
 
-def split_size_of(text: str) -> int | None:
-    """Bytes of a split from an option's text; None for 0: the whole log.
+def size_or_none(text: str) -> int | None:
+    """Bytes from an option's text; None for 0: no limit.
 
     Raises
     ------

@@ -141,7 +141,7 @@ class SourceOptions(LogOptions):
     absent: bool | None = field(default=None, metadata=texts.given_as(texts.absence))
     documents: Documents = field(default="json", metadata=texts.one_of(Documents))
     start_offset: tuple[str, int] | None = field(default=None, metadata=texts.given_as(texts.offset))
-    split_size: int | None = field(default=DEFAULT_SPLIT_SIZE, metadata=texts.given_as(texts.split_size_of))
+    split_size: int | None = field(default=DEFAULT_SPLIT_SIZE, metadata=texts.given_as(texts.size_or_none))
     verify_splits: bool = field(default=False, metadata=texts.given_as(texts.boolean))
     on_schema_change: OnSchemaChange = field(default="fail", metadata=texts.one_of(OnSchemaChange))
     merge_schema: bool = field(default=False, metadata=texts.given_as(texts.boolean))

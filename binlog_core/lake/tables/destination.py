@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import hashlib
 import json
 import os
 import re
 import string
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ... import errors
@@ -25,14 +28,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..._tables.tables import Table
-    from .results import FileStatistics, WrittenSplit
+    from .results import FileStatistics, TableFiles, WrittenSplit
 
 STAGING = ".staging"
 STAGED = re.compile(rf"(?P<parent>.*)/\.(?P<name>[^/]+)\.[0-9a-f]{{32}}\{STAGING}(/|$)", re.DOTALL)
+STAGED_ROWS = ".staged"  # what the names of files of staged rows end in
+ABANDONED = dt.timedelta(days=1)  # what was last written so long ago is of a run that was killed
 _NOTE = ".error.json"
 _MOST_NOT_COMMITTED = 10_000  # transactions of a log that a manifest names
 _MAX_NAME_LEN = 200  # most file systems take 255 bytes
 _KEPT_LEN = 150
+BUCKETS = 1 << 32
 _PLAIN = frozenset(f"{string.ascii_letters}{string.digits}_-".encode())
 
 
@@ -60,6 +66,11 @@ def _encode(name: str) -> str:
         chr(byte) if byte in _PLAIN else f"~{byte:02X}" for byte in name.encode("utf-8", "surrogatepass")
     ]
     return "".join(["~5F", *signs[1:]] if name.startswith("_") else signs)
+
+
+def bucket_of(database: str, table: str) -> int:
+    """A number below `BUCKETS` for a table, the same in every process."""
+    return zlib.crc32(f"{database}\0{table}".encode("utf-8", "surrogatepass"))
 
 
 def open_filesystem(path: str, options: dict[str, Any] | None = None) -> tuple[Any, str]:
@@ -172,8 +183,23 @@ class Destination(ABC):
         """Note that rows come from encrypted logs: directories made here are readable only by the owner."""
 
     @abstractmethod
-    def commit(self, splits: list[WrittenSplit]) -> list[TableResult]:
-        """Make the files in the results, and no others, the output."""
+    def commit(
+        self, splits: list[WrittenSplit], tables: Iterable[TableFiles] | None = None
+    ) -> list[TableResult]:
+        """Make the files in the results, and no others, the output.
+
+        Parameters
+        ----------
+        splits : list of WrittenSplit
+            What is told of the logs.
+        tables : iterable of (database, table, list of FileStatistics), or None
+            The tables by database and name; None: the files of the splits.
+
+        Returns
+        -------
+        list of TableResult
+            The results, by database and table.
+        """
 
     @abstractmethod
     def abort(self) -> None:
@@ -213,12 +239,22 @@ class Destination(ABC):
             if any(f"{name}/".startswith(f"{output}/") for output in outputs for name in _names(path)):
                 raise BinlogError(f"the output contains the log {path}", path=self.output)
 
-    def write_json(self, path: str, value: Any) -> None:
-        """Write a file in ASCII."""
-        write_whole(self.filesystem, path, json.dumps(value, indent=1, ensure_ascii=True).encode())
+    def write_manifest(self, path: str, splits: list[WrittenSplit], about: Manifest) -> None:
+        """Write the manifest of this run, or its marker; entries of tables have a line each."""
+        head = {
+            **about.head,
+            "run_id": self.run_id,
+            "logs": describe_logs(splits),
+            "statements": describe_statements(splits),
+        }
+        text = json.dumps(head, indent=1, ensure_ascii=True).removesuffix("\n}")
+        lists = {"definitions": about.definitions, "tables": about.tables}
+        for name, entries in lists.items():
+            text += f',\n "{name}": [' + ",".join(f"\n  {one}" for one in entries) + "\n ]"
+        write_whole(self.filesystem, path, f"{text}\n}}".encode())
 
     def read_json(self, path: str) -> Any:
-        """What `write_json` wrote; None if there is no file."""
+        """The JSON in a file; None if there is no file."""
         from pyarrow.fs import FileType
 
         try:
@@ -230,7 +266,29 @@ class Destination(ABC):
             raise BinlogError(f"not a file that an export wrote: {error}", path=path) from error
 
 
-def by_table(splits: Iterable[WrittenSplit]) -> list[tuple[str, str, list[FileStatistics]]]:
+@dataclass
+class Manifest:
+    """What a manifest says of tables, collected one by one, as text: there may be many.
+
+    Parameters
+    ----------
+    head : dict
+        What comes first.
+    definitions, tables : list of str
+        Entries as JSON.
+    """
+
+    head: dict[str, Any] = field(default_factory=dict)
+    definitions: list[str] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+
+    def add(self, entry: dict[str, Any], definitions: Iterable[dict[str, Any]]) -> None:
+        """Add a table, with its definitions."""
+        self.tables.append(json.dumps(entry))
+        self.definitions += map(json.dumps, definitions)
+
+
+def by_table(splits: Iterable[WrittenSplit]) -> list[TableFiles]:
     """The tables, each with database, name and files in the order of the logs."""
     tables: dict[tuple[str, str], list[FileStatistics]] = {}
     for split in splits:
@@ -299,20 +357,19 @@ def describe_statements(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
     return [one._asdict() for split in splits for one in split.statements]
 
 
-def describe_definitions(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
-    """A manifest's entries about definitions of tables, each with the first and last version of its rows."""
+def describe_definitions(files: Iterable[FileStatistics]) -> list[dict[str, Any]]:
+    """A manifest's entries about a table's definitions, each with the first and last version of its rows."""
     definitions: list[dict[str, Any]] = []
-    for database, table, files in by_table(splits):
-        last: Table | None = None
-        for file in sorted(files, key=lambda one: one.first_version):
-            if file.definition is None:
-                continue
-            if file.definition != last:
-                last = file.definition
-                names = {"database": database, "table": table}
-                definitions.append({**names, "first_version": file.first_version})
-                definitions[-1] |= {"last_version": 0, **describe(last)}
-            definitions[-1]["last_version"] = max(definitions[-1]["last_version"], file.last_version)
+    last: Table | None = None
+    for file in sorted(files, key=lambda one: one.first_version):
+        if file.definition is None:
+            continue
+        if file.definition != last:
+            last = file.definition
+            names = {"database": file.database, "table": file.table}
+            definitions.append({**names, "first_version": file.first_version})
+            definitions[-1] |= {"last_version": 0, **describe(last)}
+        definitions[-1]["last_version"] = max(definitions[-1]["last_version"], file.last_version)
     return definitions
 
 

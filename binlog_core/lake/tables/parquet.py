@@ -16,7 +16,7 @@ import datetime as dt
 import fcntl
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +29,13 @@ from ...errors import BinlogError
 from ..exports.manifests import MANIFEST
 from ..rows.types import type_name
 from .destination import (
+    ABANDONED,
     STAGED,
     STAGING,
     Destination,
+    Manifest,
     by_table,
     describe_definitions,
-    describe_logs,
-    describe_statements,
     directory_name,
     open_filesystem,
     renames,
@@ -46,12 +46,11 @@ from .results import TableResult
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .results import FileStatistics, WrittenSplit
+    from .results import FileStatistics, TableFiles, WrittenSplit
 
 _MANIFEST_FORMAT = 2
 _MOVING_THREADS = 32
 _REPLACED = "replaced"
-_ABANDONED = dt.timedelta(days=1)  # since the last write to a staging directory in a store
 
 _OF_TABLES = {"rows", "partial_rows", "key", "versions", "files"}
 
@@ -221,19 +220,17 @@ class ParquetDirectory(Destination):
                 with held(directory, self.filesystem.root) as descriptor:
                     os.fchmod(descriptor, 0o700)
 
-    def commit(self, splits: list[WrittenSplit]) -> list[TableResult]:
-        """Make the files in the results, and no others, the output.
-
-        Returns
-        -------
-        list of TableResult
-            The results, by database and table.
-        """
+    def commit(
+        self, splits: list[WrittenSplit], tables: Iterable[TableFiles] | None = None
+    ) -> list[TableResult]:
+        """See `Destination`."""
         target = f"{self._staging}/complete" if self._renames else self.path
-        results, tables = [], []
+        written = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        manifest = Manifest({"format": _MANIFEST_FORMAT, "written": written})
+        results = []
         moves: list[tuple[str, str]] = []
         try:
-            for database, table, files in by_table(splits):
+            for database, table, files in by_table(splits) if tables is None else tables:
                 directory = directory_name(database, table)
                 names = _versioned(files)
                 if self._renames:
@@ -244,27 +241,19 @@ class ParquetDirectory(Destination):
                 ]
                 result = result_of(database, table, f"{self.output.rstrip('/')}/{directory}", files)
                 results.append(result)
-                tables.append(_describe_table(result, directory, files, names))
+                entry = _describe_table(result, directory, files, names)
+                manifest.add(entry, describe_definitions(files))
             if not self._renames:
                 self._check_staged({old for old, _ in moves})
                 if self._replaces:
                     self.filesystem.delete_dir_contents(self.path)
             with ThreadPoolExecutor(1 if self._renames else _MOVING_THREADS) as threads:
                 list(threads.map(lambda move: self.filesystem.move(*move), moves))
-            manifest = {
-                "format": _MANIFEST_FORMAT,
-                "run_id": self.run_id,
-                "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-                "logs": describe_logs(splits),
-                "statements": describe_statements(splits),
-                "definitions": describe_definitions(splits),
-                "tables": tables,
-            }
-            self.write_json(f"{target}/{MANIFEST}", manifest)
+            self.write_manifest(f"{target}/{MANIFEST}", splits, manifest)
             if self._renames:
                 self._put_in_place(target)
             else:
-                self._check_written(manifest)
+                self._check_written({MANIFEST, *(new.removeprefix(f"{target}/") for _, new in moves)})
             if self.filesystem.type_name == "local":
                 sync_directory(os.path.dirname(self.path))
         except OSError as error:
@@ -282,10 +271,10 @@ class ParquetDirectory(Destination):
                 f"{len(gone)} files that the export wrote were removed, such as {min(gone)}", path=self.output
             )
 
-    def _check_written(self, manifest: dict[str, Any]) -> None:
+    def _check_written(self, files: set[str]) -> None:
         """Check that the output in a store is this run's: another may have replaced it at the same time."""
         there = self.read_json(f"{self.path}/{MANIFEST}")
-        if there is None or there.get("run_id") != self.run_id or self._there() != _named_by(manifest):
+        if there is None or there.get("run_id") != self.run_id or self._there() != files:
             raise BinlogError(
                 "another export wrote to this output at the same time, so its files may be mixed: remove it,"
                 " and export again",
@@ -388,7 +377,7 @@ class ParquetDirectory(Destination):
 
         found = self.filesystem.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
         times = [info.mtime for info in found if info.type is FileType.File]
-        since = dt.datetime.now(dt.UTC) - _ABANDONED
+        since = dt.datetime.now(dt.UTC) - ABANDONED
         return bool(times) and all(one is not None and one < since for one in times)
 
     def _delete_remains(self) -> None:

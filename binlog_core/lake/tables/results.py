@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ..._base.prometheus import Metric, metrics_text
 from ...report import Place
@@ -27,9 +27,9 @@ class FileStatistics:
     name : str
         The file's path in the directory that the worker was given.
     split : int
-        The number of the split.
+        The number of the split that its first row is from.
     log : int
-        The number of the log in the plan, from 0.
+        The number of that split's log in the plan, from 0.
     database, table : str
         The names of the database and the table.
     schema : pyarrow.Schema
@@ -73,6 +73,10 @@ class FileStatistics:
     definition: Table | None = None
 
 
+# Database, table, and files in the order of the logs.
+TableFiles: TypeAlias = tuple[str, str, list[FileStatistics]]
+
+
 class ReportedStatement(NamedTuple):
     """A statement in the logs that changes tables or their contents without rows.
 
@@ -108,6 +112,34 @@ class ReportedStatement(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Staged:
+    """Rows of a split that wait in files of pieces, sorted by table, for the files of their tables.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The files, in order, by their paths in the directory that the worker was given.
+    pieces : int
+        How many pieces they have: one or a few for each table.
+    rows : int
+        Row images.
+    bytes : int
+        What the rows take in memory.
+    last_time : int
+        The latest `_commit_timestamp`, microseconds since 1970 UTC.
+    seconds : float
+        Time spent on writing them.
+    """
+
+    names: tuple[str, ...] = ()
+    pieces: int = 0
+    rows: int = 0
+    bytes: int = 0
+    last_time: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class WrittenSplit:
     """A worker's report of a split that it has written.
 
@@ -118,7 +150,7 @@ class WrittenSplit:
     seam : SplitResult
         The anchors between which it was read.
     files : tuple of FileStatistics
-        The files that were written.
+        The files that were written; none if its rows were staged.
     statements : tuple of ReportedStatement
         The statements in it that change tables without rows.
     counts : dict of str to int
@@ -146,6 +178,8 @@ class WrittenSplit:
     words : frozenset of str, or None
         The words, in small letters, of the changes that were logged as statements; None if some may be of any
         table.
+    staged : Staged or None
+        Its rows, if they wait for those of other splits.
     """
 
     split: Split
@@ -166,16 +200,22 @@ class WrittenSplit:
     fits: frozenset[str] = frozenset()
     unfit: dict[str, ConditionError] = field(default_factory=dict)
     words: frozenset[str] | None = frozenset()
+    staged: Staged | None = None
 
     @property
     def rows(self) -> int:
         """Row images written."""
-        return sum(sum(file.rows.values()) for file in self.files)
+        return self.staged.rows if self.staged else sum(sum(file.rows.values()) for file in self.files)
 
     @property
     def bytes(self) -> int:
-        """Bytes of Parquet."""
-        return sum(file.bytes for file in self.files)
+        """Bytes of Parquet; of rows in memory, if they were staged."""
+        return self.staged.bytes if self.staged else sum(file.bytes for file in self.files)
+
+    @property
+    def last_time(self) -> int:
+        """The latest `_commit_timestamp`, microseconds since 1970 UTC; 0 without rows."""
+        return self.staged.last_time if self.staged else max((one.last_time for one in self.files), default=0)
 
     @property
     def overrun(self) -> int:

@@ -180,8 +180,7 @@ class Resuming:
             known = state.rows.setdefault(full_name(table.database, table.table), {})
             for kind, count in table.rows.items():
                 known[kind] = known.get(kind, 0) + count
-        times = [file.last_time for split in splits for file in split.files]
-        state.timestamp = max([state.timestamp, *times])
+        state.timestamp = max([state.timestamp, *(split.last_time for split in splits)])
         state.file, state.position, state.gtids = state.next_file, state.next_position, state.next_gtids
         state.next_file, state.next_position, state.next_gtids = None, 0, None
         state.runs += 1

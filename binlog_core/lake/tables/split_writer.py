@@ -39,6 +39,8 @@ class SplitWriter:
         Parquet's codec; None: see `parquet_writer`.
     limits : WriteLimits
         Limits on files and memory.
+    file_size : int or None
+        See `PartWriter`.
     prefix : str
         The beginning of the files' names.
     nested : bool
@@ -59,6 +61,7 @@ class SplitWriter:
     options: ReadOptions
     compression: str | None = None
     limits: WriteLimits = field(default_factory=WriteLimits)
+    file_size: int | None = None
     prefix: str = ""
     nested: bool = False
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
@@ -123,6 +126,7 @@ class SplitWriter:
             nested=self.nested,
             compression=self.compression,
             limits=self.limits,
+            file_size=self.file_size,
         )
         exact = self.exact or split.index in self.exact_splits
         reader = SplitRows(split, self.options, exact=exact)
@@ -159,13 +163,14 @@ class SplitWriter:
             reader.bytes_read,
             seconds,
             time.process_time() - cpu,
-            seconds - sum(file.seconds for file in files),
+            seconds - (writer.staged.seconds if writer.staged else sum(file.seconds for file in files)),
             reader.format.server_version if reader.format is not None else "",
             tuple(reader.not_committed.items()),
             frozenset(reader.met.fitting),
             reader.met.unfitting,
             # LOAD DATA of old servers has no text.
             None if _ANY in words or changes != reader.report.statement_changes else frozenset(words),
+            writer.staged,
         )
 
     @contextlib.contextmanager

@@ -7,9 +7,11 @@ commits the files in the results, one commit for each table, and deletes the res
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
+import json
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -21,11 +23,12 @@ from ..exports.manifests import RUNS
 from ..rows.types import import_pyarrow
 from .delta import DeltaLakeTable
 from .destination import (
+    ABANDONED,
+    STAGED_ROWS,
     Destination,
+    Manifest,
     by_table,
     describe_definitions,
-    describe_logs,
-    describe_statements,
     directory_name,
     result_of,
 )
@@ -36,7 +39,7 @@ from .table import App, DataFile, GrowingTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .results import FileStatistics, WrittenSplit
+    from .results import FileStatistics, TableFiles, WrittenSplit
 
 _MOST_DEFINITIONS = 1000
 _DELETING_THREADS = 32
@@ -81,14 +84,22 @@ class LakeTables(Destination):
         ]
 
     def begin(self) -> None:
-        """Make the directory."""
+        """Make the directory, and delete rows that killed runs have staged there."""
+        from pyarrow.fs import FileSelector
+
         try:
             self.filesystem.create_dir(f"{self.path}/{RUNS}", recursive=True)
+            since = dt.datetime.now(dt.UTC) - ABANDONED
+            for info in self.filesystem.get_file_info(FileSelector(self.path)):
+                if info.base_name.endswith(STAGED_ROWS) and info.mtime is not None and info.mtime < since:
+                    self.filesystem.delete_file(info.path)
         except OSError as error:
             raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
 
-    def commit(self, splits: list[WrittenSplit]) -> list[TableResult]:
-        """Append the files in the results to their tables.
+    def commit(
+        self, splits: list[WrittenSplit], tables: Iterable[TableFiles] | None = None
+    ) -> list[TableResult]:
+        """Append the files in the results to their tables; see `Destination`.
 
         Raises
         ------
@@ -97,9 +108,13 @@ class LakeTables(Destination):
         """
         results: list[TableResult] = []
         failures: list[BinlogError] = []
-        for database, table, files in by_table(splits):
+        manifest = Manifest()
+        for database, table, files in by_table(splits) if tables is None else tables:
             try:
-                results += self._commit_table(database, table, files)
+                for one in self._commit_table(database, table, files):
+                    results.append(one)
+                    manifest.add({name: getattr(one, name) for name in TableResult.__slots__}, ())
+                manifest.definitions += map(json.dumps, describe_definitions(files))
             except Exception as error:  # of deltalake, pyiceberg and the stores below them
                 failure = error
                 if not isinstance(failure, BinlogError):
@@ -111,15 +126,8 @@ class LakeTables(Destination):
             if others:
                 failures[0].add_note(f"These tables could not be written either: {others}.")
             raise failures[0]
-        marker = {
-            "run_id": self.run_id,
-            "logs": describe_logs(splits),
-            "statements": describe_statements(splits),
-            "definitions": describe_definitions(splits),
-            "tables": [{name: getattr(one, name) for name in TableResult.__slots__} for one in results],
-        }
         try:
-            self.write_json(self._marker, marker)
+            self.write_manifest(self._marker, splits, manifest)
         except OSError as error:
             raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
         return results

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 from ..._base.change_columns import ABSENT
 from ...batch.change_batch import OPS
 from ..rows.reader import Chunk
-from .destination import directory_name
+from .destination import bucket_of, directory_name
 from .parquet_writer import parquet_writer
-from .results import FileStatistics
+from .results import FileStatistics, Staged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 # Database, table, its columns as the log has them, those that the file has, and the primary key.
 _Key = tuple[str, str, "tuple[Column, ...]", "pa.Schema", tuple[str, ...] | None]
+DEFAULT_FILE_SIZE = 128 << 20
 _MAX_VERSION = (1 << 63) - 1
 _BUFFER_LEN = 512  # bytes that a column of a batch takes in addition to its values
 
@@ -54,9 +56,11 @@ class Part:
 
     key: _Key
     name: str
-    first_position: int
     definition: Table | None
+    first_position: int = -1  # -1: it has no rows yet
     last_position: int = 0
+    split: int = 0
+    log: int = 0
     first_version: int = _MAX_VERSION
     last_version: int = 0
     last_time: int = 0
@@ -66,12 +70,13 @@ class Part:
     waiting: list[pa.RecordBatch] = field(default_factory=list)
     waiting_rows: int = 0
     waiting_bytes: int = 0
+    written_bytes: int = 0  # of rows in memory
     sink: Any = None
     writer: Any = None
 
 
 class PartWriter:
-    """Writes the rows of one split, a file for each table and schema.
+    """Writes rows, a file for each table and schema: those of one split, or staged ones of many.
 
     Parameters
     ----------
@@ -89,7 +94,14 @@ class PartWriter:
         Parquet's codec; None: see `parquet_writer`.
     limits : WriteLimits
         Limits on files and memory.
+    file_size : int or None
+        A file that has this many bytes is closed, and the table's next rows go to another.
+    left : mapping of int to int, or None
+        For each table, by its `bucket_of`, the bytes of rows to come: a file is not closed if what is left
+        does not fill another. None: not known.
     """
+
+    staged: Staged | None = None
 
     def __init__(
         self,
@@ -102,6 +114,8 @@ class PartWriter:
         nested: bool = False,
         compression: str | None = None,
         limits: WriteLimits = WriteLimits(),
+        file_size: int | None = None,
+        left: Mapping[int, int] | None = None,
     ) -> None:
         self._filesystem = filesystem
         self._directory = directory
@@ -111,6 +125,8 @@ class PartWriter:
         self._nested = nested
         self._compression = compression
         self._limits = limits
+        self._file_size = file_size
+        self._left = None if left is None else dict(left)
         self._parts: dict[_Key, Part] = {}
         self._open: dict[_Key, None] = {}  # parts whose files are open, the least recently flushed first
         self._waiting_bytes = 0
@@ -125,9 +141,9 @@ class PartWriter:
         table, batch = chunk.table, chunk.batch
         primary = tuple(table.primary_key) if table.primary_key else None
         key = (table.database, table.name, table.columns, batch.schema, primary)
-        part = self._parts.get(key)
-        if part is None:
-            part = self._parts[key] = self._begin(key, chunk)
+        part = self._part(key, chunk.table)
+        if part.first_position < 0:
+            part.split, part.log, part.first_position = self._split, self._log, chunk.first_position
         part.ops += chunk.ops
         part.last_position = chunk.last_position
         # With xa=committed, versions are those of the commits, which are not in log order.
@@ -139,28 +155,71 @@ class PartWriter:
         if ABSENT in batch.schema.names:
             part.partial_rows += batch.num_rows - batch[ABSENT].null_count
         part.waiting.append(batch)
-        size = batch.nbytes + _BUFFER_LEN * batch.num_columns
-        part.waiting_rows += batch.num_rows
-        part.waiting_bytes += size
-        self._waiting_bytes += size
-        limits = self._limits
-        if part.waiting_rows >= limits.row_group_rows or part.waiting_bytes >= limits.row_group_bytes:
-            self._flush(part)
-        if self._waiting_bytes >= limits.pending_bytes:
-            for largest in sorted(self._parts.values(), key=lambda p: p.waiting_bytes, reverse=True):
-                if self._waiting_bytes < limits.pending_bytes // 2:
-                    break
-                if largest.waiting:  # making room for another file may have closed this one
-                    self._flush(largest)
+        self._wait(part, batch.num_rows, batch.nbytes + _BUFFER_LEN * batch.num_columns)
 
-    def _begin(self, key: _Key, chunk: Chunk) -> Part:
+    def append(self, told: FileStatistics, rows: pa.Table) -> None:
+        """Take rows that another writer has gathered, with what it tells of them."""
+        assert told.definition is not None
+        key = (told.database, told.table, told.definition.columns, rows.schema, told.key)
+        part = self._part(key, told.definition)
+        if part.first_position < 0:
+            part.split, part.log, part.first_position = told.split, told.log, told.first_position
+        part.ops += [told.rows.get(OPS.get(op, ""), 0) for op in range(len(part.ops))]
+        part.last_position = told.last_position
+        part.first_version = min(part.first_version, told.first_version)
+        part.last_version = max(part.last_version, told.last_version)
+        part.last_time = max(part.last_time, told.last_time)
+        part.partial_rows += told.partial_rows
+        part.seconds += told.seconds
+        part.waiting += rows.to_batches()
+        if self._left is not None:
+            self._left[bucket_of(told.database, told.table)] -= told.bytes
+        self._wait(part, rows.num_rows, told.bytes)
+
+    def _part(self, key: _Key, table: Table) -> Part:
+        part = self._parts.get(key)
+        if part is None:
+            part = self._parts[key] = self._begin(key, table)
+        return part
+
+    def _begin(self, key: _Key, table: Table) -> Part:
         name = f"{self._prefix}-{len(self._names):05}.parquet"
         if self._nested:
             folder = directory_name(key[0], key[1])
             self._filesystem.create_dir(f"{self._directory}/{folder}", recursive=True)
             name = f"{folder}/{name}"
         self._names.append(name)
-        return Part(key, name, chunk.first_position, replace(chunk.table, flags=0))
+        return Part(key, name, replace(table, flags=0))
+
+    def _wait(self, part: Part, rows: int, size: int) -> None:
+        part.waiting_rows += rows
+        part.waiting_bytes += size
+        self._waiting_bytes += size
+        self._make_room(part)
+
+    def _make_room(self, part: Part) -> None:
+        """Write what has waited long enough; `part` has just grown."""
+        limits = self._limits
+        most = min(limits.row_group_bytes, self._file_size or limits.row_group_bytes)
+        if part.waiting_rows >= limits.row_group_rows or part.waiting_bytes >= most:
+            self._flush(part)
+            self._close_if_full(part)
+        if self._waiting_bytes >= limits.pending_bytes:
+            for largest in sorted(self._parts.values(), key=lambda p: p.waiting_bytes, reverse=True):
+                if self._waiting_bytes < limits.pending_bytes // 2:
+                    break
+                if largest.waiting:  # making room for another file may have closed this one
+                    self._flush(largest)
+                    self._close_if_full(largest)
+
+    def _close_if_full(self, part: Part) -> None:
+        if self._file_size is None or part.sink is None or part.sink.tell() < self._file_size:
+            return
+        if self._left is not None:
+            rate = part.sink.tell() / max(part.written_bytes, 1)
+            if self._left[bucket_of(*part.key[:2])] * rate < self._file_size:
+                return
+        self._close(part)
 
     def finish(self) -> list[FileStatistics]:
         """Write the waiting rows and close the files."""
@@ -194,6 +253,7 @@ class PartWriter:
         self._open[part.key] = None
         part.writer.write_table(rows, row_group_size=max(1, part.waiting_rows))
         self._waiting_bytes -= part.waiting_bytes
+        part.written_bytes += part.waiting_bytes
         part.waiting.clear()
         part.waiting_rows = part.waiting_bytes = 0
         part.seconds += time.perf_counter() - began
@@ -213,8 +273,8 @@ class PartWriter:
         database, table, _, schema, primary = part.key
         return FileStatistics(
             part.name,
-            self._split,
-            self._log,
+            part.split,
+            part.log,
             database,
             table,
             schema,

@@ -1,0 +1,285 @@
+"""The second stage of an export: staged rows of many splits become files of tables.
+
+`divide` looks at the index of the staged files and makes tasks: several small tables, or a part of a large
+one. `write` writes the files of a task's tables, and a part of the manifest for each; only counts go back to
+the driver. `merged` does both with a `Runner` and gives the driver one table after another.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._sources.object_stores import load_json, telling
+from ...errors import BinlogError
+from ..rows.types import import_pyarrow
+from ..runner import Runner
+from .destination import BUCKETS, note_failure, open_filesystem, write_whole
+from .parquet_writer import parquet_writer
+from .results import FileStatistics, TableFiles, WrittenSplit
+from .staged import StagedFiles, definition_of, definition_text, from_text, to_text
+from .writer import PartWriter, WriteLimits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LISTING = "staged.json"
+_PIECES = 1 << 18  # of an index that one worker divides
+_TASK_FILES = 4  # of the size asked for, in memory
+_TASK_BYTES = 512 << 20  # without one
+_SAMPLE_BYTES = 8 << 20
+_THREADS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class TableTask:
+    """Some tables, or a part of one.
+
+    Parameters
+    ----------
+    low, high : int
+        Their buckets: from `low` on, and below `high`.
+    first, last : int
+        The staged files to read, by their places: from `first` on, and before `last`.
+    """
+
+    low: int
+    high: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTables:
+    """What a task has written.
+
+    Parameters
+    ----------
+    part : str
+        The file with what is told of the tables: a line for each.
+    tables : tuple of (str, str)
+        Their databases and names, in the order of the lines.
+    """
+
+    part: str
+    tables: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class TableWriter:
+    """Writes staged rows into the files of their tables.
+
+    Parameters
+    ----------
+    staging : str
+        The path or URL of the directory with the staged files, to write into.
+    compression, limits, file_size, prefix, nested, storage_options
+        See `SplitWriter`.
+    """
+
+    staging: str
+    compression: str | None = None
+    limits: WriteLimits = field(default_factory=WriteLimits)
+    file_size: int | None = None
+    prefix: str = ""
+    nested: bool = False
+    storage_options: dict[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def _task_bytes(self) -> int:
+        return _TASK_BYTES if self.file_size is None else _TASK_FILES * self.file_size
+
+    def merged(
+        self, splits: Iterable[WrittenSplit], light: Runner, runner: Runner
+    ) -> Iterator[TableFiles] | None:
+        """The tables of staged rows by database and name, each with its files in the order of the logs.
+
+        Parameters
+        ----------
+        splits : iterable of WrittenSplit
+            What was staged, in the order of the logs.
+        light, runner : Runner
+            Who divides the work, and who does it.
+
+        Returns
+        -------
+        iterator of (database, table, list of FileStatistics), or None
+            None: nothing was staged.
+
+        Raises
+        ------
+        BinlogError
+            The files cannot be read or written.
+        """
+        staged = [one.staged for one in splits if one.staged is not None]
+        if not staged:
+            return None
+        filesystem, directory = open_filesystem(self.staging, self.storage_options)
+        names = [name for one in staged for name in one.names]
+        if not names:
+            return iter(())
+        write_whole(filesystem, f"{directory}/{self.prefix}{_LISTING}", json.dumps(names).encode())
+        count = max(1, -(-sum(one.pieces for one in staged) // _PIECES))
+        edges = [BUCKETS * i // count for i in range(count + 1)]
+        tasks = chain.from_iterable(light.map(self.divide, list(pairwise(edges))))
+        written = runner.map(self.write, list(enumerate(tasks)))
+        return self._tables(filesystem, directory, written)
+
+    def _tables(
+        self, filesystem: Any, directory: str, written: Sequence[WrittenTables]
+    ) -> Iterator[TableFiles]:
+        def load(one: WrittenTables) -> list[str]:
+            path = f"{directory}/{one.part}"
+            with telling(path), filesystem.open_input_stream(path) as source:
+                lines: list[str] = source.read().decode().split("\n")
+            return lines
+
+        found: dict[tuple[str, str], list[str]] = {}
+        with ThreadPoolExecutor(_THREADS) as threads:
+            for one, lines in zip(written, threads.map(load, written), strict=True):
+                for names, line in zip(one.tables, lines, strict=True):
+                    found.setdefault(names, []).append(line)
+        for database, table in sorted(found):
+            lines = found.pop((database, table))
+            yield database, table, [file for line in lines for file in _files_of(line)]
+
+    # ------------------------------------------------------------ of workers
+
+    def divide(self, buckets: tuple[int, int]) -> list[TableTask]:
+        """Tasks for the tables with some buckets, by the index of all staged files."""
+        low, high = buckets
+        pieces = self._staged(0, None).pieces(low, high)
+        places = np.repeat(np.arange(len(pieces)), [len(one) for one in pieces])
+        every = np.concatenate(pieces)
+        order = np.argsort(every["bucket"], kind="stable")
+        names, starts = np.unique(every["bucket"][order], return_index=True)
+        sizes = every["bytes"][order].astype(np.int64)
+        ends = [*starts[1:].tolist(), len(order)]
+        tasks: list[TableTask] = []
+        begin, tables, waiting = None, 0, 0
+        for bucket, first, last in zip(names.tolist(), starts.tolist(), ends, strict=True):
+            size = int(sizes[first:last].sum())
+            full = waiting + size > self._task_bytes or tables >= self.limits.open_files
+            if begin is not None and full:
+                tasks.append(TableTask(begin, bucket, 0, len(pieces)))
+                begin, tables, waiting = None, 0, 0
+            if size > self._task_bytes:
+                tasks += self._divided(bucket, places[order[first:last]], sizes[first:last])
+                continue
+            begin, tables, waiting = bucket if begin is None else begin, tables + 1, waiting + size
+        if begin is not None:
+            tasks.append(TableTask(begin, high, 0, len(pieces)))
+        return tasks
+
+    def _divided(self, bucket: int, places: NDArray[Any], sizes: NDArray[np.int64]) -> list[TableTask]:
+        """Parts of a large table, each of at least one file of the size asked for."""
+        total = int(sizes.sum())
+        files = (
+            1 if self.file_size is None else int(total * self._rate(bucket, int(places[0])) // self.file_size)
+        )
+        count = max(1, min(files, total // self._task_bytes))
+        sums = np.cumsum(sizes)
+        cuts = places[np.searchsorted(sums, [total * i // count for i in range(1, count)])]
+        edges = sorted({int(places[0]), *cuts.tolist(), int(places[-1]) + 1})
+        return [TableTask(bucket, bucket + 1, *pair) for pair in pairwise(edges)]
+
+    def _rate(self, bucket: int, place: int) -> float:
+        """Bytes of Parquet for each byte of a table's rows in memory, by its first ones."""
+        staged = self._staged(place, place + 1)
+        (pieces,) = staged.pieces(bucket, bucket + 1)
+        _, rows = next(staged.rows([pieces[:1]]))
+        rows = rows.slice(0, max(1, rows.num_rows * _SAMPLE_BYTES // max(rows.nbytes, _SAMPLE_BYTES)))
+        with import_pyarrow().BufferOutputStream() as sink:
+            with parquet_writer(sink, rows.schema, rows, delta=False, codec=self.compression) as writer:
+                writer.write_table(rows)
+            return float(sink.tell() / max(rows.nbytes, 1))
+
+    def write(self, task: tuple[int, TableTask]) -> WrittenTables:
+        """Write the files of a task; if it fails, only a note of the error is left.
+
+        Raises
+        ------
+        BinlogError
+            The files cannot be read or written.
+        """
+        number, of = task
+        filesystem, directory = open_filesystem(self.staging, self.storage_options)
+        name = f"{self.prefix}t{number:05}-{uuid.uuid4().hex[:8]}"  # no attempt overwrites another's files
+        try:
+            return self._write(filesystem, directory, name, of)
+        except Exception as error:
+            known = error
+            if not isinstance(known, BinlogError):
+                known = BinlogError(f"the output cannot be written: {type(error).__name__}: {error}")
+            note_failure(filesystem, directory, name, known.located(path=self.staging))
+            raise known from error
+
+    def _write(self, filesystem: Any, directory: str, name: str, task: TableTask) -> WrittenTables:
+        staged = self._staged(task.first, task.last)
+        pieces = staged.pieces(task.low, task.high)
+        left: dict[int, int] = {}
+        for bucket, size in ((one["bucket"], one["bytes"]) for some in pieces for one in some):
+            left[int(bucket)] = left.get(int(bucket), 0) + int(size)
+        writer = PartWriter(
+            filesystem,
+            directory,
+            name,
+            0,
+            nested=self.nested,
+            compression=self.compression,
+            limits=self.limits,
+            file_size=self.file_size,
+            left=left,
+        )
+        try:
+            for told, rows in staged.rows(pieces):
+                writer.append(told, rows)
+            done = writer.finish()
+        except BaseException:
+            writer.abort()
+            raise
+        tables: dict[tuple[str, str], list[FileStatistics]] = {}
+        for file in sorted(done, key=lambda one: one.name.rpartition("/")[2]):  # as they were begun
+            tables.setdefault((file.database, file.table), []).append(file)
+        part = f"{name}.tables.json"
+        write_whole(filesystem, f"{directory}/{part}", "\n".join(map(_line_of, tables.values())).encode())
+        return WrittenTables(part, tuple(tables))
+
+    def _staged(self, first: int, last: int | None) -> StagedFiles:
+        """Some of the staged files."""
+        filesystem, directory = open_filesystem(self.staging, self.storage_options)
+        listing = f"{directory}/{self.prefix}{_LISTING}"
+        with telling(listing):
+            names = load_json(filesystem, listing)[first:last]
+        return StagedFiles(filesystem, [f"{directory}/{name}" for name in names])
+
+
+def _line_of(files: list[FileStatistics]) -> str:
+    """What is told of a table's files, in a line; schemas and definitions only once."""
+    schemas, definitions = dict[str, int](), dict[str, int]()
+    told = []
+    for file in files:
+        assert file.definition is not None
+        schema = base64.b64encode(file.schema.serialize()).decode()
+        places = (
+            schemas.setdefault(schema, len(schemas)),
+            definitions.setdefault(definition_text(file.definition), len(definitions)),
+        )
+        told.append([to_text(file), *places])
+    return json.dumps([told, list(schemas), list(definitions)])
+
+
+def _files_of(line: str) -> list[FileStatistics]:
+    pa = import_pyarrow()
+    told, texts, definitions = json.loads(line)
+    schemas = [pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) for text in texts]
+    known = [definition_of(text) for text in definitions]
+    return [from_text(text, schemas[schema], known[place]) for text, schema, place in told]

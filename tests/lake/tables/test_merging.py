@@ -1,0 +1,273 @@
+"""The second stage of an export: tables of many splits, in files of the size asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+import pyarrow.parquet as pq  # noqa: E402
+from support.exported import export  # noqa: E402
+from support.outputs import files_of, leftovers, manifest_of  # noqa: E402
+from support.writer import Log, Table  # noqa: E402
+
+from binlog_core import BinlogError  # noqa: E402
+from binlog_core.lake.rows.read_options import ReadOptions  # noqa: E402
+from binlog_core.lake.runner import HERE  # noqa: E402
+from binlog_core.lake.tables.destination import BUCKETS  # noqa: E402
+from binlog_core.lake.tables.merging import TableTask, TableWriter  # noqa: E402
+from binlog_core.lake.tables.parquet import ParquetDirectory  # noqa: E402
+from binlog_core.lake.tables.results import WrittenSplit  # noqa: E402
+from binlog_core.lake.tables.split_writer import SplitWriter  # noqa: E402
+from binlog_core.lake.tables.staged import StagedWriter  # noqa: E402
+from binlog_core.lake.tables.writer import WriteLimits  # noqa: E402
+from binlog_core.splits import plan_splits  # noqa: E402
+
+
+def table(name: str, *more: tuple[str, str]) -> Table:
+    return Table("shop", name, [("id", "INT"), ("text", "VARCHAR(200)"), *more], primary_key=["id"])
+
+
+def write_logs(folder: Path, count: int, names: list[str], rows: int, seed: int = 1) -> dict[str, list[int]]:
+    """Logs with rows of some of the tables, in a random order; the ids of each table, in their order."""
+    folder.mkdir()
+    chance, written = random.Random(seed), dict[str, list[int]]()
+    for number in range(1, count + 1):
+        log = Log("8.0.36")
+        for name in chance.sample(names, chance.randint(1, len(names))):
+            ids = [len(written.setdefault(name, [])) + i for i in range(chance.randint(1, rows))]
+            log.begin()
+            log.insert(table(name), [{"id": i, "text": f"{chance.getrandbits(320):x}"} for i in ids])
+            log.commit()
+            written[name] += ids
+        (folder / f"bin.{number:06}").write_bytes(log.getvalue())
+    return written
+
+
+def read(output: Path) -> dict[str, list[int]]:
+    """The ids of each table, in the order of the manifest's files and of the rows in them."""
+    found: dict[str, list[int]] = {}
+    for one in manifest_of(output)["tables"]:
+        for file in one["files"]:
+            rows = pq.read_table(output / one["directory"] / file["name"], partitioning=None)
+            assert rows.num_rows == sum(file["rows"].values())
+            found.setdefault(one["table"], []).extend(rows["id"].to_pylist())
+    return found
+
+
+def stage(logs: Path, into: ParquetDirectory, attempt: str = "a0", **options: Any) -> list[WrittenSplit]:
+    reading = ReadOptions(absent=True, statements=True)
+    writer = SplitWriter(into.staging, reading, prefix=into.prefix, parts=StagedWriter, **options)
+    return [writer.write(split, attempt) for split in plan_splits(logs)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_each_table_has_one_file_with_its_rows_in_order(tmp_path: Path, seed: int) -> None:
+    names = [f"t{i}" for i in range(20)]
+    written = write_logs(tmp_path / "in", 12, names, 5, seed)
+    output = export(tmp_path / "in", tmp_path / "out", staged=True)
+    assert read(output) == written
+    manifest = manifest_of(output)
+    assert {len(one["files"]) for one in manifest["tables"]} == {1}
+    assert [one["table"] for one in manifest["tables"]] == sorted(written)
+    assert [one["table"] for one in manifest["definitions"]] == sorted(written)
+    assert leftovers(output) == ["in"]
+    assert not [name for name in files_of(output) if not name.endswith((".parquet", "_manifest.json"))]
+
+
+def test_the_manifest_is_that_of_one_stage(tmp_path: Path) -> None:
+    """Except for what is about files."""
+    write_logs(tmp_path / "in", 5, ["a", "B", "c"], 9)
+    one, two = (
+        manifest_of(export(tmp_path / "in", tmp_path / f"out{staged}", staged=staged))
+        for staged in (False, True)
+    )
+    for manifest in (one, two):
+        del manifest["written"]
+        for entry in manifest["tables"]:
+            del entry["files"]
+    assert one == two
+
+
+@pytest.mark.parametrize("names", [["large"], ["large", "small"], [f"t{i}" for i in range(9)]])
+def test_files_have_the_size_asked_for(tmp_path: Path, names: list[str]) -> None:
+    written = write_logs(tmp_path / "in", 30, names, 700)
+    size = 40_000
+    output = export(tmp_path / "in", tmp_path / "out", staged=True, file_size=size)
+    assert read(output) == written
+    counts = []
+    for one in manifest_of(output)["tables"]:
+        sizes = [file["bytes"] for file in one["files"]]
+        assert sizes == [(output / one["directory"] / file["name"]).stat().st_size for file in one["files"]]
+        assert len(sizes) <= sum(sizes) / size + 2
+        assert max(sizes) < 4 * size
+        counts.append(len(sizes))
+    assert max(counts) > 3
+
+
+def test_a_large_table_is_divided_among_workers(tmp_path: Path) -> None:
+    write_logs(tmp_path / "in", 30, ["large", "small"], 700)
+    into = ParquetDirectory(str(tmp_path / "out"), "run")
+    into.begin()
+    staged, tasks = stage(tmp_path / "in", into), list[TableTask]()
+    writer = TableWriter(into.staging, file_size=40_000)
+
+    class Dividing(TableWriter):
+        def write(self, task: Any) -> Any:
+            tasks.append(task[1])
+            return super().write(task)
+
+    assert list(Dividing(**vars(writer)).merged(staged, HERE, HERE) or ())
+    parts = sorted((task.first, task.last) for task in tasks if task.high == task.low + 1)
+    assert len(parts) > 2
+    ends = {task.low: 0 for task in tasks if task.high == task.low + 1}
+    for task in sorted(tasks, key=lambda one: one.first):
+        if task.low in ends:
+            assert ends[task.low] in (0, task.first)
+            ends[task.low] = task.last
+    into.abort()
+
+
+def test_definitions_that_change_in_between(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    kinds = [
+        table("t"),
+        table("t"),
+        table("t", ("n", "INT")),
+        table("t", ("n", "INT")),
+        table("t", ("n", "BIGINT")),
+    ]
+    for number, kind in enumerate(kinds, 1):
+        log = Log("8.0.36")
+        log.begin()
+        log.insert(kind, [{"id": number, "text": None, "n": number * 10}])
+        log.commit()
+        (tmp_path / "in" / f"bin.{number:06}").write_bytes(log.getvalue())
+    output = export(tmp_path / "in", tmp_path / "out", staged=True)
+    manifest = manifest_of(output)
+    (told,) = manifest["tables"]
+    assert read(output) == {"t": [1, 2, 3, 4, 5]}
+    assert [file["version"] for file in told["files"]] == [1, 2, 3]
+    assert [len(one["columns"]) for one in manifest["definitions"]] == [2, 3, 3]
+    assert [one["first_version"] >> 40 for one in manifest["definitions"]] == [1, 3, 5]
+    assert [one["last_version"] >> 40 for one in manifest["definitions"]] == [2, 4, 5]
+    last = pq.read_table(output / told["directory"] / told["files"][2]["name"], partitioning=None)
+    assert (last.schema.field("n").type, last["n"].to_pylist()) == (pa.int64(), [50])
+
+
+def test_attempts_that_run_twice_are_counted_once(tmp_path: Path) -> None:
+    """Also those of splits, and those that end after another of the same task."""
+    written = write_logs(tmp_path / "in", 6, ["a", "b", "c"], 5)
+    output = tmp_path / "out"
+    into = ParquetDirectory(str(output), "run")
+    into.begin()
+    stage(tmp_path / "in", into, "a0")
+
+    class Twice(TableWriter):
+        def write(self, task: Any) -> Any:
+            first, last = super().write(task), super().write(task)
+            assert first.part != last.part
+            return first
+
+    results = stage(tmp_path / "in", into, "a1")
+    tables = into.commit(results, Twice(into.staging, file_size=1 << 20).merged(results, HERE, HERE))
+    assert read(output) == written
+    assert {one.table: one.rows["insert"] for one in tables} == {
+        name: len(ids) for name, ids in written.items()
+    }
+    named = {
+        f"{one['directory']}/{file['name']}" for one in manifest_of(output)["tables"] for file in one["files"]
+    }
+    assert files_of(output) == {"_manifest.json", *named}
+    assert leftovers(output) == ["in"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone"])
+def test_staged_rows_that_are_damaged_are_an_error(tmp_path: Path, damage: str) -> None:
+    write_logs(tmp_path / "in", 4, ["a", "b"], 5)
+    into = ParquetDirectory(str(tmp_path / "out"), "run")
+    into.begin()
+    results = stage(tmp_path / "in", into)
+    assert results[2].staged is not None
+    path = Path(into.staging, results[2].staged.names[0])
+    writer = TableWriter(into.staging)
+    (Path(into.staging) / "staged.json").write_text(json.dumps([path.name]))
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-9])
+    else:
+        path.unlink()
+    with pytest.raises(BinlogError, match=r"staged rows|cannot be written") as caught:
+        writer.write((0, TableTask(0, BUCKETS, 0, 1)))
+    failure = into.failure()
+    assert failure is not None and str(failure) == str(caught.value)
+    assert not list(Path(into.staging).glob("*.parquet"))
+    into.abort()
+    assert leftovers(tmp_path / "out") == ["in"]
+
+
+def test_what_goes_back_to_the_driver_does_not_grow_with_tables(tmp_path: Path) -> None:
+    sizes = []
+    for count in (5, 200):
+        log = Log("8.0.36")
+        for i in range(count):
+            log.begin()
+            log.insert(table(f"t{i}"), [{"id": 1, "text": "x"}])
+            log.commit()
+        path = tmp_path / f"{count}.000001"
+        path.write_bytes(log.getvalue())
+        into = ParquetDirectory(str(tmp_path / f"out{count}"), "run")
+        into.begin()
+        (found,) = stage(path, into)
+        assert found.rows == count
+        sizes.append(len(pickle.dumps(replace(found, split=plan_splits(path)[0]))))
+        into.abort()
+    assert sizes[1] < sizes[0] + 50
+
+
+def test_a_split_whose_rows_do_not_fit_into_memory_has_several_files(tmp_path: Path) -> None:
+    written = write_logs(tmp_path / "in", 4, ["a", "b", "c"], 300)
+    into = ParquetDirectory(str(tmp_path / "out"), "run")
+    into.begin()
+    results = stage(tmp_path / "in", into, limits=WriteLimits(pending_bytes=1))
+    assert max(len(one.staged.names) for one in results if one.staged) > 1
+    into.commit(results, TableWriter(into.staging).merged(results, HERE, HERE))
+    assert read(tmp_path / "out") == written
+
+
+def test_no_rows_at_all(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(1, 6):
+        (tmp_path / "in" / f"bin.{number:06}").write_bytes(Log("8.0.36").getvalue())
+    output = export(tmp_path / "in", tmp_path / "out", staged=True)
+    assert manifest_of(output)["tables"] == []
+    assert len(manifest_of(output)["logs"]) == 5
+
+
+def test_tables_of_a_lake(tmp_path: Path) -> None:
+    """Each has one file; what a killed run staged there long ago is removed, not what another writes now."""
+    deltalake = pytest.importorskip("deltalake")
+    written = write_logs(tmp_path / "in", 8, ["a", "b"], 20)
+    output = tmp_path / "out"
+    output.mkdir()
+    for name, seconds in (("old-00000-a0-000.staged", 1), ("new-00000-a0-000.staged", None)):
+        (output / name).touch()
+        if seconds is not None:
+            os.utime(output / name, (seconds, seconds))
+    export(tmp_path / "in", output, format="delta", staged=True)
+    for name, ids in written.items():
+        (file,) = (output / f"shop.{name}").glob("*.parquet")
+        assert pq.read_table(file, partitioning=None)["id"].to_pylist() == ids
+        assert deltalake.DeltaTable(str(output / f"shop.{name}")).to_pyarrow_table().num_rows == len(ids)
+    assert sorted(path.name for path in output.iterdir()) == [
+        "_runs",
+        "new-00000-a0-000.staged",
+        *(f"shop.{name}" for name in sorted(written)),
+    ]

@@ -63,7 +63,7 @@ def outcome(path: Path, **options: Any) -> tuple[list[Any], Any, Any]:
     found: list[Any] = []
     with binlog_core.open(path, **options) as log:
         try:
-            found.extend((c.after["id"], c.position) for c in log.rows())
+            found.extend((c.after, c.position) for c in log.rows())
         except binlog_core.BinlogError as error:
             return found, (type(error), str(error), error.offset), log.report.lost_ranges
         return found, None, (log.report.lost_ranges, log.report.skipped_events, log.tail)

@@ -16,6 +16,7 @@ from batch.records cimport transaction_t
 from crc.checksum cimport binlog_crc_t
 from decode.plan cimport plan_t
 from decode.table_cache cimport NO_TABLE, content_t, table_cache_t
+from memory.feed cimport feed_t
 from memory.memory cimport memory_t, pool_t
 from wire.codes cimport WRITE_ROWS_EVENT
 from wire.cursor cimport Cursor
@@ -77,6 +78,10 @@ cdef struct window_t:               # the bytes that are being read
     uint64_t base                   # position in the file of data[0]
     bint copies                     # the data is released before the batches are
     const uint8_t* checked          # the events before this place have valid checksums
+    const feed_t* feed              # of bytes that come next; NULL: none
+    uintptr_t ahead                 # distance from a row to bytes that are read soon, in the window or in its feed
+    size_t to_come                  # most bytes to take from it
+    size_t fed                      # bytes taken from it that Python does not know yet
 
 
 # One event. It is passed by value: a read from memory would wait for the stores that wrote it.
@@ -164,6 +169,7 @@ cdef struct loop_t:
     memory_t row_ends               # where each of these rows ends
     memory_t tail                   # a copy of rows at the end of a buffer
     size_t arrow_bytes              # most bytes that the columns of a batch may take
+    size_t fed_len                  # most bytes to take from a feed at once
     uint32_t worth_columns          # from this many records of a batch on, rows are decoded into columns directly
     bint wide                       # the result of binlog_has_wide
     # set when walk() comes back

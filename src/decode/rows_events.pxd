@@ -190,6 +190,8 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
     rows.buffer = window.data
     rows.batch = batch
     rows.failed_column = plan.column_count
+    # What was checked is in the cache already
+    rows.ahead = 0 if loop.selection.verify and descriptor_of(loop).checksum_len else window.ahead
     if (unlikely(<size_t> (window.cur.end - body.end) + window.room < ROOM)
             and move_to_tail(loop, &rows) != DECODE_OK):
         return fail(loop, event.position, FAULT_NO_MEMORY, definition)
@@ -264,6 +266,7 @@ cdef inline int strip_matching(loop_t* loop, plan_t* plan, image_set_t* images, 
     look.ends = &loop.row_ends
     status = strip_event(loop, scan, before, behind, &image, kind, &look)
     rows.failed_column = look.failed_column
+    rows.ahead = 0
     if status == DECODE_TOO_LARGE:
         return status
     end_row = loop.row_in_event
@@ -331,6 +334,7 @@ cdef inline int move_to_tail(loop_t* loop, rows_t* rows) noexcept nogil:
     memset(loop.tail.data + length, 0, ROOM)
     rows.buffer = <const uint8_t*> (<uintptr_t> loop.tail.data - <uintptr_t> (rows.pos - rows.buffer))
     rows.pos = loop.tail.data
+    rows.ahead = 0
     rows.end = loop.tail.data + length
     return DECODE_OK
 

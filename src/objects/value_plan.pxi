@@ -37,20 +37,6 @@ cdef dict FORMS = {
     "VECTOR": FORM_VECTOR,
 }
 
-# Bytes of a field of the record; forms that are not listed have those of a span.
-cdef dict FORM_SIZES = {
-    FORM_NONE: (0, 1),
-    FORM_FLOAT: (4,),
-    FORM_DOUBLE: (8,),
-    FORM_DECIMAL: (8, 16, 32),
-    FORM_DATE: (8,),
-    FORM_DATETIME: (8,),
-    FORM_TIMESTAMP: (8,),
-    FORM_TIME: (8,),
-    FORM_ENUM: (2,),
-    FORM_SET: (8,),
-}
-
 
 @cython.final
 cdef class ValuePlan:
@@ -136,19 +122,20 @@ cdef object fill_field(field_t* field, column, dtype, offset):
     field.bitmap_byte = <size_t> column.index // 8
     field.bitmap_mask = <uint8_t> (1 << (column.index % 8))
     field.scale = column.fsp
-    value = KINDS[column.kind].value
+    facts = KINDS[column.kind]
+    known = facts.dtype is None or facts.dtype == dtype
+    if not known or (facts.stored == "decimal" and dtype.itemsize not in (8, 16, 32)):
+        raise ValueError(f"column {column.name!r}: {dtype} is not what {column.kind!r} is stored as")
     if column.kind == KIND_BIT and not 0 <= column.length <= 64:
         raise ValueError(f"column {column.name!r}: a BIT of {column.length} bits")
-    if not value:
+    if not facts.value:
         field.form = INT_FORMS[dtype.str[1:]]
         field.alike = <uint8_t> dtype.itemsize
         return None
-    field.form = FORMS[value]
-    field.is_span = field.form not in FORM_SIZES
+    field.form = FORMS[facts.value]
+    field.is_span = facts.stored == "span"
     if field.form != FORM_SET and field.form != FORM_VECTOR:
         field.alike = <uint8_t> dtype.itemsize
-    if dtype.itemsize not in FORM_SIZES.get(field.form, (sizeof(span_t),)):
-        raise ValueError(f"column {column.name!r}: {dtype} is not what {column.kind!r} is stored as")
     if field.form == FORM_DECIMAL:
         field.scale = column.scale
         field.limb_count = dtype.itemsize // 8

@@ -104,11 +104,11 @@ class InnodbBinlogSource(Source):
         return self._over or (self._own is not None and self._own.ended and not self._torn)
 
     def check_size(self) -> None:
-        """See `Source.check_size`."""
+        """Raise BinlogError if a mapped file has become shorter than its mapping."""
         self._stored.check_size()
 
     def peek(self, size: int) -> bytes:
-        """See `Source.peek`; what comes before a damaged page is not lost by looking ahead."""
+        """The next bytes without moving on: what comes before a damaged page is not lost by it."""
         try:
             return super().peek(size)
         except BinlogError:
@@ -117,7 +117,7 @@ class InnodbBinlogSource(Source):
             return self._ahead
 
     def pass_damage(self) -> bool:
-        """See `Source.pass_damage`: the next commit record is the first behind the damaged page or record.
+        """Go on behind the damaged page or record, with the first commit record there.
 
         The position grows by a page, so that the lost bytes have a place.
         """
@@ -267,12 +267,12 @@ class InnodbBinlogSource(Source):
         return self._stored.size
 
     def twin(self) -> InnodbBinlogSource | None:
-        """See `Source.twin`."""
+        """Another source of the same bytes, for another thread; None: the log must be opened again."""
         stored = self._stored.twin()
         return None if stored is None else InnodbBinlogSource(stored, self._sibling, self._places)
 
     def seek(self, position: int) -> None:
-        """See `Source.seek`: events are passed over without copying them."""
+        """Go to a position. Events are passed over without copying them."""
         if 0 <= position - self.position <= len(self._ahead):
             super().seek(position)
             return
@@ -285,7 +285,7 @@ class InnodbBinlogSource(Source):
             )
 
     def transaction_from(self, position: int) -> int | None:
-        """See `Source.transaction_from`."""
+        """Where the first transaction begins from a position on; reading goes on there. None: none does."""
         with self._places.lock:
             self._go_before(self._places.last(position), back=True)
             found = self._pass(max(position - self.position, 0), whole=True)

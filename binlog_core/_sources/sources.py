@@ -126,7 +126,7 @@ class Source(ABC):
 
     @property
     def may_have_ended(self) -> bool:
-        """See above."""
+        """Whether the log with the next number can be the one to go on with."""
         return True
 
     def check_size(self) -> None:  # noqa: B027 - most sources have nothing to check
@@ -380,7 +380,7 @@ class BufferSource(Source):
         self._next = position
 
     def twin(self) -> BufferSource:
-        """See `Source.twin`."""
+        """Another source of the same bytes, for another thread; None: the log must be opened again."""
         return copy(self)
 
     def close(self) -> None:

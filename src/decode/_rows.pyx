@@ -51,8 +51,10 @@ cdef extern from "Python.h":
 
 cnp.import_array()
 
+# The included files are parts of this module, apart for their length: its classes read each other's C fields and
+# call each other in C. From another module they would be called through pointers, which compilers cannot inline, and
+# the fields of each class would have to be written a second time, in a .pxd.
 include "decode/words.pxi"
-
 include "decode/switches.pxi"
 include "batch/records.pxi"
 

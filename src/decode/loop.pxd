@@ -23,9 +23,6 @@ from wire.cursor cimport Cursor
 from wire.header cimport descriptor_t, event_header_t
 from wire.rows cimport ROWS_V2_POST_HEADER_LEN, TABLE_MAP_POST_HEADER_LEN
 
-cdef enum:
-    MAPS_AHEAD = 4
-
 # Why run() came back.
 cdef enum run_status_t:
     RUN_MORE = 0            # the window ends, perhaps inside an event: feed more
@@ -161,8 +158,6 @@ cdef struct loop_t:
     uint32_t plan_capacity
     uint64_t pending_id
     content_t pending               # the definition that Python must add
-    const uint8_t* looked_at        # the event after the last table map found by looking ahead
-    uint32_t[MAPS_AHEAD] ahead      # slots of the ids of coming table maps, the farthest first
     uint32_t row_in_event           # number of the next row in the outer event
     bint in_fragments               # the next event must be another fragment of a rows event
     batch_t scanned                 # an event's rows, but only the columns of a condition

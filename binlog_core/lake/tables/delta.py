@@ -81,12 +81,12 @@ class DeltaLakeTable:
 
     @property
     def exists(self) -> bool:
-        """See `FileTable`."""
+        """Whether it exists."""
         return self._delta is not None
 
     @cached_property
     def columns(self) -> pa.Schema:
-        """See `LakeTable`."""
+        """The current schema; empty: the table does not exist yet."""
         pa = import_pyarrow()
         if self._delta is None:
             return pa.schema([])
@@ -94,7 +94,7 @@ class DeltaLakeTable:
 
     @property
     def special(self) -> list[str]:
-        """See `FileTable`."""
+        """Its features that only Spark can write."""
         if self._delta is None:
             return []
         protocol, metadata = self._delta.protocol(), self._delta.metadata()
@@ -111,7 +111,7 @@ class DeltaLakeTable:
 
     @property
     def takes_vectors(self) -> bool:
-        """See `FileTable`; only a directory has commits that are not deltalake's."""
+        """Whether a commit may give its files deletion vectors: only a directory has commits of our own."""
         return local_path(self.uri) is not None
 
     @property
@@ -132,7 +132,7 @@ class DeltaLakeTable:
         return delta_filesystem(self.uri, self._options) if place is None else LocalFolder(place)
 
     def applied(self, app_id: str) -> int | None:
-        """See `LakeTable`."""
+        """The last batch that an application has committed; None: none, as far back as the table knows."""
         if self._delta is None:
             return None
         if app_id not in self._applied:  # deltalake reads the log for it
@@ -140,11 +140,11 @@ class DeltaLakeTable:
         return self._applied[app_id]
 
     def reached(self, app_id: str) -> int | None:
-        """See `LakeTable`."""
+        """The last `_commit_version` that an application has committed; None: it is not known."""
         return self.applied(_last_of(app_id))
 
     def files(self) -> list[DataFile]:
-        """See `FileTable`."""
+        """Its files, with the bounds of their columns."""
         if self._delta is None:
             return []
         found = []
@@ -162,7 +162,7 @@ class DeltaLakeTable:
 
     @property
     def rows(self) -> int:
-        """See `FileTable`."""
+        """The number of its rows."""
         return sum(file.live if file.rows >= 0 else self._counted(file) for file in self.files())
 
     def _counted(self, file: DataFile) -> int:
@@ -174,24 +174,24 @@ class DeltaLakeTable:
 
     @property
     def version(self) -> int:
-        """See `FileTable`."""
+        """The version of the last commit, to which a reader can go back."""
         return int(self._delta.version())
 
     def last_commit(self) -> dict[str, Any]:
-        """See `FileTable`."""
+        """The properties of the last commit, with its `timestamp` in milliseconds; {} if there is none."""
         commits: list[dict[str, Any]] = [] if self._delta is None else self._delta.history(1)
         return commits[0] if commits else {}
 
     def reopened(self) -> DeltaLakeTable:
-        """See `FileTable`."""
+        """The table, opened again in its current state."""
         return DeltaLakeTable(self.uri, self._options)
 
     def kept(self, columns: pa.Schema) -> pa.Schema:
-        """See `FileTable`."""
+        """The columns in the types that the table's format has for them."""
         return columns
 
     def takes(self, columns: pa.Schema) -> bool:
-        """See `FileTable`."""
+        """Whether its columns can get these types without a rewrite of its files."""
         return all(
             columns.field(one.name).type == one.type for one in self.columns if one.name in columns.names
         )
@@ -199,7 +199,7 @@ class DeltaLakeTable:
     # ------------------------------------------------------------ commits
 
     def append(self, files: Sequence[DataFile], columns: pa.Schema, app: App | None) -> None:
-        """See `GrowingTable`."""
+        """Add files in one commit, which creates the table or adds columns that it lacks."""
         self.exchange(files, (), columns, app, alone=False)
 
     def exchange(
@@ -341,7 +341,7 @@ class DeltaLakeTable:
             self._committed()
 
     def empty(self) -> None:
-        """See `FileTable`."""
+        """Delete its rows, if it exists."""
         if self._delta is None:
             return
         if self._has_vectors and self.takes_vectors:

@@ -174,6 +174,7 @@ def mirror(
         raise ValueError(f"unsigned_bigint={unsigned_bigint!r}: expected 'decimal' or 'bigint'")
     if rate is not None and not 0 < rate < math.inf:
         raise ValueError(f"rate={rate!r}: expected a number above 0")
+    from ..server.world import REAL
     from .serving import Serving
     from .settings import rename as set_names
 
@@ -208,7 +209,8 @@ def mirror(
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
         files = [status] if isinstance(status, str | os.PathLike) else status
         passed = _StatusFiles(place, [os.fspath(one) for one in files])
-        serving = Serving(place, stop) if until is None else None
+        world = (options or {}).get("world", REAL)
+        serving = Serving(place, stop, world) if until is None else None
         with _working(
             place,
             state,

@@ -132,6 +132,7 @@ class Mirroring:
         self._look_due = True  # statements in the log may have made tables, or removed some
         self._again_at = self._save_again = 0.0
         self.server = ""  # the identity of the server whose logs the archive ends with: see `marks.identity`
+        self._answered = False  # whether a server was there: otherwise the address may be wrong
         self._stop = stop
         self._stepped = stepped
         self._history = History(runner, lake, state.id) if state.history else None
@@ -216,8 +217,8 @@ class Mirroring:
                 self._stream()
             except UnreachableError as error:
                 lost_at = self._world.now() if lost_at is None else lost_at
-                waits = self.server or error.lost  # otherwise the address may be wrong
-                if not waits or self._world.now() - lost_at >= self.address.reconnect:
+                self._answered |= error.lost
+                if not self._answered or self._world.now() - lost_at >= self.address.reconnect:
                     raise
                 self._serve(self)
                 self._world.wait(self._stop, _PAUSE)
@@ -289,6 +290,7 @@ class Mirroring:
     def _examine(self) -> None:
         with Connection(self.address) as connection:
             facts = connection.facts()
+            self._answered = True
             self.mariadb, self.old = facts.mariadb, not facts.mariadb and facts.number < (5, 7)
             self.by_gtids, self.logs_computed = facts.by_gtids_only, logs_computed(facts)
             check_settings(connection)

@@ -510,6 +510,8 @@ def _working(
     serving: Serving | None = None,
     columns: ColumnSettings,
 ) -> Iterator[Mirroring]:
+    from .._sources.places import place_of as place_at
+    from .._sources.timeline import NAME
     from ..archive import archiver_of
     from ..archive.archiver import Archiver
     from ..archive.status import Status
@@ -528,6 +530,10 @@ def _working(
 
     def archiver(*, until_now: bool, stop: threading.Event, on_status: Callable[[Status], None]) -> Archiver:
         begins = all(one.place is None for one in state.tables.values())
+        # With start= an archive that exists would go on behind a gap, over which nothing is replayed.
+        begins = begins and not place_at(state.archive, place.storage_options).exists(
+            f"{state.archive.rstrip('/')}/{NAME}"
+        )
         return archiver_of(
             address,
             state.archive,

@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from .archives import keeper
 from .folders import exporter, stream
+from .mirrors import mirrorer
 from .readers import reader
 
 KINDS: dict[str, Callable[[int], Any]] = {
@@ -26,9 +27,10 @@ KINDS: dict[str, Callable[[int], Any]] = {
     "archive": keeper,
     "stream": stream,
     "export": exporter,
+    "mirror": mirrorer,
 }
-_SHRUNK = ("faults", "resumes", "cuts", "visits", "steps")
-_AT_ONCE = 20  # histories that a process runs before it is asked again
+_SHRUNK = ("faults", "resumes", "cuts", "visits", "statements", "steps")
+_AT_ONCE, _AT_ONCE_OF_MIRRORS = 20, 2
 
 
 def failure(history: Any) -> BaseException | None:
@@ -80,20 +82,26 @@ def report(kind: str, seed: int) -> bool:
     return True
 
 
+def at_once(kind: str) -> int:
+    """How many histories a process runs before it is asked again."""
+    return _AT_ONCE_OF_MIRRORS if kind == "mirror" else _AT_ONCE
+
+
 def failing(kind: str, first: int) -> list[int]:
     """Seeds of some histories that fail."""
-    return [seed for seed in range(first, first + _AT_ONCE) if failure(KINDS[kind](seed)) is not None]
+    seeds = range(first, first + at_once(kind))
+    return [seed for seed in seeds if failure(KINDS[kind](seed)) is not None]
 
 
 def search(kind: str, first: int, seconds: float, most: int, jobs: int) -> list[int]:
     """Run histories in several processes; the seeds of those that fail."""
     began, done, found = time.monotonic(), 0, list[int]()
     with ProcessPoolExecutor(jobs) as pool:
-        seeds: Iterator[int] = count(first, _AT_ONCE)
+        seeds: Iterator[int] = count(first, at_once(kind))
         while time.monotonic() - began < seconds and len(found) < most:
             firsts = [next(seeds) for _ in range(jobs)]
             for failed in pool.map(failing, [kind] * len(firsts), firsts):
-                done += _AT_ONCE
+                done += at_once(kind)
                 found += failed
     spent = time.monotonic() - began
     rate = 60 * done / spent / jobs

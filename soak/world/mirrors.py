@@ -5,7 +5,9 @@ from __future__ import annotations
 import builtins
 import gc
 import io
+import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -27,7 +29,7 @@ from binlog_core.errors import BinlogError, DivergedError, PurgedError, Unreacha
 from binlog_core.mirror import Compared, copies, holder, mirror, mirroring, reporting, status, verify
 from binlog_core.mirror.state import Lake
 
-from .history import History, Play, Wrong, history_of
+from .history import History, Play, Step, Wrong, history_of
 from .model import Transaction
 from .server import EPOCH
 from .tables import STATEMENTS, State, Stored, Tables, executed, first_state
@@ -86,6 +88,10 @@ def mirrorer(seed: int) -> Mirror:
     chance = Random(f"mirror {seed}")
     purges, resets = chance.random() < 0.2, chance.random() < 0.1
     servers = history_of(seed, chance, purges=purges, resets=resets, alone=chance.random() < 0.4)
+    if servers.hosts > 1 and Random(f"failover {seed}").random() < 0.4:
+        at = Random(f"when {seed}").choice([step.at for step in servers.steps])
+        steps = sorted([*servers.steps, Step(at + 0.01, "failover")], key=lambda step: step.at)
+        servers = replace(servers, steps=tuple(steps))
     servers = replace(servers, opened=chance.choice((0.0, 0.5, 5.0, 60.0)))
     return Mirror(
         **{one.name: getattr(servers, one.name) for one in fields(servers)},
@@ -330,12 +336,15 @@ class _Run(Play):
         """Each table is the server's at the place that its last commit names, and as old as it says."""
         lake = Lake(str(self.lake))
         state = lake.load()
-        if state is None or self.eras or self.cut or self.failed_over:
+        if state is None or self.eras or self.cut:
             return  # places of what is no more
         for name, one in state.tables.items():
             if one.stage != "following" or one.place is None:
                 continue
             reached = self._transactions_at(one.place)
+            gtids = state.offsets[one.place].get("gtids")
+            if gtids is not None and _last_of(gtids) != reached:
+                raise Wrong(f"{name} has {reached} transactions, and says {gtids}")
             if one.as_of is not None:
                 self._check_age(name, one.as_of, reached)
             place = lake.opened(one).applied(state.id)
@@ -363,9 +372,13 @@ class _Run(Play):
         return self.writer.tables.states
 
     def _transactions_at(self, place: int) -> int:
-        """How many transactions a place has before it."""
+        """How many transactions a place in the archive has before it."""
+        timeline = json.loads((self.lake / "_mirror/archive/timeline.json").read_text())
+        segment = timeline["segments"][place >> 56]
+        server = self.world.hosts[segment["server"]["address"].partition(":")[0]]
         number, offset = place >> 40 & 0xFFFF, place % (1 << 40)
-        return sum((int(one.file[-6:]), one.end) <= (number, offset) for one in self.writer.written)
+        before = sum((int(one.file[-6:]), one.end) <= (number, offset) for one in server.written)
+        return max(before, _last_of(segment["before"]))  # it has those of the other server again
 
     def _compare(self) -> None:
         """The lake's tables are the server's."""
@@ -405,6 +418,11 @@ class _Run(Play):
         with ExitStack() as patched:
             self._patch(patched)
             return verify(self.lake, runner=_Runner(), options={"world": self.world, **_OPTIONS})
+
+
+def _last_of(gtids: str | None) -> int:
+    """The last number of a set of GTIDs of one source."""
+    return int(re.split("[-:]", gtids)[-1]) if gtids else 0
 
 
 def _difference(path: Path, stored: Stored) -> str | None:

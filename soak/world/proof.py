@@ -199,6 +199,20 @@ DEFECTS = [
         "        )\n",
         "begins = begins and bool(place_at and NAME)\n",
     ),
+    Defect(  # what the server that takes over logged before is executed again: a lake is emptied
+        "repeated",
+        "mirror",
+        "lake/rows/reader.py",
+        "        repeated=repeated,\n",
+        "",
+    ),
+    Defect(  # and its GTIDs are those of the place in its log, without those of the server before
+        "earlier",
+        "mirror",
+        "mirror/changes.py",
+        "if (earlier := logs[i].before) is not None:",
+        "if (earlier := logs[i].before) is not None and not earlier:",
+    ),
     Defect(  # a clock that is set back stops the status
         "status",
         "archive",

@@ -13,8 +13,8 @@ from decode.group cimport batch_for, group_is_full, note_transaction
 from decode.image_set cimport fill_image_set
 from decode.loop cimport (
     FAULT_BITMAPS, FAULT_COLUMN_COUNT, FAULT_EXTRA_INFO, FAULT_NO_COLUMN_COUNT, FAULT_NO_MEMORY, FAULT_RECORDS,
-    FAULT_ROW, FAULT_ROWS, FAULT_VALUE, RUN_ERROR, RUN_EVENT, RUN_GROUP, RUN_MORE, event_t, fail, loop_t,
-    post_header_len_of, window_t,
+    FAULT_ROW, FAULT_ROWS, FAULT_VALUE, RUN_ERROR, RUN_EVENT, RUN_GROUP, RUN_MORE, descriptor_of, event_t,
+    fail, loop_t, post_header_len_of, window_t,
 )
 from decode.plan cimport ROOM, image_set_t, plan_t, rows_t
 from decode.row_image cimport put_image

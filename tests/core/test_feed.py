@@ -15,7 +15,7 @@ from binlog_core._core import _rows
 from binlog_core._core._innodb_binlog import Feed, Pages, TreeWalk
 from binlog_core._walk import track
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 
 def random_rows(pick: random.Random) -> list[list[dict[str, Any]]]:

@@ -73,6 +73,8 @@ class Vector:
         BinlogError
             It is not one.
         """
+        if not isinstance(found, Mapping):
+            raise BinlogError(f"the deletion vector {found!r} is not one that is known", path=path)
         size, cardinality = found.get("sizeInBytes"), found.get("cardinality")
         storage, where, offset = found.get("storageType"), found.get("pathOrInlineDv"), found.get("offset")
         whole = all(type(one) is int and one >= 0 for one in (size, cardinality))

@@ -238,6 +238,17 @@ class Taken(Exception):
     """Another writer has made this version."""
 
 
+def _link(name: str, version: str, folder: int) -> None:
+    try:
+        os.link(name, version, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError as error:
+        both = (os.stat(one, dir_fd=folder, follow_symlinks=False) for one in (name, version))
+        if not os.path.samestat(
+            *both
+        ):  # a network file system may ask twice, and report the first time's link
+            raise Taken(version) from error
+
+
 def commit(folder: str, version: int, actions: Iterable[Mapping[str, Any]]) -> None:
     """Make a version of a table in a local directory, completely or not at all.
 
@@ -254,10 +265,7 @@ def commit(folder: str, version: int, actions: Iterable[Mapping[str, Any]]) -> N
         with create(f"{log}/{hidden}", folder) as file:
             file.write(data)
         with held(log, folder) as inside:
-            at: Any = {"src_dir_fd": inside, "dst_dir_fd": inside}
-            os.link(hidden, f"{version:020}.json", **at, follow_symlinks=False)  # fails if it is there
-    except FileExistsError as error:
-        raise Taken(f"version {version}") from error
+            _link(hidden, f"{version:020}.json", inside)
     finally:
         with contextlib.suppress(OSError):
             remove(f"{log}/{hidden}", folder)

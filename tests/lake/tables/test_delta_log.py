@@ -198,3 +198,21 @@ def test_a_log_as_deep_as_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "_delta_log" / f"{0:020}.json").write_text('{"add":' * 100_000)
     with pytest.raises(BinlogError, match="it is not of a table's log"):
         state_of(LocalFolder(str(tmp_path)), 0, "t")
+
+
+def test_a_link_whose_answer_was_lost_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network file system asks again, and is told that the name is there: its vectors must stay."""
+    rows(tmp_path, 1)
+    link = os.link
+
+    def asked_twice(*arguments: Any, **settings: Any) -> None:
+        link(*arguments, **settings)
+        link(*arguments, **settings)
+
+    monkeypatch.setattr(os, "link", asked_twice)
+    commit(str(tmp_path), 1, [{"txn": {"appId": "a", "version": 5}}])
+    assert deltalake.DeltaTable(str(tmp_path)).transaction_version("a") == 5
+    with pytest.raises(Taken):
+        commit(str(tmp_path), 1, [{"txn": {"appId": "a", "version": 6}}])
+    assert deltalake.DeltaTable(str(tmp_path)).transaction_version("a") == 5
+    assert {one.suffix for one in (tmp_path / "_delta_log").iterdir()} == {".json"}

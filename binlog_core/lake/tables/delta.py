@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import json
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -17,6 +18,7 @@ from ..._base.own_files import create, remove
 from ..._sources.deltas import import_deltalake
 from ..._sources.places import local_path
 from ...errors import BinlogError
+from ...report import BinlogWarning
 from ..rows.types import import_pyarrow, plain_type
 from .delta_log import FEATURE, LogState, Taken, as_json, commit, exists, implied, state_of
 from .local_files import LocalFolder
@@ -415,9 +417,19 @@ class DeltaLakeTable:
             raise
         self._committed()
         if (version + 2) % _CHECKPOINT_INTERVAL == 0:
-            with contextlib.suppress(Exception):  # of deltalake: the commit is made, and the next one tries
-                self._delta.create_checkpoint()
-                self._delta.cleanup_metadata()
+            self._make_checkpoint()
+
+    def _make_checkpoint(self) -> None:
+        """Have a checkpoint after a commit, which stays without one."""
+        try:
+            self._delta.create_checkpoint()
+            self._delta.cleanup_metadata()
+        except Exception as error:  # of deltalake
+            warnings.warn(
+                f"the log of {self.uri} gets no checkpoint: {type(error).__name__}: {error}",
+                BinlogWarning,
+                stacklevel=2,
+            )
 
     def _commit(
         self,

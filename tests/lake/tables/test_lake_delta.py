@@ -16,9 +16,10 @@ deltalake = pytest.importorskip("deltalake")
 import numpy as np  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
-from binlog_core import BinlogError  # noqa: E402
+from binlog_core import BinlogError, BinlogWarning  # noqa: E402
 from binlog_core.lake.apply.file_target import FileTarget  # noqa: E402
 from binlog_core.lake.apply.jobs import Folder  # noqa: E402
+from binlog_core.lake.tables import delta  # noqa: E402
 from binlog_core.lake.tables.delta import DeltaLakeTable, delta_filesystem  # noqa: E402
 from binlog_core.lake.tables.table import App, DataFile  # noqa: E402
 from binlog_core.lake.tables.vectors import Vector  # noqa: E402
@@ -265,3 +266,21 @@ def test_bounds_that_may_have_been_written_with_escapes_are_not_used(tmp_path: P
     log.write_text(log.read_text().replace(FAR, r"\\ud842\\udfb7"))
     (file,) = DeltaLakeTable(str(tmp_path)).files()
     assert (file.least, file.most) == ({"k": "a", "t": "b", "n": 1}, {"n": 2})
+
+
+def test_a_checkpoint_that_fails_is_told_and_the_commit_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without one, each commit reads the whole log."""
+
+    def full(self: Any) -> None:
+        raise OSError("No space left on device")
+
+    table = made_by_another(tmp_path, {"minReaderVersion": 1, "minWriterVersion": 2})
+    monkeypatch.setattr(delta, "_CHECKPOINT_INTERVAL", 2)
+    monkeypatch.setattr(deltalake.DeltaTable, "create_checkpoint", full)
+    with pytest.warns(BinlogWarning, match="no checkpoint: OSError: No space left") as told:
+        without_the_first_row(table)
+    assert len(told) == 1
+    again = DeltaLakeTable(str(tmp_path))
+    assert (again.version, again.rows) == (1, 2)

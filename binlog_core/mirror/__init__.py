@@ -203,10 +203,11 @@ def mirror(
             state = new_state(_without_password(server), patterns, place.own(ARCHIVE))
         elif format not in (None, state.format) and state.has_copies:
             raise MirrorError(f"the tables are in format {state.format}, not {format}", path=place.uri)
+        state.deletes = deletes
         if format not in (None, state.format):
             state.format, state.catalog = str(format), {}
+            place.check_vectors(state)
             place.save(state)  # the next run need not be told again, even if this one fails at once
-        state.deletes = deletes
         place.use(state, catalog)
         state.server, state.patterns = _without_password(server), patterns
         state.exclude_tables = _names(exclude_tables)

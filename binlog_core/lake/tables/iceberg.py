@@ -131,9 +131,9 @@ class IcebergLakeTable:
         return [name for name, there in found.items() if there]
 
     @property
-    def takes_vectors(self) -> bool:
+    def no_vectors(self) -> list[str]:
         """See `FileTable`."""
-        return False
+        return ["it is an Iceberg table"]
 
     def applied(self, app_id: str) -> int | None:
         """The last batch that an application has committed; None: none, as far back as the table knows."""

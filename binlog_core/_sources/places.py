@@ -127,7 +127,7 @@ def _is_log_still(place: StorePlace, path: str) -> bool:
     try:
         return is_log(place, path)
     except MissingFileError:
-        if os.path.basename(path).startswith("."):  # what is written under a hidden name gets its own meanwhile
+        if os.path.basename(path).startswith("."):  # what was being written got its name
             return False
         raise
 

@@ -621,19 +621,17 @@ def log_indexes(data: bytes) -> None:
 
 
 def _resealed(index: bytearray) -> bytearray:
-    """The index with valid checksums, if there is JSON to put them into."""
+    """The index with valid checksums, if it has places to put them into."""
     end = len(index) - files._END.size
-    length, _, mark = files._END.unpack_from(index, end)
-    begin = max(0, end - length)
-    try:
-        told = json.loads(index[begin:end])
-        for columns in told["chunks"]:
-            for chunk in columns:
-                chunk[2] = zlib.crc32(index[chunk[0] : chunk[0] + chunk[1]])
-        text = json.dumps(told).encode()
-    except (ValueError, TypeError, LookupError, RecursionError):
-        text = bytes(index[begin:end])
-    return index[:begin] + text + files._END.pack(len(text), zlib.crc32(text), mark)
+    length, count, _, mark = files._END.unpack_from(index, end)
+    begin = end - length - count * len(files.COLUMNS) * files._CHUNK.itemsize
+    if begin < 0:
+        return index
+    for chunk in np.frombuffer(index, files._CHUNK, count * len(files.COLUMNS), begin):
+        first, size, _ = chunk.tolist()
+        chunk["sum"] = zlib.crc32(index[first : first + size])
+    sum_ = zlib.crc32(index[begin:end])
+    return index[:end] + files._END.pack(length, count, sum_, mark)
 
 
 @target

@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("server"):
                 item.add_marker(pytest.mark.skip(reason=missing))
-    if hasattr(config, "workerinput"):
+    if "groups" in getattr(config, "workerinput", {}):
         groups = {item.nodeid: group for item in items if (group := group_of(item))}
         mine = Path(f"{config.workerinput['groups']}.{os.getpid()}")
         mine.write_text(json.dumps(groups))
@@ -76,7 +76,8 @@ _GROUPS = Path(tempfile.gettempdir()) / f"groups-of-tests-{os.getpid()}.json"
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    node.workerinput["groups"] = str(_GROUPS)
+    if node.config.getvalue("dist") == "loadgroup":
+        node.workerinput["groups"] = str(_GROUPS)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -88,7 +89,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         @cached_property
         def _groups(self) -> dict[str, str]:
             found: dict[str, str] = json.loads(_GROUPS.read_text())
-            _GROUPS.unlink()
             return found
 
         def _split_scope(self, nodeid: str) -> str:
@@ -173,6 +173,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         _RUN.pop().unlink(missing_ok=True)
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["tried"] = dict(tally.TRIED)
+    else:
+        _GROUPS.unlink(missing_ok=True)  # a worker in place of a crashed one writes it, too
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeGuard
 
 from .._format.magic import ENCRYPTED_MAGIC, INNODB_MAGIC, MADE_BEFOREHAND, MAGIC, compression_of
-from ..errors import BinlogError, DecompressionError
+from ..errors import BinlogError, DecompressionError, MissingFileError
 from .sources import BufferSource, Source, open_local
 
 _SERVERS = ("mysql://", "mariadb://")
@@ -115,12 +115,21 @@ def place_of(path: str, storage_options: dict[str, Any] | None = None) -> StoreP
 def logs_among(place: StorePlace, paths: Sequence[str]) -> set[str]:
     """The files that are logs, judged by their first bytes."""
     if isinstance(place, LocalFiles):
-        return {path for path in paths if is_log(place, path)}
+        return {path for path in paths if _is_log_still(place, path)}
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_LOOKING_THREADS) as threads:  # reading from a store is waiting, not work
-        found = threads.map(lambda path: is_log(place, path), paths)
+        found = threads.map(lambda path: _is_log_still(place, path), paths)
         return {path for path, one in zip(paths, found, strict=True) if one}
+
+
+def _is_log_still(place: StorePlace, path: str) -> bool:
+    try:
+        return is_log(place, path)
+    except MissingFileError:
+        if os.path.basename(path).startswith("."):  # what was being written got its name
+            return False
+        raise
 
 
 def is_log(place: StorePlace, path: str) -> bool:

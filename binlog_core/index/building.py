@@ -272,7 +272,7 @@ class _Builder:
             for part in parts:
                 self._made.append(common if part is None else common | self._of_part(part))
                 self._count += 1
-                common |= _SAID
+                common = common | _SAID  # the row that was made keeps its own
             if len(self._made) >= _PACKED:
                 self._pack()
         self._done = max(self._done, until)

@@ -3,9 +3,10 @@
 An index is untrusted input. Its rows are used only for the same log that they were made from, and only if
 all checksums are right. Any damage is an `IndexDamage`, and memory stays near the size of a log's part.
 
-A mark; the columns of each log, one after another; JSON that says which logs there are and where each
-column lies, with its checksum; then the length and checksum of the JSON, and the mark again. Numbers are
-64 bits, little-endian; of texts and filters come first all lengths (32 bits), then all bytes.
+A mark; the columns of each log, one after another; for each log and column its place, length and checksum;
+JSON that says which logs there are; then the length of the JSON, the number of logs, the checksum of both,
+and the mark again. Numbers are 64 bits, little-endian; of texts and filters come first all lengths (32
+bits), then all bytes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from .._base.new_files import sync_directory, unfinished
+from .._base.own_files import remove
 from .._format.magic import MAGIC
 from .._sources.log_names import archive_of
 from .._sources.places import local_path, place_of
@@ -38,10 +40,11 @@ if TYPE_CHECKING:
 
 NAME = "binlog-core-index"
 OLD_NAME = "binlog-core-index.parquet"  # of versions before 0.2.0
-_END, _MARK = struct.Struct("<II8s"), b"BCINDEX3"
+_END, _MARK = struct.Struct("<III8s"), b"BCINDEX4"
+_CHUNK = np.dtype([("begin", "<i8"), ("length", "<i8"), ("sum", "<u4")])  # where a column's values lie
 _ENDS_LEN = 4096  # bytes at both ends of a log that tell it from others
 _IN_USE_AT = 21  # of a plain log: the descriptor's flags, of which a server clears one when it closes the log
-_LONGEST_DIRECTORY = 64 << 20
+_LONGEST_LIST = 16 << 20  # of logs, about 80,000: Python takes some 30 times as much for JSON
 _LEAST_GAP = 4096  # of other columns between those that are read
 _OF_LOG = 4  # a log's part of the index is smaller than this part of the log, and …
 _LEAST_PART = 4 << 20  # … than this
@@ -195,29 +198,32 @@ class IndexFile:
     def __init__(self, source: Source) -> None:
         self._source = source
         with damage():
-            told = self._directory()
-            self.entries = tuple(map(_entry, told["logs"]))
-            self._chunks = tuple(map(self._chunks_of, self.entries, told["chunks"]))
-            if len(self.entries) != len(told["chunks"]):
+            logs, self._chunks = self._directory()
+            self.entries = tuple(map(_entry, logs))
+            if len(self.entries) != len(self._chunks):
                 raise IndexDamage("its number of logs is not the one it states")
 
-    def _directory(self) -> dict[str, Any]:
+    def _directory(self) -> tuple[list[dict[str, Any]], NDArray[np.void]]:
         """Which logs there are, and where their columns lie."""
         end = (self._source.size or 0) - _END.size
         if end < 0:
             raise IndexDamage("it is not an index, or was cut")
-        length, sum_, mark = _END.unpack(_read(self._source, end, _END.size))
-        if mark != _MARK or length > min(end, _LONGEST_DIRECTORY):
+        length, count, sum_, mark = _END.unpack(_read(self._source, end, _END.size))
+        places = count * len(COLUMNS) * _CHUNK.itemsize
+        if mark != _MARK or length > _LONGEST_LIST or places + length > end:
             raise IndexDamage("it is not an index of this version, or was cut")
-        text = _read(self._source, end - length, length)
-        if zlib.crc32(text) != sum_:
+        data = _read(self._source, end - length - places, places + length)
+        if zlib.crc32(data) != sum_:
             raise IndexDamage("the checksum of its directory is wrong")
-        told: dict[str, Any] = json.loads(text)
-        return told
+        chunks = np.frombuffer(data, _CHUNK, count * len(COLUMNS)).reshape(count, len(COLUMNS))
+        return json.loads(memoryview(data)[places:].tobytes()), chunks
 
-    def _chunks_of(self, entry: Entry, told: Any) -> dict[str, _Chunk]:
+    def _chunks_of(self, number: int) -> dict[str, _Chunk]:
         """Where the columns of a log are, within the limits of an index."""
-        found = {name: _Chunk(*map(_whole, one)) for name, one in zip(COLUMNS, told, strict=True)}
+        entry, told = self.entries[number], self._chunks[number].tolist()
+        found = {name: _Chunk(*one) for name, one in zip(COLUMNS, told, strict=True)}
+        if min(min(chunk.begin, chunk.length) for chunk in found.values()) < 0:
+            raise IndexDamage("it has a place that is not valid")
         most = _most(entry.size)
         if entry.rows > most // 16 or sum(chunk.length for chunk in found.values()) > most:
             raise IndexDamage("a log's part is larger than an index can be")
@@ -236,19 +242,22 @@ class IndexFile:
         ------
         IndexDamage
         """
-        chunks = [self._chunks[number][name] for name in columns]
-        begin, end = min(one.begin for one in chunks), max(one.begin + one.length for one in chunks)
         with damage():
+            found = self._chunks_of(number)
+            chunks = [found[name] for name in columns]
+            begin, end = min(one.begin for one in chunks), max(one.begin + one.length for one in chunks)
             if end - begin > 2 * sum(one.length for one in chunks) + _LEAST_GAP:
                 raise IndexDamage("the columns of a log are not stored together")
             data = _read(self._source, begin, end - begin)  # in one request: each takes time in a store
             return {
-                name: self._column(number, name, data[one.begin - begin : one.begin - begin + one.length])
+                name: self._column(
+                    number, name, one, data[one.begin - begin : one.begin - begin + one.length]
+                )
                 for name, one in zip(columns, chunks, strict=True)
             }
 
-    def _column(self, number: int, name: str, data: bytes) -> NDArray[Any] | list[Any]:
-        rows, chunk = self.entries[number].rows, self._chunks[number][name]
+    def _column(self, number: int, name: str, chunk: _Chunk, data: bytes) -> NDArray[Any] | list[Any]:
+        rows = self.entries[number].rows
         if zlib.crc32(data) != chunk.sum:
             raise IndexDamage(f"the checksum of column {name} is wrong")
         if name in _NUMBERS:
@@ -271,6 +280,16 @@ class IndexFile:
 
         found = self.rows(number, COLUMNS)
         return pa.table([pa.array(found[name], _type_of(name)) for name in COLUMNS], names=list(COLUMNS))
+
+    def check(self) -> None:
+        """Read all of it.
+
+        Raises
+        ------
+        IndexDamage
+        """
+        for number in range(len(self.entries)):
+            self.rows(number, COLUMNS)
 
     def close(self) -> None:
         """End reading."""
@@ -297,7 +316,7 @@ def _most(size: int) -> int:
 
 def _whole(number: Any) -> int:
     if type(number) is not int or not 0 <= number < 1 << 63:
-        raise IndexDamage("it has a place that is not valid")
+        raise IndexDamage("it has a number that is not valid")
     return number
 
 
@@ -360,6 +379,17 @@ def old_index(path: str) -> str | None:
     local = local_path(path)
     old = None if local is None else os.path.join(os.path.dirname(local), OLD_NAME)
     return old if old is not None and os.path.isfile(old) else None
+
+
+def remove_old_index(path: str) -> str | None:
+    """Remove a local index of an earlier version; its path, or None if there was none."""
+    if (old := old_index(path)) is None:
+        return None
+    try:
+        remove(old, archive_of(os.path.dirname(path)))
+    except OSError:  # it is another user's, or another process removed it; beside a new one nobody reads it
+        return None
+    return old
 
 
 # ---------------------------------------------------------------- writing
@@ -428,10 +458,13 @@ def _plain(column: Any) -> bytes:
     return b"".join([*lengths, *values])
 
 
-def directory(logs: list[dict[str, Any]], chunks: Any) -> bytes:
-    """The end of an index: which logs it has, and where their columns lie."""
-    text = json.dumps({"logs": logs, "chunks": chunks}, separators=(",", ":")).encode()
-    return text + _END.pack(len(text), zlib.crc32(text), _MARK)
+def directory(logs: list[dict[str, Any]], chunks: Sequence[Sequence[Any]]) -> bytes:
+    """The end of an index: where the columns of each log lie, and which logs it has."""
+    text = json.dumps(logs, separators=(",", ":")).encode()
+    if len(text) > _LONGEST_LIST:
+        raise BinlogError(f"{len(logs)} logs in one folder are too many for an index")
+    data = np.array([tuple(one) for each in chunks for one in each], _CHUNK).tobytes() + text
+    return data + _END.pack(len(text), len(chunks), zlib.crc32(data), _MARK)
 
 
 def need_pyarrow() -> None:

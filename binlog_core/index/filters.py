@@ -50,7 +50,8 @@ def is_number(column: Column) -> bool:
 
 def whole_numbers(batch: ChangeBatch, column: Column) -> NDArray[Any]:
     """The values of a column of numbers as int64, in the order of the values."""
-    return as_signed(ordered_keys(batch.array["row"][column.name], column))
+    keys = ordered_keys(batch.array["row"][column.name], column)  # of times, a field of the rows themselves
+    return as_signed(np.ascontiguousarray(keys))
 
 
 def as_signed(keys: NDArray[Any]) -> NDArray[Any]:

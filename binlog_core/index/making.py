@@ -32,8 +32,8 @@ from .files import (
     identity_of,
     index_path,
     need_pyarrow,
-    old_index,
     opened,
+    remove_old_index,
     write,
 )
 
@@ -129,8 +129,7 @@ def index(
             _bring_up(path, logs, make, found, anew=anew or given is not None)
         except IndexDamage:
             _bring_up(path, logs, make, found, anew=True)
-        if (old := old_index(path)) is not None:
-            os.unlink(old)
+        if (old := remove_old_index(path)) is not None:
             said = f"{old} was of an earlier version: it was made anew, as {NAME}"
             warnings.warn(said, BinlogWarning, stacklevel=2)
     return [found[file.path] for file in files]
@@ -147,6 +146,7 @@ def _bring_up(
     """Write one index, if it is not up to date."""
     with ExitStack() as stack:
         held: dict[str, Part] = {}
+        old = None
         if not anew and (old := opened(path, None)) is not None:
             stack.enter_context(old)
             for i, entry in enumerate(old.entries):
@@ -166,6 +166,8 @@ def _bring_up(
         ]
         if any(found[file.path].made for file in logs) or len(there) < len(held):
             write(path, [part for part in (*there, *parts) if part[0].rows], mode=_mode(logs[0]))
+        elif old is not None:
+            old.check()
 
 
 def part_of(

@@ -14,9 +14,9 @@ from . import arrival
 class Shipped:
     """A base of objects that are pickled for workers."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """How it is pickled: as bytes, which are unpickled after a check."""
-        return _packed(_Rebuilt(type(self), self.__getstate__()))
+        return _packed(_Reduced(super().__reduce_ex__(max(protocol, 2))))
 
 
 class ShippedFunction:
@@ -40,20 +40,19 @@ class ShippedFunction:
         return _packed(self._function)
 
 
-class _Rebuilt:
-    """An object as its class and its attributes: on arrival it is the object."""
+class _Reduced:
+    """An object as its class says that it is pickled: on arrival it is the object."""
 
-    def __init__(self, kind: type, state: Any) -> None:
-        self._kind, self._state = kind, state
+    def __init__(self, reduced: Any) -> None:
+        self._reduced = reduced
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (self._kind, self._state)
+        function, given, *more = self._reduced
+        return _called, (function, given), *more
 
 
-def _rebuilt(kind: type, state: dict[str, Any]) -> Any:
-    found: Any = object.__new__(kind)
-    found.__dict__.update(state)
-    return found
+def _called(function: Any, given: tuple[Any, ...]) -> Any:
+    return function(*given)  # pickle refuses to make an object of another class by copyreg's own
 
 
 def _packed(held: Any) -> tuple[Any, ...]:

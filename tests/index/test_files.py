@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import struct
 import warnings
 import zlib
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from support.indexed import UUID, found_by, keys_in, write_log
 from support.questions import answer
 
 import binlog_core
-from binlog_core import BinlogWarning
+from binlog_core import BinlogError, BinlogWarning
 from binlog_core.index import files
 from binlog_core.index.making import NAME, index
 
@@ -81,9 +82,15 @@ def test_no_damage_of_an_index_takes_a_row_away(tmp_path: Path) -> None:
 def directory_of(path: Path) -> dict[str, Any]:
     """What an index says at its end."""
     data = path.read_bytes()
-    length = int.from_bytes(data[-16:-12], "little")
-    told: dict[str, Any] = json.loads(data[-16 - length : -16])
-    return told | {"data": data}
+    length, count = struct.unpack("<II", data[-20:-12])
+    places = data[-20 - length - 20 * count * len(files.COLUMNS) : -20 - length]
+    chunks = [list(one) for one in struct.iter_unpack("<qqI", places)]
+    each = len(files.COLUMNS)
+    return {
+        "logs": json.loads(data[-20 - length : -20]),
+        "chunks": [chunks[i : i + each] for i in range(0, len(chunks), each)],
+        "data": data,
+    }
 
 
 def forge(path: Path, told: dict[str, Any], data: bytes = b"") -> None:
@@ -120,6 +127,7 @@ LIES: dict[str, Callable[[dict[str, Any]], bytes]] = {
     "does not name its logs": lambda told: told["logs"][0].update(whole="yes") or b"",
     "unexpected keyword": lambda told: told["logs"][0].update(more=1) or b"",
     "an index can be": lambda told: told["logs"][0].update(rows=1 << 40) or b"",
+    "a number that is not valid": lambda told: told["logs"][0].update(size=-1) or b"",
 }
 
 
@@ -179,7 +187,7 @@ def test_the_index_of_an_earlier_version_is_made_anew(tmp_path: Path) -> None:
         assert not index(path)[0].made
 
 
-@pytest.mark.parametrize("end", [b"BCINDEX2", b"BCINDEX1", bytes(8)])
+@pytest.mark.parametrize("end", [b"BCINDEX3", b"BCINDEX1", bytes(8)])
 def test_an_index_of_another_version_is_not_read(tmp_path: Path, end: bytes) -> None:
     path = write_log(tmp_path / "bin.000001", 0)
     index(path)
@@ -190,13 +198,73 @@ def test_an_index_of_another_version_is_not_read(tmp_path: Path, end: bytes) -> 
     assert index(path)[0].made
 
 
-def test_a_directory_longer_than_an_index_is_not_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at", [-20, -16])  # the length of the list of logs, and the number of logs
+@pytest.mark.parametrize("number", [1 << 20, 1 << 30, (1 << 32) - 1])
+def test_a_directory_longer_than_an_index_is_not_read(tmp_path: Path, at: int, number: int) -> None:
     """Nor one that is longer than the file has bytes."""
     path = write_log(tmp_path / "bin.000001", 0)
     index(path)
     data = bytearray((tmp_path / NAME).read_bytes())
-    for length in (len(data), 1 << 30, (1 << 32) - 1):
-        data[-16:-12] = length.to_bytes(4, "little")
-        (tmp_path / NAME).write_bytes(data)
-        with pytest.warns(BinlogWarning, match="was cut"), binlog_core.open(path) as log:
-            assert list(log.rows("shop.t", where="id = 1")) == []
+    data[at : at + 4] = number.to_bytes(4, "little")
+    (tmp_path / NAME).write_bytes(data)
+    with pytest.warns(BinlogWarning, match="was cut"), binlog_core.open(path) as log:
+        assert list(log.rows("shop.t", where="id = 1")) == []
+
+
+def test_hostile_lists_of_logs_take_little_memory(tmp_path: Path) -> None:
+    """Of JSON, Python makes lists of 24 times its size."""
+    path = write_log(tmp_path / "bin.000001", 0)
+    text = b"[" + b"[]," * (21 << 20) + b"[]]"
+    end = struct.pack("<III8s", len(text), 0, zlib.crc32(text), b"BCINDEX4")
+    (tmp_path / NAME).write_bytes(b"BCINDEX4" + text + end)
+    with pytest.warns(BinlogWarning, match="was cut"), binlog_core.open(path) as log:
+        assert list(log.rows("shop.t", where="id = 1")) == []
+
+
+def test_more_logs_than_an_index_can_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are refused, and the index stays as it was: readers would not use the new one."""
+    for i in (1, 2, 3):
+        write_log(tmp_path / f"bin.{i:06}", i)
+    index(tmp_path / "bin.000001")
+    before = (tmp_path / NAME).read_bytes()
+    monkeypatch.setattr(files, "_LONGEST_LIST", 400)
+    with pytest.raises(BinlogError, match="3 logs in one folder are too many for an index"):
+        index(tmp_path)
+    assert (tmp_path / NAME).read_bytes() == before
+
+
+def test_a_damaged_index_is_made_anew_though_no_log_is_new(tmp_path: Path) -> None:
+    """As the warning says to do: wherever the damage is."""
+    path = write_log(tmp_path / "bin.000001", 0)
+    index(path)
+    whole = (tmp_path / NAME).read_bytes()
+    for at in (8, len(whole) // 3, len(whole) // 2, len(whole) - 600):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1
+        (tmp_path / NAME).write_bytes(damaged)
+        assert index(path)[0].made
+        assert (tmp_path / NAME).read_bytes() == whole
+        assert not index(path)[0].made
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError, PermissionError])
+def test_an_index_of_an_earlier_version_that_stays_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
+) -> None:
+    """Another process has removed it, or only its owner may: nobody reads it beside the new one."""
+    path = write_log(tmp_path / "bin.000001", 0)
+    old = tmp_path / "binlog-core-index.parquet"
+    old.write_bytes(b"PAR1")
+    unlink = os.unlink
+
+    def refused(name: str, **more: Any) -> None:
+        if str(name).endswith(old.name):
+            raise error(1, "refused")
+        unlink(name, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", refused)
+        assert index(path)[0].made
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert found_by(path, where="id = 1") == []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from binlog_core import MissingFileError
 from binlog_core._sources.places import LocalFiles, is_server, is_url, local_path, logs_among
 
 pytestmark = pytest.mark.sanitize_long
@@ -65,3 +66,12 @@ def test_what_is_not_a_file_of_this_machine(tmp_path: Path) -> None:
     assert place.head(str(tmp_path / "pipe"), 4) is None
     assert not place.exists(str(tmp_path / "pipe")) and not place.exists(str(tmp_path))
     assert place.files(str(tmp_path / "pipe")) is None
+
+
+def test_a_hidden_file_may_be_gone_after_it_was_listed(tmp_path: Path) -> None:
+    """An index or a log is written under a hidden name, beside logs that others open by their folder."""
+    (tmp_path / "bin.000001").write_bytes(b"\xfebin")
+    names = [str(tmp_path / name) for name in ("bin.000001", ".binlog-core-index.abcdefgh.tmp")]
+    assert logs_among(LocalFiles(), names) == set(names[:1])
+    with pytest.raises(MissingFileError):  # a log that is missing is not left out silently
+        logs_among(LocalFiles(), [*names, str(tmp_path / "bin.000002")])

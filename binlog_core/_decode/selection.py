@@ -5,18 +5,19 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from .._tables.full_names import canonical_name, full_name, matches_names, own_name, split_name
 from .._tables.given_names import NamesMet
 from .._tables.tables import Column, Table
 from .._walk.event_walk import EventRange
 from ..errors import SchemaError
-from ..gtids import AnyGtidSet
+from ..gtids import AnyGtidSet, parse_gtid_set
 from ..position import Position
+from .gtid_selection import union
 
 if TYPE_CHECKING:
     from ..conditions.language import Condition
@@ -57,6 +58,13 @@ class Selection:
     met: NamesMet = field(default_factory=NamesMet)  # of the names given here, in a pass
     tables_from_index: list[Table] | None = None  # given where only definitions are wanted: those of an index
     table_maps: TableMapsMet | None = None  # of the definitions that are met, where they are asked for
+
+    def without_repeated(self, before: str | None) -> Self:
+        """The same without transactions that an earlier log of an archive has: see `Share.before`."""
+        if before is None:
+            return self
+        repeated = parse_gtid_set(before)
+        return replace(self, repeated=repeated, exclude_gtids=union(repeated, self.exclude_gtids))
 
     @property
     def part(self) -> EventRange:

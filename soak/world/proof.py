@@ -202,9 +202,9 @@ DEFECTS = [
     Defect(  # what the server that takes over logged before is executed again: a lake is emptied
         "repeated",
         "mirror",
-        "lake/rows/reader.py",
-        "        repeated=repeated,\n",
-        "",
+        "_decode/selection.py",
+        "replace(self, repeated=repeated, exclude",
+        "replace(self, exclude",
     ),
     Defect(  # and its GTIDs are those of the place in its log, without those of the server before
         "earlier",

@@ -36,10 +36,8 @@ def follow_statements(file: LogFile, before: int | None, definitions: Definition
     counts = None
     if share is not None and share.before is not None:
         counts = partial(is_selected, wanted=None, excluded=parse_gtid_set(share.before))
-    ends = [end for end in (before, share and share.until) if end is not None]
     with file.open() as source:
         decoder = LogDecoder(source, Selection(), Rules.lenient(Report()))
-        part = EventRange(stop_position=min(ends, default=None))
-        for event in definition_statements(decoder.track, part, counts):
+        for event in definition_statements(decoder.track, EventRange(stop_position=before), counts):
             mariadb = decoder.is_mariadb
             definitions.follow(event, report, mariadb=mariadb, path=source.path, transaction=event.position)

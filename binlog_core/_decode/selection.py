@@ -14,8 +14,8 @@ from .._tables.full_names import canonical_name, full_name, matches_names, own_n
 from .._tables.given_names import NamesMet
 from .._tables.tables import Column, Table
 from .._walk.event_walk import EventRange
-from ..errors import SchemaError
-from ..gtids import AnyGtidSet, parse_gtid_set
+from ..errors import GtidError, SchemaError
+from ..gtids import AnyGtidSet, MariadbGtidSet, parse_gtid_set
 from ..position import Position
 from .gtid_selection import union
 
@@ -233,6 +233,20 @@ def check_condition(selection: Selection, *, whole: bool = True) -> None:
 
 def _is_named(table: str, patterns: Iterable[str]) -> bool:
     return any(canonical_name(pattern) in (table, own_name(table)) for pattern in patterns)
+
+
+def check_vendor(selection: Selection, *, mariadb: bool, path: str) -> None:
+    """Refuse a set of the other vendor than the log's, which could select nothing.
+
+    Raises
+    ------
+    GtidError
+    """
+    for argument in ("gtids", "exclude_gtids"):
+        gtids = getattr(selection, argument)
+        if gtids and isinstance(gtids, MariadbGtidSet) != mariadb:
+            names = ("MariaDB", "MySQL") if not mariadb else ("MySQL", "MariaDB")
+            raise GtidError(f"{argument}= has GTIDs of {names[0]}, and the log is of {names[1]}", path=path)
 
 
 def ops_mask(ops: str | Iterable[str] | None) -> int:

@@ -8,7 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.archive import OTHER, UUID, FakeServer, archive, busy, ids, replica_of, segments
+from support.archive import (
+    OTHER,
+    UUID,
+    FakeServer,
+    altered_over_a_failover,
+    archive,
+    busy,
+    ids,
+    replica_of,
+    segments,
+)
 from support.cli import run
 
 import binlog_core
@@ -314,3 +324,12 @@ def test_statements_that_two_segments_have_are_followed_once_by_readers_of_split
     reader = read_split_groups(second, schema="ddl", schema_start=schema)
     assert [i for group in reader for batch in group.batches for i in batch.array["row"]["id"]] == [3, 4]
     assert reader.report.ddl_not_followed == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_definitions_are_not_compared_with_rows_from_before_them(threads: int, tmp_path: Path) -> None:
+    """Rows that the new server logged before an ALTER TABLE, which the archive has from the lost server."""
+    schema = altered_over_a_failover(tmp_path)
+    wanted = [{"id": 1}, {"id": 3, "extra": 30}, {"id": 4, "extra": 40}]
+    with binlog_core.open(tmp_path, schema="ddl", schema_start=schema, strict=True, threads=threads) as log:
+        assert [change.after for change in log.rows()] == wanted

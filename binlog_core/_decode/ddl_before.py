@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from .._walk.event_walk import EventRange
 from .._walk.track import Rules
 from .._walk.typed_events import definition_statements
+from ..gtids import parse_gtid_set
 from ..report import Report
+from .gtid_selection import is_selected
 from .log_decoder import LogDecoder
 from .selection import Selection
 
@@ -29,8 +32,12 @@ def follow_statements(file: LogFile, before: int | None, definitions: Definition
     report : Report
         Where statements that cannot be followed are counted.
     """
+    share = file.share
+    counts = None
+    if share is not None and share.before is not None:
+        counts = partial(is_selected, wanted=None, excluded=parse_gtid_set(share.before))
     with file.open() as source:
         decoder = LogDecoder(source, Selection(), Rules.lenient(Report()))
-        for event in definition_statements(decoder.track, EventRange(stop_position=before)):
+        for event in definition_statements(decoder.track, EventRange(stop_position=before), counts):
             mariadb = decoder.is_mariadb
             definitions.follow(event, report, mariadb=mariadb, path=source.path, transaction=event.position)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from ..errors import GtidError
 from ..gtids import (
     AnyGtid,
     AnyGtidSet,
@@ -16,9 +14,6 @@ from ..gtids import (
     parse_gtid_set,
     set_of_one,
 )
-
-if TYPE_CHECKING:
-    from .selection import Selection
 
 GtidArgument = str | AnyGtid | AnyGtidSet | Iterable[str | AnyGtid | AnyGtidSet]
 
@@ -58,20 +53,6 @@ def gtid_set(given: GtidArgument | None, argument: str) -> AnyGtidSet | None:
 
 def _not_gtids(argument: str, given: object) -> TypeError:
     return TypeError(f"{argument}= takes GTIDs, sets of them or their text, not {type(given).__name__}")
-
-
-def check_vendor(selection: Selection, *, mariadb: bool, path: str) -> None:
-    """Refuse a set of the other vendor than the log's, which could select nothing.
-
-    Raises
-    ------
-    GtidError
-    """
-    for argument in ("gtids", "exclude_gtids"):
-        gtids = getattr(selection, argument)
-        if gtids and isinstance(gtids, MariadbGtidSet) != mariadb:
-            names = ("MariaDB", "MySQL") if not mariadb else ("MySQL", "MariaDB")
-            raise GtidError(f"{argument}= has GTIDs of {names[0]}, and the log is of {names[1]}", path=path)
 
 
 def is_selected(gtid: AnyGtid | None, wanted: AnyGtidSet | None, excluded: AnyGtidSet | None) -> bool:

@@ -262,6 +262,7 @@ class LogDecoder:
                     found = track.leave_damage(self._offset, error)
                     self._asides.lose(position, f"damage: {error.message}")
                     self._go_on(found, position)
+                    yield from self._others.leave_repeated()
                     continue
                 if offset is not None:
                     self._feed(offset)
@@ -297,6 +298,7 @@ class LogDecoder:
                         continue
                 if self._on_error():
                     return
+                yield from self._others.leave_repeated()
             elif status == _rows.PAUSE:
                 self.on_pause()
             elif status == _rows.INTERRUPTED:

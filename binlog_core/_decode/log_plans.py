@@ -57,6 +57,13 @@ class LogPlans:
     context : Context
     known : Known
         Shared definitions of the log.
+
+    Attributes
+    ----------
+    repeats : bool
+        Whether the transaction is in an earlier log of the archive. Given definitions may be too new for it.
+    are_of_repeated : bool
+        Whether there are plans of such a transaction's table maps: they step over rows that others also have.
     """
 
     def __init__(self, context: Context, known: Known) -> None:
@@ -67,6 +74,7 @@ class LogPlans:
         tables, columns = self._selection.tables, self._selection.columns
         self._shared = self._definitions is None and tables is None and all(p == "*" for p in columns)
         self._known = known
+        self.repeats = self.are_of_repeated = False
         self._filtered: dict[int, Plan] = {}  # those with a condition, by the identity of their columns
         self._indexes: dict[int, tuple[Plan, int]] = {}  # of a plan in the loop, by its id
         self._skipped: int | None = None  # index of the plan of rows that are stepped over
@@ -105,6 +113,7 @@ class LogPlans:
         self._indexes.clear()
         self._skipped = None
         self._silent.clear()
+        self.are_of_repeated = False
 
     def add(self, *, mariadb: bool) -> None:
         """Add the definition that the loop asks for."""
@@ -122,7 +131,9 @@ class LogPlans:
         rest = body[len(names) :], flags
         told = _Silence(rest, [("metadata_misfits", None, note) for note in shape.notes])
         self._report_silence(told, table, offset, names)
-        if not self._selection.wants_table(table):
+        of_repeated = self.repeats and self._definitions is not None
+        self.are_of_repeated |= of_repeated
+        if of_repeated or not self._selection.wants_table(table):
             self._add_skipped()
             return
         if self._definitions is not None:

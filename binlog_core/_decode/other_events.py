@@ -117,6 +117,7 @@ class OtherEvents:
         elif kind in GTID_EVENTS:
             if self._selection.selects_gtids:
                 self.select_transaction()
+                yield from self.leave_repeated()
             if (
                 self._selection.asides
                 and kind == EventType.MARIADB_GTID
@@ -331,10 +332,18 @@ class OtherEvents:
 
     def select_transaction(self) -> None:
         """Let the loop step over the transaction that begins, unless its GTID is selected."""
-        selection = self._selection
-        selected = is_selected(gtid_of(self._loop.gtid()), selection.gtids, selection.exclude_gtids)
+        selection, gtid = self._selection, gtid_of(self._loop.gtid())
+        selected = is_selected(gtid, selection.gtids, selection.exclude_gtids)
+        self._plans.repeats = not is_selected(gtid, None, selection.repeated)
         selection.met.gtids |= selected
         self._loop.skip_transaction(not selected)
+
+    def leave_repeated(self) -> Iterator[Group]:
+        """Drop the plans that step over the rows of repeated transactions, where another one begins."""
+        if self._plans.are_of_repeated and not self._plans.repeats:
+            if self._gathering.has_rows:
+                yield from self._gathering.take()
+            self._plans.clear()
 
     def _on_inner_error(self) -> None:
         """Raise, or count the error: the next event is where this one says, or nowhere."""

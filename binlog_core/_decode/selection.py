@@ -5,18 +5,19 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from .._tables.full_names import canonical_name, full_name, matches_names, own_name, split_name
 from .._tables.given_names import NamesMet
 from .._tables.tables import Column, Table
 from .._walk.event_walk import EventRange
-from ..errors import SchemaError
-from ..gtids import AnyGtidSet
+from ..errors import GtidError, SchemaError
+from ..gtids import AnyGtidSet, MariadbGtidSet, parse_gtid_set
 from ..position import Position
+from .gtid_selection import union
 
 if TYPE_CHECKING:
     from ..conditions.language import Condition
@@ -57,6 +58,13 @@ class Selection:
     met: NamesMet = field(default_factory=NamesMet)  # of the names given here, in a pass
     tables_from_index: list[Table] | None = None  # given where only definitions are wanted: those of an index
     table_maps: TableMapsMet | None = None  # of the definitions that are met, where they are asked for
+
+    def without_repeated(self, before: str | None) -> Self:
+        """The same without transactions that an earlier log of an archive has: see `Share.before`."""
+        if before is None:
+            return self
+        repeated = parse_gtid_set(before)
+        return replace(self, repeated=repeated, exclude_gtids=union(repeated, self.exclude_gtids))
 
     @property
     def part(self) -> EventRange:
@@ -225,6 +233,20 @@ def check_condition(selection: Selection, *, whole: bool = True) -> None:
 
 def _is_named(table: str, patterns: Iterable[str]) -> bool:
     return any(canonical_name(pattern) in (table, own_name(table)) for pattern in patterns)
+
+
+def check_vendor(selection: Selection, *, mariadb: bool, path: str) -> None:
+    """Refuse a set of the other vendor than the log's, which could select nothing.
+
+    Raises
+    ------
+    GtidError
+    """
+    for argument in ("gtids", "exclude_gtids"):
+        gtids = getattr(selection, argument)
+        if gtids and isinstance(gtids, MariadbGtidSet) != mariadb:
+            names = ("MariaDB", "MySQL") if not mariadb else ("MySQL", "MariaDB")
+            raise GtidError(f"{argument}= has GTIDs of {names[0]}, and the log is of {names[1]}", path=path)
 
 
 def ops_mask(ops: str | Iterable[str] | None) -> int:

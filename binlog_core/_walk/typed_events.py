@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,12 @@ import numpy as np
 
 from .._format.compression import payload_chunks
 from .._format.event_header import HEADER
-from .._format.event_types import DESCRIPTORS, ROWS_EVENTS, EventType
+from .._format.event_types import DESCRIPTORS, GTID_EVENTS, ROWS_EVENTS, EventType
 from .._format.format_description import FormatDescription
 from .._format.fragments import ENDS_BETWEEN_FRAGMENTS, Fragments
 from .._format.statements import may_change_definitions
 from ..errors import BinlogError, DecodeError
-from ..events import EventHeader, GtidEvent, OpaqueEvent, QueryEvent, parse_event
+from ..events import EventHeader, GtidEvent, MariadbGtidEvent, OpaqueEvent, QueryEvent, parse_event
 from .event_walk import ALL, EventRange, EventRun, RunFilter, begins_in, by_code, runs_of
 from .packed import PackedEvents
 from .track import DAMAGED_LENGTH, Track
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from .._format.event_header import Bytes
     from ..events import Event
+    from ..gtids import AnyGtid
 
 _COMMIT_TIMED = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED)
 _IS_BOUND = by_code(
@@ -57,10 +58,19 @@ def events_of(
         track.end_early(fragments.begin, ENDS_BETWEEN_FRAGMENTS)
 
 
-def definition_statements(track: Track, part: EventRange = ALL) -> Iterator[QueryEvent]:
-    """The statements that may change definitions. BEGIN, most statements of MySQL's logs, is not parsed."""
-    for event in events_of(track, _STATEMENTS, lambda run: ~begins_in(run), part):
-        if isinstance(event, QueryEvent) and may_change_definitions(event.query_bytes):
+def definition_statements(
+    track: Track, part: EventRange = ALL, counts: Callable[[AnyGtid | None], bool] | None = None
+) -> Iterator[QueryEvent]:
+    """The statements that may change definitions. BEGIN, most statements of MySQL's logs, is not parsed.
+
+    With `counts`, only those of transactions whose GTIDs count.
+    """
+    types = _STATEMENTS if counts is None else (*_STATEMENTS, *GTID_EVENTS)
+    counted = True
+    for event in events_of(track, types, lambda run: ~begins_in(run), part):
+        if isinstance(event, GtidEvent | MariadbGtidEvent):
+            counted = counts is None or counts(event.gtid)
+        elif counted and isinstance(event, QueryEvent) and may_change_definitions(event.query_bytes):
             yield event
 
 

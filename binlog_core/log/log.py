@@ -16,9 +16,8 @@ import numpy as np
 from .._core._headers import HEADER_DTYPE
 from .._core._values import RowChange
 from .._decode.group import Group
-from .._decode.gtid_selection import check_vendor
 from .._decode.merge import ChangeReader
-from .._decode.selection import Columns, Selection, check_columns, check_condition
+from .._decode.selection import Columns, Selection, check_columns, check_condition, check_vendor
 from .._decode.unmet import report_unmet
 from .._format.format_description import FormatDescription
 from .._sources.log_files import LogFile, LogFiles

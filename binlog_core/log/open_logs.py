@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .._base.times import epoch_seconds
-from .._decode.gtid_selection import union
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import LogPlace, Selection
 from .._format.event_header import FIRST_EVENT
@@ -95,9 +94,7 @@ class OpenLogs(OpenSources):
                 changes[f"{kind}_position"] = place[1] if isinstance(place, tuple) else place
         share = (following or self.files[i]).share
         if share is not None:
-            if share.before is not None:
-                changes["repeated"] = before = parse_gtid_set(share.before)
-                changes["exclude_gtids"] = union(before, selection.exclude_gtids)
+            selection = selection.without_repeated(share.before)
             if share.until is not None:
                 changes["stop_position"] = min(share.until, changes.get("stop_position", share.until))
         return replace(selection, **changes)

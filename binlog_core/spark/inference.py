@@ -222,6 +222,7 @@ class _Search:
         """For each group, whether a row image is partial, and whether it has images that could be."""
         options = self._options
         selection = _Watched(tables=tables, columns={"*": ()})  # no value is decoded
+        selection = selection.without_repeated(log.before)
         file = options.access.file(log.path)
         with file.open() as source, closing(Indexes()) as indexes:
             rules = options.rules(Report())

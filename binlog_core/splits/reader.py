@@ -6,14 +6,12 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Self, Unpack
 
 from .._decode.group import Group
-from .._decode.gtid_selection import gtid_set, union
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import check_condition
 from .._format.event_header import FIRST_EVENT
 from .._walk.anchors import Head, anchor_behind, first_anchor
 from .._walk.track import Tail
 from ..errors import BinlogError
-from ..gtids import parse_gtid_set
 from ..log.opening import open as open_log
 from .plan import Split
 from .seams import SplitResult
@@ -149,9 +147,6 @@ class SplitReader:
         self.rows = 0
         self.tail: Tail | None = None
         self.error: BinlogError | None = None
-        if split.before is not None:
-            excluded = gtid_set(options.get("exclude_gtids"), "exclude_gtids")
-            options = {**options, "exclude_gtids": union(parse_gtid_set(split.before), excluded)}
         self._log = open_log(split.path, **options)
         self.report = self._log.report
         self._source = self._log.opened.take(0)
@@ -220,7 +215,7 @@ class SplitReader:
                 stop=bounds.stop_position,
                 anchors=bounds.stop_anchor,
                 in_parts=bounds.in_parts,
-            )
+            ).without_repeated(self.split.before)
             self.report = settings.report()
             log.files.tell(self.report)
             decoder = settings.decoder(self._source, selection, self.report, settings.definitions())

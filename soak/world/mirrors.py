@@ -25,6 +25,7 @@ from unittest.mock import patch
 
 from support.faults import Faults
 
+from binlog_core._base.options import Deletes
 from binlog_core.errors import BinlogError, DivergedError, PurgedError, UnreachableError
 from binlog_core.mirror import Compared, copies, holder, mirror, mirroring, reporting, status, verify
 from binlog_core.mirror.state import Lake
@@ -58,6 +59,8 @@ class Mirror(History):
         Whether the mirror keeps histories.
     compact : float or None
         Seconds after which small files are merged.
+    deletes : "copy" or "vectors"
+        How rounds delete rows: see `mirror`.
     verifies : bool
         Whether the lake is compared with the server at the end, before and after a row is lost.
     """
@@ -67,6 +70,7 @@ class Mirror(History):
     statements: tuple[str, ...]
     keeps: bool
     compact: float | None
+    deletes: Deletes
     verifies: bool
 
     def run(self) -> None:
@@ -100,6 +104,7 @@ def mirrorer(seed: int) -> Mirror:
         statements=tuple(one for one in STATEMENTS if chance.random() < 0.3),
         keeps=chance.random() < 0.3,
         compact=chance.choice((None, 5.0, 20.0)),
+        deletes="vectors" if Random(f"vectors {seed}").random() < 0.4 else "copy",
         verifies=Random(f"verify {seed}").random() < 0.3,
     )
 
@@ -297,6 +302,7 @@ class _Run(Play):
                 tables=_PATTERNS,
                 history=self.history.keeps,
                 compact=self.history.compact,
+                deletes=self.history.deletes,
                 runner=_Runner(),
                 stop=stop,
                 options={"world": self.world, **_OPTIONS},
@@ -427,9 +433,10 @@ def _last_of(gtids: str | None) -> int:
 
 def _difference(path: Path, stored: Stored) -> str | None:
     """How a table in the lake differs from the server's; columns that were dropped are null in it."""
+    import pyarrow as pa
     from deltalake import DeltaTable
 
-    mine = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+    mine = pa.table(DeltaTable(str(path)).scan().read_all()).to_pylist()  # also with deletion vectors
     shape = stored.shape
     names = [name for name, _ in shape.columns]
     rows = {tuple(row[name] for name in shape.key): row for row in mine}

@@ -166,7 +166,7 @@ DEFECTS = [
         "lost",
         "archive",
         "archive/archiver.py",
-        "self._log.compared = min(self._log.compared, position)",
+        "self._log.compared = min(known, position)",
         "pass",
     ),
     Defect(  # half an event stays in the log of a server that is left
@@ -202,9 +202,9 @@ DEFECTS = [
     Defect(  # what the server that takes over logged before is executed again: a lake is emptied
         "repeated",
         "mirror",
-        "lake/rows/reader.py",
-        "        repeated=repeated,\n",
-        "",
+        "_decode/selection.py",
+        "replace(self, repeated=repeated, exclude",
+        "replace(self, exclude",
     ),
     Defect(  # and its GTIDs are those of the place in its log, without those of the server before
         "earlier",

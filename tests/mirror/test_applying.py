@@ -19,6 +19,7 @@ from binlog_core.mirror.changes import Decoded  # noqa: E402
 from binlog_core.mirror.mirroring import Mirroring  # noqa: E402
 from binlog_core.mirror.state import Lake, MirrorState, TableState  # noqa: E402
 from binlog_core.schema.ddl import DdlTracker  # noqa: E402
+from binlog_core.server.address import Address  # noqa: E402
 
 OLD, NEW = pa.schema({"id": pa.int32()}), pa.schema({"id": pa.int64()})
 CHANGE = pa.schema(
@@ -94,7 +95,8 @@ def test_tables_with_few_changes_do_not_wait_for_each_other(tmp_path: Path) -> N
             if table.name in ("few", "other"):
                 meeting.wait(60)  # one alone never passes it
 
-    work = Recorded(None, None, state, None, lambda: None, threading.Event(), told.append)  # type: ignore[arg-type]
+    address = Address.of("mysql://root@db1")
+    work = Recorded(None, None, state, address, lambda: None, threading.Event(), told.append)  # type: ignore[arg-type]
     offset = {"definitions": to_text(DdlTracker())}
     work._apply_each(tables, decoded, {"start": offset, "end": offset}, 4)
     assert threads["many"] is threads["none"] is threading.current_thread()

@@ -26,6 +26,7 @@ from binlog_core.mirror import joining  # noqa: E402
 from binlog_core.mirror.joining import Joiner, compact, join  # noqa: E402
 from binlog_core.mirror.mirroring import Mirroring  # noqa: E402
 from binlog_core.mirror.state import Lake, MirrorState, TableState  # noqa: E402
+from binlog_core.server.address import Address  # noqa: E402
 
 
 class File(NamedTuple):
@@ -110,7 +111,8 @@ def test_a_table_that_cannot_be_opened_stops_no_other(tmp_path: Path) -> None:
         put(tmp_path / f"shop.{name}", 8)
     (tmp_path / "shop.a" / "_delta_log" / f"{0:020}.json").write_text("{")
     nothing: Any = None
-    work = Mirroring(HERE, Lake(str(tmp_path)), state, nothing, nothing, threading.Event(), compact=0)
+    address = Address.of("mysql://root@db1")
+    work = Mirroring(HERE, Lake(str(tmp_path)), state, address, nothing, threading.Event(), compact=0)
     with pytest.warns(BinlogWarning, match="the files of shop.a cannot be compacted"):
         work._compact()
     assert len(deltalake.DeltaTable(tmp_path / "shop.b").file_uris()) == 1
@@ -123,8 +125,9 @@ def test_a_table_that_many_rounds_changed_does_not_wait(tmp_path: Path) -> None:
         state.tables[f"shop.{name}"] = TableState("shop", name, "following", compacted=time.time())
         put(tmp_path / f"shop.{name}", 8)
     nothing: Any = None
+    address = Address.of("mysql://root@db1")
     for every, files in ((None, 8), (3600, 1)):
-        work = Mirroring(HERE, Lake(str(tmp_path)), state, nothing, nothing, threading.Event(), compact=every)
+        work = Mirroring(HERE, Lake(str(tmp_path)), state, address, nothing, threading.Event(), compact=every)
         work._rounds["shop.a"], work._rounds["shop.b"] = 64, 63
         work._compact()
         found = [len(deltalake.DeltaTable(tmp_path / f"shop.{name}").file_uris()) for name in ("a", "b")]

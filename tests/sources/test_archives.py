@@ -8,7 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.archive import OTHER, UUID, FakeServer, archive, busy, ids, replica_of, segments
+from support.archive import (
+    OTHER,
+    UUID,
+    FakeServer,
+    altered_over_a_failover,
+    archive,
+    busy,
+    ids,
+    replica_of,
+    segments,
+)
 from support.cli import run
 
 import binlog_core
@@ -260,7 +270,9 @@ def test_a_position_finds_its_segment_by_what_it_knows(tmp_path: Path) -> None:
     assert ids(tmp_path, start=replace(ends[0], server=server.uuid)) == list(range(10, 23))
 
 
-def test_statements_that_two_segments_have_are_followed_once(tmp_path: Path) -> None:
+def altered_before_a_failover(folder: Path) -> dict[str, str]:
+    """An archive in which both servers' logs have an ALTER TABLE; returns the definition before it."""
+
     def alter(server: FakeServer, number: int) -> None:
         log = server.logs[server.current]
         log.gtid(UUID, number)
@@ -271,19 +283,53 @@ def test_statements_that_two_segments_have_are_followed_once(tmp_path: Path) -> 
     server = FakeServer()
     server.transaction()
     alter(server, 2)
-    archive(server, tmp_path)
+    archive(server, folder)
     replica = FakeServer(uuid=OTHER, server_id=2, base="replica")
     replica.transaction(gtid=(UUID, 1), key=1)
     alter(replica, 2)
     replica.transaction()
-    archive(replica, tmp_path)
-    assert len(segments(tmp_path)) == 2
-    schema = {"shop.other": "CREATE TABLE other (id INT)"}
+    replica.transaction()
+    archive(replica, folder)
+    assert len(segments(folder)) == 2
+    return {"shop.other": "CREATE TABLE other (id INT)"}
+
+
+def test_statements_that_two_segments_have_are_followed_once(tmp_path: Path) -> None:
+    schema = altered_before_a_failover(tmp_path)
     with binlog_core.open(tmp_path, schema="ddl", schema_start=schema) as log:
-        found = [change.after["id"] for change in log.rows()]
-        assert found == [1, 3]
+        assert [change.after["id"] for change in log.rows()] == [1, 3, 4]
         assert log.report.ddl_not_followed == 0
     tracker = DdlTracker(Schema.load(schema))
     follow_definitions(plan_splits(tmp_path), Access(), tracker)
     definition = tracker.definition("shop", "other")
     assert definition is not None and [column.name for column in definition.columns] == ["id", "extra"]
+
+
+def test_statements_that_two_segments_have_are_followed_once_before_a_start(tmp_path: Path) -> None:
+    schema = altered_before_a_failover(tmp_path)
+    with binlog_core.open(tmp_path, limits=binlog_core.Limits(group_rows=1)) as log:
+        _, after_third, _ = (
+            group.position for one in log.each_file() for group in one.groups() if group.batches
+        )
+    with binlog_core.open(tmp_path, schema="ddl", schema_start=schema, start=after_third) as log:
+        assert [change.after["id"] for change in log.rows()] == [4]
+        assert log.report.ddl_not_followed == 0
+
+
+def test_statements_that_two_segments_have_are_followed_once_by_readers_of_splits(tmp_path: Path) -> None:
+    schema = altered_before_a_failover(tmp_path)
+    (_, second) = plan_splits(tmp_path)
+    # The definition that the first split has left.
+    schema = {"shop.other": "CREATE TABLE other (id INT, extra INT)"}
+    reader = read_split_groups(second, schema="ddl", schema_start=schema)
+    assert [i for group in reader for batch in group.batches for i in batch.array["row"]["id"]] == [3, 4]
+    assert reader.report.ddl_not_followed == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_definitions_are_not_compared_with_rows_from_before_them(threads: int, tmp_path: Path) -> None:
+    """Rows that the new server logged before an ALTER TABLE, which the archive has from the lost server."""
+    schema = altered_over_a_failover(tmp_path)
+    wanted = [{"id": 1}, {"id": 3, "extra": 30}, {"id": 4, "extra": 40}]
+    with binlog_core.open(tmp_path, schema="ddl", schema_start=schema, strict=True, threads=threads) as log:
+        assert [change.after for change in log.rows()] == wanted

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.archive import altered_over_a_failover
 from support.writer import Log, Table
 
 pa = pytest.importorskip("pyarrow")
@@ -50,3 +51,15 @@ def test_a_schema_is_found_without_decoding_the_log(
     assert [column.name for column in found.definitions[0].columns] == ["id", "text"]
     # One insert's image says nothing about later ones, so some more are read.
     assert len(groups) == 1 if every else 1 < len(groups) <= 256
+
+
+def test_definitions_of_an_archive_are_not_followed_again_after_a_failover(tmp_path: Path) -> None:
+    (tmp_path / "start.sql").write_text(
+        f"USE shop; {altered_over_a_failover(tmp_path / 'archive')['shop.t']}"
+    )
+    options = SourceOptions.parse(
+        {"table": "shop.t", "schema": "ddl", "schemaStart": str(tmp_path / "start.sql")}
+    )
+    found = inference.find_definitions([str(tmp_path / "archive")], options, every=True)
+    names = [[column.name for column in definition.columns] for definition in found.definitions]
+    assert names == [["id"], ["id", "extra"]]

@@ -493,3 +493,35 @@ def assert_same(server: FakeServer, folder: Path) -> None:
     assert names == list(server.logs)
     for name in names:
         assert (folder / name).read_bytes() == server.bytes_of(name)
+
+
+def altered_over_a_failover(folder: Path) -> dict[str, str]:
+    """An archive of two servers' logs of a table: one row, ALTER TABLE, one row; the second has one more.
+
+    Returns the table's definition before.
+    """
+    columns = [("id", "INT"), ("extra", "INT")]
+    old, new = (Table("shop", "t", columns[:count], metadata="MINIMAL") for count in (1, 2))
+
+    def altered(server: FakeServer) -> FakeServer:
+        _put(server, 1, old, {"id": 1})
+        server.logs[server.current].gtid(UUID, 2)
+        server.logs[server.current].query("ALTER TABLE t ADD COLUMN extra INT", "shop")
+        _put(server, 3, new, {"id": 3, "extra": 30})
+        return server
+
+    archive(altered(FakeServer()), folder)
+    replica = altered(FakeServer(uuid=OTHER, server_id=2, base="replica"))
+    _put(replica, 4, new, {"id": 4, "extra": 40})
+    archive(replica, folder)
+    assert len(segments(folder)) == 2
+    return {"shop.t": "CREATE TABLE t (id INT)"}
+
+
+def _put(server: FakeServer, number: int, table: Table, row: dict[str, int]) -> None:
+    log = server.logs[server.current]
+    log.gtid(UUID, number)
+    log.begin("shop")
+    log.insert(table, [row])
+    log.commit(number)
+    server.executed = server.executed | GtidSet([((UUID, ""), (1, number))])

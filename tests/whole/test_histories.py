@@ -26,6 +26,7 @@ from world.history import VERSIONS, Step, Wrong
 from world.line import Fault
 from world.mirrors import mirrorer
 from world.model import Change, Transaction
+from world.proof import DEFECTS, Defect
 from world.readers import Reader, numbers, reader
 from world.server import Kind, Server
 from world.world import SimulatedWorld
@@ -121,6 +122,13 @@ def test_a_server_that_takes_over_is_waited_for_however_the_last_transaction_end
 def test_a_sample(kind: str, first: int) -> None:
     for seed in range(first, min(first + 20, SAMPLE[kind])):
         KINDS[kind](seed).run()
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda one: one.name)
+def test_a_defect_can_be_put_back(defect: Defect) -> None:
+    """The package still has the line that it changes, once."""
+    text = (Path(binlog_core.__file__).parent / defect.module).read_text("utf-8")
+    assert text.count(defect.right) == 1
 
 
 def test_the_judge_sees_what_is_lost() -> None:

@@ -22,9 +22,17 @@ from ..._base.change_columns import (
 )
 from ..._base.times import epoch_seconds
 from ..._decode.group import Aside, Group
-from ..._decode.gtid_selection import check_vendor, gtid_set, is_selected
+from ..._decode.gtid_selection import gtid_set, is_selected
 from ..._decode.merge import ChangeReader
-from ..._decode.selection import OP_BITS, Selection, columns_by_pattern, is_wanted_name, names, ops_mask
+from ..._decode.selection import (
+    OP_BITS,
+    Selection,
+    check_vendor,
+    columns_by_pattern,
+    is_wanted_name,
+    names,
+    ops_mask,
+)
 from ..._format.format_description import FormatDescription
 from ..._sources.deltas import delta_options, import_deltalake
 from ..._sources.log_names import name_within, unpacked

@@ -22,7 +22,6 @@ from ..._tables.full_names import full_name
 from ..._walk.track import Rules
 from ...errors import BinlogError
 from ...events import QueryEvent
-from ...gtids import parse_gtid_set
 from ...report import Report
 from ...schema.ddl import DdlTracker
 from ...schema.definitions import Definitions, SchemaSource
@@ -129,8 +128,7 @@ class _StatementScan:
                 tables=(),
                 start_position=self.start,
                 stop_position=self.end,
-                repeated=parse_gtid_set(log.before) if log.before is not None else None,
-            )
+            ).without_repeated(log.before)
             decoder = LogDecoder(source, selection, Rules.lenient(Report()), collector)
             for _ in decoder.groups():
                 pass

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._decode.gtid_selection import is_selected
 from ..._format.event_types import GTID_EVENTS, EventType
 from ..._sources.log_names import name_within
 from ..._walk import event_walk
@@ -23,6 +24,7 @@ from ..._walk.track import Rules, Track
 from ..._walk.typed_events import events_of
 from ...errors import PreparedBeforeError
 from ...events import GtidEvent, QueryEvent, XaPrepareEvent
+from ...gtids import AnyGtidSet, parse_gtid_set
 from ...report import Report
 from ...splits import Split
 from ..access import Access
@@ -229,19 +231,31 @@ class _XaScan:
                 xid = _xid(int(ends["format"]), ends["gtrid"], ends["bqual"])
                 time = event.timestamp * 1_000_000
                 out.append(_XaEvent(ends["how"].upper(), xid, begin, event.position, time))
+        if self.log.before is not None:
+            repeated = self._repeated({one.begin for one in out}, parse_gtid_set(self.log.before))
+            out = [one for one in out if one.begin not in repeated]
         times = self._times({one.begin for one in out if one.how == "COMMIT"})
         return [one._replace(microseconds=times.get(one.begin, one.microseconds)) for one in out]
 
     def _times(self, begins: set[int]) -> dict[int, int]:
         """When transactions were committed, in microseconds since 1970, if their GTID events have it."""
-        if not begins:
-            return {}
-        wanted = np.array(sorted(begins), np.uint64)
         return {
             event.position: event.immediate_commit_timestamp
-            for event in self._events(_GTIDS, lambda run: np.isin(run.headers["position"], wanted))
+            for event in self._beginnings(begins)
             if isinstance(event, GtidEvent) and event.immediate_commit_timestamp
         }
+
+    def _repeated(self, begins: set[int], before: AnyGtidSet) -> set[int]:
+        """Those of the transactions that an earlier log of the archive has, from another server."""
+        events = self._beginnings(begins)
+        return {event.position for event in events if not is_selected(event.gtid, None, before)}
+
+    def _beginnings(self, begins: set[int]) -> Iterable[Any]:
+        """The GTID events at some positions."""
+        if not begins:
+            return ()
+        wanted = np.array(sorted(begins), np.uint64)
+        return self._events(_GTIDS, lambda run: np.isin(run.headers["position"], wanted))
 
     def _events(self, types: Sequence[int], where: event_walk.RunFilter) -> Iterable[Any]:
         with self.access.file(self.log.path).open() as source:

@@ -25,7 +25,6 @@ from ...batch.arrow_types import ChangeColumn
 from ...batch.change_batch import OPS, OUTCOMES, ChangeBatch
 from ...conditions.language import Condition, condition_of
 from ...errors import SchemaError
-from ...gtids import parse_gtid_set
 from ...index.finding import Indexes
 from ...report import NAMES_REMEDY
 from ...splits import Split, SplitBounds, SplitResult
@@ -61,8 +60,6 @@ class _Selection(Selection):
 
 def selection_of(options: ReadOptions, split: Split) -> Selection:
     """The rows of a split: of the transactions that begin in it."""
-    # In an archive: transactions that are in an earlier log, from another server.
-    repeated = parse_gtid_set(split.before) if split.before is not None else None
     return _Selection(
         tables=options.tables,
         exclude_tables=options.exclude_tables,
@@ -72,10 +69,8 @@ def selection_of(options: ReadOptions, split: Split) -> Selection:
         stop_position=split.end,
         start_timestamp=options.start_time,
         stop_timestamp=options.end_time,
-        exclude_gtids=repeated,
-        repeated=repeated,
         asides=frozenset(("savepoint",)),  # only these: to read every statement would take long
-    )
+    ).without_repeated(split.before)
 
 
 def _within(selection: Selection, bounds: SplitBounds | None) -> Selection:

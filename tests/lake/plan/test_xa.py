@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.archive import OTHER, TABLE, UUID, FakeServer, archive
 from support.golden import Golden, golden_logs
 from support.writer import Log, Table
 
@@ -18,6 +19,7 @@ from support.workers import PicklingRunner
 
 from binlog_core import BinlogError
 from binlog_core._walk import typed_events
+from binlog_core.gtids import GtidSet
 from binlog_core.lake.plan.parts import plan_parts
 from binlog_core.lake.rows.source_options import SourceOptions
 from binlog_core.spark.changes import ChangeReader, infer_schema
@@ -246,3 +248,66 @@ def test_a_stream_hands_each_over_once_with_its_commit(tmp_path: Path, restarts:
     versions = [version for batch in seen for _, version in batch]
     assert versions == sorted(versions)
     assert dict(pair for batch in seen for pair in batch)[40] == ends["d"]
+
+
+@pytest.mark.parametrize("size", ["100", "1m"])
+@pytest.mark.parametrize("rotated", [False, True])
+def test_a_transaction_that_the_server_that_took_over_commits(
+    tmp_path: Path, rotated: bool, size: str
+) -> None:
+    """It has XA PREPARE again, of which the archive has the rows in the log of the lost server."""
+    server = FakeServer()
+    server.transaction()
+    xa(server, 2, "PREPARE")
+    xa(server, 3, "PREPARE", "b", 30)
+    xa(server, 4, "COMMIT", "b")
+    archive(server, tmp_path)
+    replica = FakeServer(uuid=OTHER, server_id=2, base="replica")
+    replica.transaction(gtid=(UUID, 1), key=1)
+    xa(replica, 2, "PREPARE")
+    if rotated:
+        replica.rotate()
+    xa(replica, 3, "PREPARE", "b", 30)
+    xa(replica, 4, "COMMIT", "b")
+    xa(replica, 5, "COMMIT")
+    replica.transaction(gtid=(UUID, 6), key=6)
+    archive(replica, tmp_path)
+    rows = read([str(tmp_path)], table="shop.orders", splitSize=size)
+    assert [row["id"] for row in rows] == [1, 30, 2, 6]
+
+
+def test_an_end_that_the_lost_server_had_logged_needs_no_beginning(tmp_path: Path) -> None:
+    """Both servers' logs begin after XA PREPARE, but the archive only begins after XA COMMIT."""
+    server = FakeServer()
+    server.transaction()
+    xa(server, 2, "PREPARE")
+    xa(server, 3, "COMMIT")
+    server.rotate()
+    server.transaction(gtid=(UUID, 4), key=4)
+    archive(server, tmp_path, start=(server.current, 4))
+    replica = FakeServer(uuid=OTHER, server_id=2, base="replica")
+    replica.transaction(gtid=(UUID, 1), key=1)
+    xa(replica, 2, "PREPARE")
+    replica.rotate()
+    xa(replica, 3, "COMMIT")
+    replica.transaction(gtid=(UUID, 4), key=4)
+    replica.transaction(gtid=(UUID, 5), key=5)
+    replica.purge_to(replica.current)
+    archive(replica, tmp_path)
+    assert [row["id"] for row in read([str(tmp_path)], table="shop.orders")] == [4, 5]
+
+
+def xa(server: FakeServer, number: int, how: str, name: str = "a", row: int = 2) -> None:
+    """XA PREPARE of a row, or the end of its transaction."""
+    log, xid = server.logs[server.current], f"X'{name.encode().hex()}',X'',1"
+    server.clock += 1
+    log.timestamp = server.clock
+    log.gtid(UUID, number)
+    server.executed = server.executed | GtidSet([((UUID, ""), (number, number))])
+    if how != "PREPARE":
+        log.query(f"XA {how} {xid}")
+        return
+    log.query(f"XA START {xid}")
+    log.insert(TABLE, [{"id": row, "note": "xa"}])
+    log.query(f"XA END {xid}")
+    log.event(XA_PREPARE, struct.pack("<BIII", 0, 1, len(name), 0) + name.encode())

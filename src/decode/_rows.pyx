@@ -62,7 +62,6 @@ include "batch/records.pxi"
 cdef enum:
     ALL_OPS = ROWS_INSERT | ROWS_UPDATE | ROWS_DELETE
     BLOCK_ROOM = 64                     # bytes after a buffer that may be touched
-    AHEAD_LEN = 1024                    # bytes ahead of a row that are prefetched
     KEPT_PART = 8                       # if less than 1/8 of a block is used, its values are copied
 
 
@@ -338,8 +337,7 @@ cdef class Decoder(Definitions):
         window.copies = copies
         window.checked = window.data
         window.feed = NULL
-        window.ahead = AHEAD_LEN
-        window.to_come = window.fed = 0
+        window.ahead = window.to_come = window.fed = 0
         window.cur = cursor_over(window.data, <size_t> window.view.len)
         window.room = room_behind(buffer, &window.view)
         if start > <size_t> window.view.len:

@@ -76,7 +76,7 @@ cdef struct window_t:               # the bytes that are being read
     bint copies                     # the data is released before the batches are
     const uint8_t* checked          # the events before this place have valid checksums
     const feed_t* feed              # of bytes that come next; NULL: none
-    uintptr_t ahead                 # distance from a row to bytes that are read soon, in the window or in its feed
+    uintptr_t ahead                 # distance from a row to the feed's bytes that are read soon; 0: not known
     size_t to_come                  # most bytes to take from it
     size_t fed                      # bytes taken from it that Python does not know yet
 

@@ -85,7 +85,7 @@ class InnodbBinlogSource(Source):
         self._left = memoryview(MAGIC + _descriptor()) if begin else _NOTHING
         self._parts: Iterator[memoryview | TreeWalk] = iter(())  # of the record that is being read
         self._walk: TreeWalk | None = None  # the part that is being read
-        self._chunks: Iterator[memoryview] = iter(())  # of a record in it
+        self._chunks: Iterator[memoryview] | None = None  # of a record in it
         self._between = False  # records: the last one has been read to its end
         self._before = begin  # what the file begins with may continue a record of the file before it
         self._torn = self._over = False
@@ -126,7 +126,7 @@ class InnodbBinlogSource(Source):
             return False
         self._failed = self._walk = None
         self._left = _NOTHING
-        self._parts = self._chunks = iter(())
+        self._parts, self._chunks = iter(()), None
         self._over = own.file is not self._files.own
         self._torn = self._counted = False
         self._before = True
@@ -154,7 +154,7 @@ class InnodbBinlogSource(Source):
     def close(self) -> None:
         """Close the files; may be called again."""
         self._closed = True
-        self._parts = self._chunks = iter(())
+        self._parts, self._chunks = iter(()), None
         self._left = _NOTHING
         self._ahead = b""
         self._files.close()
@@ -176,8 +176,8 @@ class InnodbBinlogSource(Source):
             buffer[:count] = self._left[:count]
             self._left = self._left[count:]
             return count
-        if (chunk := next(self._chunks, None)) is not None:
-            self._left = chunk
+        if (chunks := self._chunks) is not None:
+            self._next_chunk(chunks)
             return 0
         if (walk := self._walk) is not None:
             written = self._trees.copy(walk, buffer)
@@ -206,9 +206,16 @@ class InnodbBinlogSource(Source):
             return written
         return None if full and not first else self._next_record(self._own)
 
+    def _next_chunk(self, chunks: Iterator[memoryview]) -> None:
+        self._left = next(chunks, _NOTHING)
+        if not self._left:
+            self._chunks = None
+
     def feed(self) -> Feed | None:
         """See `Source.feed`: the rest of a tree, or the short transactions that follow."""
-        if self._ahead or self._left or self._failed is not None or self._own is None or self._over:
+        if self._ahead or self._left or self._chunks is not None or self._failed is not None:
+            return None
+        if self._own is None or self._over:
             return None
         if (walk := self._walk) is not None:
             return self._trees.feed(walk)
@@ -224,7 +231,7 @@ class InnodbBinlogSource(Source):
             self._before = self._before and not feed.any
             return
         try:
-            self._trees.took(feed, count)
+            self._trees.took(feed.walk, count)
         except BinlogError as error:
             self._failed = error
 
@@ -333,8 +340,8 @@ class InnodbBinlogSource(Source):
                     room = max(room - count, 0)
                     if self._left:
                         return False
-                elif (chunk := next(self._chunks, None)) is not None:
-                    self._left = chunk
+                elif (chunks := self._chunks) is not None:
+                    self._next_chunk(chunks)
                 elif (walk := self._walk) is not None:
                     count = self._trees.length(walk, _ENDLESS if whole else room)
                     if walk.done:

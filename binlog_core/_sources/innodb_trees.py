@@ -43,6 +43,7 @@ class Trees:
         self._files = files
         self._record = record
         self._path = path
+        self._feeding: PagedFile | None = None
         # Of each file: bytes of records taken, and how often something in it was looked at
         self._handed: dict[int, tuple[int, int]] = {}
 
@@ -69,13 +70,13 @@ class Trees:
         place = Reference(*walk.place)
         file = self._files.get(place.file)
         pages = None if file is None or walk.done else file.pages(place.offset)
+        self._feeding = file
         return None if pages is None else Feed(pages, place.offset, walk, place.file)
 
-    def took(self, feed: Feed, count: int) -> None:
+    def took(self, walk: TreeWalk, count: int) -> None:
         """Count the bytes that the loop has copied."""
-        file = self._files.get(feed.file)
-        assert file is not None
-        self._count(file, count, 0)  # the walk tells its looks with its next bytes
+        assert self._feeding is not None
+        self._count(self._feeding, count, walk.tell())
 
     def chunks(self, walk: TreeWalk) -> Iterator[memoryview]:
         """The rest of a record's bytes, chunk by chunk; the walk goes on behind it."""

@@ -615,10 +615,9 @@ cdef class TreeWalk:
         written : int
             Bytes in `out`, or passed over.
         looks : int
-            Records whose fields were read, and chunks and pages gone through, since the last call.
+            Records whose fields were read, and chunks and pages gone through, since they were last told.
         """
         cdef size_t written = 0
-        cdef uint64_t looks
         cdef int status
         cdef uint8_t* begin = NULL
         if out is not None:
@@ -627,8 +626,13 @@ cdef class TreeWalk:
                 begin = &out[0]
         with nogil:
             status = self.walk(&pages.pages, file, pages.begin, begin, room, &written)
-        looks, self.looks = self.looks, 0
-        return status, written, looks
+        return status, written, self.tell()
+
+    def tell(self):
+        """The looks, as `go_on` returns them: a `Feed` has more of them each time."""
+        cdef uint64_t looks = self.looks
+        self.looks = 0
+        return looks
 
     def give(self, uint64_t number, (uint64_t, uint64_t) left, (uint64_t, uint64_t) right, uint8_t length):
         """The fields of the record that is looked at: number, left and right reference, and their bytes.
@@ -698,7 +702,7 @@ cdef class Feed:
     cdef Pages owner
     cdef pages_t* pages
     cdef readonly TreeWalk walk
-    cdef readonly uint64_t file
+    cdef uint64_t file
     cdef uint64_t begin
     cdef size_t at
     cdef readonly bint any

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,10 @@ from support.writer import innodb_binlog as ibb
 import binlog_core
 from binlog_core._core import _rows
 from binlog_core._core._innodb_binlog import Feed, Pages, TreeWalk
+from binlog_core._sources.innodb_binlog import InnodbBinlogSource
+from binlog_core._sources.sources import Source, open_local
 from binlog_core._walk import track
+from binlog_core.errors import MissingFileError
 
 pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
@@ -116,3 +121,87 @@ def test_a_window_cannot_grow_out_of_its_block() -> None:
     loop.feed(block[:100], 0, keep=True)
     with pytest.raises(ValueError, match="another length"):
         loop.hold(block[:101])
+
+
+class Noted(ibb.Writer):
+    """Notes how many bytes each chunk of an out-of-band record has."""
+
+    def __init__(self, *arguments: int) -> None:
+        self.lengths: list[int] = []
+        super().__init__(*arguments)
+
+    def _put(self, kind: int, data: bytes) -> None:
+        super()._put(kind, data)
+        if kind & 0x3F == ibb.PIECE:
+            self.lengths.append(len(data))
+
+
+def opened(paths: list[Path], number: int) -> Source:
+    if number >= len(paths):
+        raise MissingFileError("no such file")
+    return open_local(str(paths[number]))
+
+
+def source_of(paths: list[Path]) -> Source:
+    """That of the last file."""
+    return InnodbBinlogSource(opened(paths, len(paths) - 1), partial(opened, paths))
+
+
+def through_a_loop(source: Source, size: int) -> bytes:
+    """Up to so many bytes, as the loop takes them."""
+    feed = source.feed()
+    if feed is None:
+        return b""
+    loop = _rows.Decoder()
+    block = memoryview(loop.block(size))
+    loop.feed(block[:0], 0, keep=True, feed=feed, to_come=size)
+    loop.run()
+    source.took(feed, loop.fed)
+    return bytes(block[: loop.fed])
+
+
+def test_the_loop_goes_on_where_python_ends_inside_a_record(tmp_path: Path) -> None:
+    """A record that goes over into the next file is read by chunks; Python may stop at the end of each."""
+    (events,) = made_of([[{"id": i, "note": "n" * 90} for i in range(100)]])
+    writer = Noted(9, 6, 400)
+    tree, gtid = ibb.OutOfBand(writer), int.from_bytes(events[9:13], "little")
+    lengths = []
+    for begin in range(gtid, len(events), 2000):
+        writer.lengths.clear()
+        tree.append(data := events[begin : begin + 2000])
+        lengths += [len(data) - sum(writer.lengths[1:]), *writer.lengths[1:]]
+    writer.record(ibb.COMMIT, tree.reference() + ibb.packed(0) + events[:gtid])
+    paths = ibb.write_files(tmp_path, writer.contents())
+    whole, taken = source_of(paths).read(1 << 16), 0
+    begin = len(whole) - (len(events) - gtid)
+    for end in accumulate(lengths, initial=begin):
+        one = source_of(paths)
+        front = one.read(end)
+        middle = through_a_loop(one, 5000)
+        assert front + middle + one.read(1 << 16) == whole
+        taken += len(middle)
+    assert len(paths) > 3
+    assert taken > 5000
+
+
+def test_what_was_looked_at_counts_for_its_own_file(tmp_path: Path) -> None:
+    """Records of a byte take several looks each: more than the next file, with the last one, has bytes."""
+    (events,) = made_of([[{"id": 1, "note": "n" * 2000}]])
+    writer = ibb.Writer(9, 70, 400)
+    tree, gtid = ibb.OutOfBand(writer), int.from_bytes(events[9:13], "little")
+    for byte in events[gtid:]:
+        if writer.room < 40:  # the loop takes only records whose fields are in one page
+            writer.fill()
+        tree.append(bytes((byte,)))
+    while len(writer.files) < 2:
+        writer.fill()
+    tree.append(b"")
+    writer.record(ibb.COMMIT, tree.reference() + ibb.packed(0) + events[:gtid])
+    paths = ibb.write_files(tmp_path, writer.contents())
+    assert paths[1].stat().st_size <= 1024
+    whole = source_of(paths).read(1 << 16)
+    source = source_of(paths)
+    front = source.read(len(whole) - 2000)
+    middle = through_a_loop(source, 5000)
+    assert len(middle) == 2000
+    assert front + middle + source.read(1) == whole

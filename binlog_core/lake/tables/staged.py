@@ -89,10 +89,12 @@ class StagedWriter(PartWriter):
     def _begin(self, key: Any, table: Table) -> Part:
         return Part(key, "", table)
 
+    def _end(self, part: Part) -> None:
+        self._write_piece(part)
+
     def _make_room(self, part: Part) -> None:
         if part.waiting_bytes >= _LARGE_BYTES:  # now, while its values are in the processor's cache
-            for one in [one for one in self._parts.values() if one.key[:2] == part.key[:2]]:
-                self._write_piece(one)
+            self._write_piece(part)
         elif self._waiting_bytes >= self._limits.pending_bytes:
             self._end_file()
 
@@ -128,7 +130,7 @@ class StagedWriter(PartWriter):
     def _end_file(self) -> None:
         """Write the waiting rows, sorted by bucket, and the index."""
         order = {key: (bucket_of(*key[:2]), *key[:2]) for key in self._parts}
-        for key in sorted(order, key=order.__getitem__):  # of one table: in the order of the log
+        for key in sorted(order, key=order.__getitem__):
             self._write_piece(self._parts[key])
         began, index = time.perf_counter(), np.array(self._index, _ENTRY)
         index = index[np.argsort(index["bucket"], kind="stable")]

@@ -128,6 +128,7 @@ class PartWriter:
         self._file_size = file_size
         self._left = None if left is None else dict(left)
         self._parts: dict[_Key, Part] = {}
+        self._last: dict[tuple[str, str], _Key] = {}  # of each table
         self._open: dict[_Key, None] = {}  # parts whose files are open, the least recently flushed first
         self._waiting_bytes = 0
         self._names: list[str] = []
@@ -179,8 +180,17 @@ class PartWriter:
     def _part(self, key: _Key, table: Table) -> Part:
         part = self._parts.get(key)
         if part is None:
+            # A definition that comes back gets another file: ranges of versions tell whose rows are whose.
+            before = self._parts.get(self._last.get(key[:2], key))
+            if before is not None:
+                self._end(before)
+            self._last[key[:2]] = key
             part = self._parts[key] = self._begin(key, table)
         return part
+
+    def _end(self, part: Part) -> None:
+        """Write what waits of a table that has another definition now."""
+        self._close(part)
 
     def _begin(self, key: _Key, table: Table) -> Part:
         name = f"{self._prefix}-{len(self._names):05}.parquet"

@@ -7,6 +7,7 @@ import os
 import pickle
 import random
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from support.outputs import files_of, leftovers, manifest_of  # noqa: E402
 from support.writer import Log, Table  # noqa: E402
 
 from binlog_core import BinlogError  # noqa: E402
+from binlog_core.inspect.history import history  # noqa: E402
 from binlog_core.lake.rows.read_options import ReadOptions  # noqa: E402
 from binlog_core.lake.runner import HERE  # noqa: E402
 from binlog_core.lake.tables.destination import BUCKETS  # noqa: E402
@@ -161,6 +163,27 @@ def test_definitions_that_change_in_between(tmp_path: Path) -> None:
     assert [one["last_version"] >> 40 for one in manifest["definitions"]] == [2, 4, 5]
     last = pq.read_table(output / told["directory"] / told["files"][2]["name"], partitioning=None)
     assert (last.schema.field("n").type, last["n"].to_pylist()) == (pa.int64(), [50])
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_definition_that_comes_back(tmp_path: Path, staged: bool) -> None:
+    """The manifest says which rows have which: undo and history restore values by it."""
+    (tmp_path / "in").mkdir()
+    for number, kind in enumerate([table("t"), table("t", ("n", "INT")), table("t")], 1):
+        log = Log("8.0.36")
+        log.begin()
+        log.insert(kind, [{"id": number, "text": None, "n": 5}])
+        log.commit()
+        (tmp_path / "in" / f"bin.{number:06}").write_bytes(log.getvalue())
+    output = export(tmp_path / "in", tmp_path / "out", staged=staged)
+    assert read(output) == {"t": [1, 2, 3]}
+    told = manifest_of(output)["definitions"]
+    assert [len(one["columns"]) for one in told] == [2, 3, 2]
+    assert [one["first_version"] >> 40 for one in told] == [1, 2, 3]
+    assert [one["last_version"] >> 40 for one in told] == [1, 2, 3]
+    for number in (1, 2, 3):
+        (version,) = history(str(output), "shop.t", {"id": number})
+        assert (version.change.after or {})["id"] == number
 
 
 def test_attempts_that_run_twice_are_counted_once(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from ..._sources.object_stores import load_json, telling
 from ...errors import BinlogError
 from ..rows.types import import_pyarrow
 from ..runner import Runner
-from .destination import BUCKETS, note_failure, open_filesystem, write_whole
+from .destination import BUCKETS, STAGED_ROWS, note_failure, open_filesystem, write_whole
 from .parquet_writer import parquet_writer
 from .results import FileStatistics, TableFiles, WrittenSplit
 from .staged import StagedFiles, definition_of, definition_text, from_text, to_text
@@ -31,7 +31,7 @@ from .writer import PartWriter, WriteLimits
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_LISTING = "staged.json"
+_LISTING = f"names{STAGED_ROWS}"
 _PIECES = 1 << 18  # of an index that one worker divides
 _TASK_FILES = 4  # of the size asked for, in memory
 _TASK_BYTES = 512 << 20  # without one
@@ -249,7 +249,7 @@ class TableWriter:
         tables: dict[tuple[str, str], list[FileStatistics]] = {}
         for file in sorted(done, key=lambda one: one.name.rpartition("/")[2]):  # as they were begun
             tables.setdefault((file.database, file.table), []).append(file)
-        part = f"{name}.tables.json"
+        part = f"{name}.tables{STAGED_ROWS}"
         write_whole(filesystem, f"{directory}/{part}", "\n".join(map(_line_of, tables.values())).encode())
         return WrittenTables(part, tuple(tables))
 

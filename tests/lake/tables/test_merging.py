@@ -30,6 +30,7 @@ from binlog_core.lake.tables.parquet import ParquetDirectory  # noqa: E402
 from binlog_core.lake.tables.results import WrittenSplit  # noqa: E402
 from binlog_core.lake.tables.split_writer import SplitWriter  # noqa: E402
 from binlog_core.lake.tables.staged import StagedWriter  # noqa: E402
+from binlog_core.lake.tables.tables import DeltaTables  # noqa: E402
 from binlog_core.lake.tables.writer import WriteLimits  # noqa: E402
 from binlog_core.splits import plan_splits  # noqa: E402
 
@@ -222,7 +223,7 @@ def test_staged_rows_that_are_damaged_are_an_error(tmp_path: Path, damage: str) 
     assert results[2].staged is not None
     path = Path(into.staging, results[2].staged.names[0])
     writer = TableWriter(into.staging)
-    (Path(into.staging) / "staged.json").write_text(json.dumps([path.name]))
+    (Path(into.staging) / "names.staged").write_text(json.dumps([path.name]))
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:-9])
     else:
@@ -275,22 +276,42 @@ def test_no_rows_at_all(tmp_path: Path) -> None:
 
 
 def test_tables_of_a_lake(tmp_path: Path) -> None:
-    """Each has one file; what a killed run staged there long ago is removed, not what another writes now."""
+    """Each has one file; what killed runs staged there long ago is removed, and nothing else."""
     deltalake = pytest.importorskip("deltalake")
-    written = write_logs(tmp_path / "in", 8, ["a", "b"], 20)
-    output = tmp_path / "out"
-    output.mkdir()
-    for name, seconds in (("old-00000-a0-000.staged", 1), ("new-00000-a0-000.staged", None)):
-        (output / name).touch()
-        if seconds is not None:
-            os.utime(output / name, (seconds, seconds))
+    names = ["a", "b", "staged"]
+    written = write_logs(tmp_path / "in", 8, names, 20)
+    output, old, new = tmp_path / "out", "0123456789ab", "ba9876543210"
     export(tmp_path / "in", output, format="delta", staged=True)
+    gone = [f"{old}-00000-a0-000.staged", f"{old}-names.staged", f"{old}-t00000-01234567.tables.staged"]
+    kept = [name.replace(old, new) for name in gone] + ["mine.staged", f"{old}.staged", "names.staged"]
+    for name in gone + kept:
+        (output / name).touch()
+    (output / f"{old}-x.staged").mkdir()  # of a table
+    kept.append(f"{old}-x.staged")
+    for path in output.iterdir():
+        if not path.name.startswith(new):
+            os.utime(path, (1, 1))
+    export(tmp_path / "in", output, format="delta", staged=True, run_id="second")
     for name, ids in written.items():
-        (file,) = (output / f"shop.{name}").glob("*.parquet")
-        assert pq.read_table(file, partitioning=None)["id"].to_pylist() == ids
-        assert deltalake.DeltaTable(str(output / f"shop.{name}")).to_pyarrow_table().num_rows == len(ids)
-    assert sorted(path.name for path in output.iterdir()) == [
-        "_runs",
-        "new-00000-a0-000.staged",
-        *(f"shop.{name}" for name in sorted(written)),
-    ]
+        for file in (output / f"shop.{name}").glob("*.parquet"):
+            assert pq.read_table(file, partitioning=None)["id"].to_pylist() == ids
+        assert deltalake.DeltaTable(str(output / f"shop.{name}")).to_pyarrow_table().num_rows == 2 * len(ids)
+    there = {path.name for path in output.iterdir()}
+    assert there == {"_runs", *kept, *(f"shop.{name}" for name in names)}
+
+
+def test_two_runs_that_remove_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("deltalake")
+    path = tmp_path / "0123456789ab-names.staged"
+    path.touch()
+    os.utime(path, (1, 1))
+    into = DeltaTables(str(tmp_path), "run")
+    remove = into.filesystem.delete_file
+
+    def removed_twice(path: str) -> None:
+        remove(path)
+        remove(path)
+
+    monkeypatch.setattr(into.filesystem, "delete_file", removed_twice)
+    into.begin()
+    assert not path.exists()

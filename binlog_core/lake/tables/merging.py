@@ -35,6 +35,7 @@ _LISTING = f"names{STAGED_ROWS}"
 _PIECES = 1 << 18  # of an index that one worker divides
 _TASK_FILES = 4  # of the size asked for, in memory
 _TASK_BYTES = 512 << 20  # without one
+_LEAST_TASK_BYTES = 32 << 20  # since each task opens all staged files
 _SAMPLE_BYTES = 8 << 20
 _THREADS = 16
 
@@ -95,7 +96,9 @@ class TableWriter:
 
     @property
     def _task_bytes(self) -> int:
-        return _TASK_BYTES if self.file_size is None else _TASK_FILES * self.file_size
+        if self.file_size is None:
+            return _TASK_BYTES
+        return max(_TASK_FILES * self.file_size, _LEAST_TASK_BYTES)
 
     def merged(
         self, splits: Iterable[WrittenSplit], light: Runner, runner: Runner

@@ -7,7 +7,6 @@ import os
 import pickle
 import random
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from binlog_core import BinlogError  # noqa: E402
 from binlog_core.inspect.history import history  # noqa: E402
 from binlog_core.lake.rows.read_options import ReadOptions  # noqa: E402
 from binlog_core.lake.runner import HERE  # noqa: E402
+from binlog_core.lake.tables import merging  # noqa: E402
 from binlog_core.lake.tables.destination import BUCKETS  # noqa: E402
 from binlog_core.lake.tables.merging import TableTask, TableWriter  # noqa: E402
 from binlog_core.lake.tables.parquet import ParquetDirectory  # noqa: E402
@@ -101,7 +101,10 @@ def test_the_manifest_is_that_of_one_stage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [["large"], ["large", "small"], [f"t{i}" for i in range(9)]])
-def test_files_have_the_size_asked_for(tmp_path: Path, names: list[str]) -> None:
+def test_files_have_the_size_asked_for(
+    tmp_path: Path, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merging, "_LEAST_TASK_BYTES", 1)
     written = write_logs(tmp_path / "in", 30, names, 700)
     size = 40_000
     output = export(tmp_path / "in", tmp_path / "out", staged=True, file_size=size)
@@ -116,7 +119,8 @@ def test_files_have_the_size_asked_for(tmp_path: Path, names: list[str]) -> None
     assert max(counts) > 3
 
 
-def test_a_large_table_is_divided_among_workers(tmp_path: Path) -> None:
+def test_a_large_table_is_divided_among_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "_LEAST_TASK_BYTES", 1)
     write_logs(tmp_path / "in", 30, ["large", "small"], 700)
     into = ParquetDirectory(str(tmp_path / "out"), "run")
     into.begin()
@@ -136,6 +140,24 @@ def test_a_large_table_is_divided_among_workers(tmp_path: Path) -> None:
         if task.low in ends:
             assert ends[task.low] in (0, task.first)
             ends[task.low] = task.last
+    into.abort()
+
+
+def test_tasks_do_not_grow_with_ever_smaller_files(tmp_path: Path) -> None:
+    """Each task opens all staged files."""
+    write_logs(tmp_path / "in", 9, [f"t{i}" for i in range(40)], 50)
+    into = ParquetDirectory(str(tmp_path / "out"), "run")
+    into.begin()
+    staged = stage(tmp_path / "in", into)
+    tasks = list[TableTask]()
+
+    class Noting(TableWriter):
+        def write(self, task: Any) -> Any:
+            tasks.append(task[1])
+            return super().write(task)
+
+    assert list(Noting(into.staging, file_size=1).merged(staged, HERE, HERE) or ())
+    assert [(one.first, one.last) for one in tasks] == [(0, 9)]
     into.abort()
 
 

@@ -8,6 +8,7 @@ the driver. `merged` does both with a `Runner` and gives the driver one table af
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -129,7 +130,8 @@ class TableWriter:
         names = [name for one in staged for name in one.names]
         if not names:
             return iter(())
-        write_whole(filesystem, f"{directory}/{self.prefix}{_LISTING}", json.dumps(names).encode())
+        with self._naming_output():
+            write_whole(filesystem, f"{directory}/{self.prefix}{_LISTING}", json.dumps(names).encode())
         count = max(1, -(-sum(one.pieces for one in staged) // _PIECES))
         edges = [BUCKETS * i // count for i in range(count + 1)]
         tasks = chain.from_iterable(light.map(self.divide, list(pairwise(edges))))
@@ -143,6 +145,8 @@ class TableWriter:
             path = f"{directory}/{one.part}"
             with telling(path), filesystem.open_input_stream(path) as source:
                 lines: list[str] = source.read().decode().split("\n")
+            if len(lines) != len(one.tables):
+                raise BinlogError("not what this export wrote: it was changed", path=path)
             return lines
 
         found: dict[tuple[str, str], list[str]] = {}
@@ -151,14 +155,29 @@ class TableWriter:
                 for names, line in zip(one.tables, lines, strict=True):
                     found.setdefault(names, []).append(line)
         for database, table in sorted(found):
-            lines = found.pop((database, table))
-            yield database, table, [file for line in lines for file in _files_of(line)]
+            with self._naming_output():
+                files = [file for line in found.pop((database, table)) for file in _files_of(line)]
+            yield database, table, files
+
+    @contextlib.contextmanager
+    def _naming_output(self) -> Iterator[None]:
+        """Make each error one of the output, such as a full disk."""
+        try:
+            yield
+        except BinlogError as error:
+            raise error.located(path=self.staging) from error.__cause__
+        except Exception as error:
+            reason = f"the output cannot be written: {type(error).__name__}: {error}"
+            raise BinlogError(reason, path=self.staging) from error
 
     # ------------------------------------------------------------ of workers
 
     def divide(self, buckets: tuple[int, int]) -> list[TableTask]:
         """Tasks for the tables with some buckets, by the index of all staged files."""
-        low, high = buckets
+        with self._naming_output():
+            return self._divide(*buckets)
+
+    def _divide(self, low: int, high: int) -> list[TableTask]:
         pieces = self._staged(0, None).pieces(low, high)
         places = np.repeat(np.arange(len(pieces)), [len(one) for one in pieces])
         every = np.concatenate(pieces)
@@ -217,13 +236,11 @@ class TableWriter:
         filesystem, directory = open_filesystem(self.staging, self.storage_options)
         name = f"{self.prefix}t{number:05}-{uuid.uuid4().hex[:8]}"  # no attempt overwrites another's files
         try:
-            return self._write(filesystem, directory, name, of)
-        except Exception as error:
-            known = error
-            if not isinstance(known, BinlogError):
-                known = BinlogError(f"the output cannot be written: {type(error).__name__}: {error}")
-            note_failure(filesystem, directory, name, known.located(path=self.staging))
-            raise known from error
+            with self._naming_output():
+                return self._write(filesystem, directory, name, of)
+        except BinlogError as error:
+            note_failure(filesystem, directory, name, error)
+            raise
 
     def _write(self, filesystem: Any, directory: str, name: str, task: TableTask) -> WrittenTables:
         staged = self._staged(task.first, task.last)

@@ -176,9 +176,9 @@ class StagedFile:
         """The index of the pieces with the buckets from `low` on and below `high`, in their order."""
         start = self._source.size() - _TRAILER.itemsize
         data = self._source.read_at(_TRAILER.itemsize, start) if start >= 0 else b""
-        if not data.endswith(_MAGIC):
+        trailer = np.frombuffer(data, _TRAILER)[0] if data.endswith(_MAGIC) else None
+        if trailer is None or not _fits(trailer, start):
             raise BinlogError("not a complete file of staged rows", path=self._path)
-        trailer = np.frombuffer(data, _TRAILER)[0]
         starts = trailer["starts"]
         first, last = int(starts[low >> _SHIFT]), int(starts[(high - 1 >> _SHIFT) + 1])
         start = int(trailer["index"]) + first * _ENTRY.itemsize
@@ -212,6 +212,13 @@ class StagedFile:
 
     def __exit__(self, *_: object) -> None:
         quietly(self._source.close)
+
+
+def _fits(trailer: np.void, end: int) -> bool:
+    """Whether the index ends where the trailer begins, and its places are in order."""
+    starts = trailer["starts"]
+    size = int(starts[-1]) * _ENTRY.itemsize
+    return int(trailer["index"]) + size == end and not (starts[1:] < starts[:-1]).any()
 
 
 class StagedFiles:

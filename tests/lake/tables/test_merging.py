@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -9,6 +10,7 @@ import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -255,6 +257,47 @@ def test_staged_rows_that_are_damaged_are_an_error(tmp_path: Path, damage: str) 
     failure = into.failure()
     assert failure is not None and str(failure) == str(caught.value)
     assert not list(Path(into.staging).glob("*.parquet"))
+    into.abort()
+    assert leftovers(tmp_path / "out") == ["in"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "place", "count", "no room", "part", "part cut"])
+def test_what_the_driver_cannot_read_or_write_is_an_error(
+    tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_logs(tmp_path / "in", 4, ["a", "b"], 5)
+    into = ParquetDirectory(str(tmp_path / "out"), "run")
+    into.begin()
+    results = stage(tmp_path / "in", into)
+    assert results[2].staged is not None
+    path = Path(into.staging, results[2].staged.names[0])
+    data = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(data[:-9])
+    elif damage == "gone":
+        path.unlink()
+    elif damage == "place":  # of the index
+        path.write_bytes(data[:-16] + b"\xff" * 8 + data[-8:])
+    elif damage == "count":  # of pieces
+        path.write_bytes(data[:-24] + b"\xff" * 8 + data[-16:])
+    elif damage == "no room":
+        full = OSError(errno.ENOSPC, "No space left on device")
+        monkeypatch.setattr(merging, "write_whole", Mock(side_effect=full))
+
+    class Damaged(TableWriter):
+        def write(self, task: Any) -> Any:
+            written = super().write(task)
+            part = Path(self.staging, written.part)
+            if damage == "part":
+                part.write_text(part.read_text().replace("[", "{"))
+            elif damage == "part cut":
+                part.write_text("")
+            return written
+
+    with pytest.raises(BinlogError) as caught:
+        into.commit(results, Damaged(into.staging).merged(results, HERE, HERE))
+    assert (caught.value.path or "").startswith(into.staging)
+    assert ("No space left" in str(caught.value)) == (damage == "no room")
     into.abort()
     assert leftovers(tmp_path / "out") == ["in"]
 

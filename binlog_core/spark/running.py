@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -137,7 +138,12 @@ def merge_tables(
     session: SparkSession, writer: TableWriter, results: list[WrittenSplit]
 ) -> Iterator[TableFiles] | None:
     """Write the tables whose rows were staged; see `TableWriter.merged`."""
-    return writer.merged(results, SparkRunner(session), SparkRunner(session, 1, again=True))
+    with (
+        job_group(session.sparkContext, f"tables of {len(results)} splits")
+        if hasattr(session, "sparkContext")
+        else nullcontext()
+    ):
+        return writer.merged(results, SparkRunner(session), SparkRunner(session, 1, again=True))
 
 
 def _rounds(

@@ -37,7 +37,7 @@ _PIECES = 1 << 18  # of an index that one worker divides
 _TASK_FILES = 4  # of the size asked for, in memory
 _TASK_BYTES = 512 << 20  # without one
 _LEAST_TASK_BYTES = 32 << 20  # since each task opens all staged files
-_SAMPLE_BYTES = 8 << 20
+_SAMPLE_BYTES, _SAMPLE_FILES = 8 << 20, 64
 _THREADS = 16
 
 
@@ -203,26 +203,35 @@ class TableWriter:
 
     def _divided(self, bucket: int, places: NDArray[Any], sizes: NDArray[np.int64]) -> list[TableTask]:
         """Parts of a large table, each of at least one file of the size asked for."""
-        total = int(sizes.sum())
-        files = (
-            1 if self.file_size is None else int(total * self._rate(bucket, int(places[0])) // self.file_size)
-        )
+        total, files = int(sizes.sum()), 1
+        if self.file_size is not None:
+            files = int(total * self._rate(bucket, int(places[0]), int(places[-1]) + 1) // self.file_size)
         count = max(1, min(files, total // self._task_bytes))
         sums = np.cumsum(sizes)
         cuts = places[np.searchsorted(sums, [total * i // count for i in range(1, count)])]
         edges = sorted({int(places[0]), *cuts.tolist(), int(places[-1]) + 1})
         return [TableTask(bucket, bucket + 1, *pair) for pair in pairwise(edges)]
 
-    def _rate(self, bucket: int, place: int) -> float:
-        """Bytes of Parquet for each byte of a table's rows in memory, by its first ones."""
-        staged = self._staged(place, place + 1)
-        (pieces,) = staged.pieces(bucket, bucket + 1)
-        _, rows = next(staged.rows([pieces[:1]]))
-        rows = rows.slice(0, max(1, rows.num_rows * _SAMPLE_BYTES // max(rows.nbytes, _SAMPLE_BYTES)))
-        with import_pyarrow().BufferOutputStream() as sink:
+    def _rate(self, bucket: int, first: int, last: int) -> float:
+        """Bytes of Parquet for each byte of a table's rows, by those of some staged files.
+
+        They are not too few: Parquet then takes far more for each.
+        """
+        pa, found, size = import_pyarrow(), list[Any](), 0
+        staged = self._staged(first, min(last, first + _SAMPLE_FILES))
+        for told, rows in staged.rows(staged.pieces(bucket, bucket + 1)):
+            if found and rows.schema != found[0].schema:
+                break
+            found.append(rows)
+            size += told.bytes
+            if size >= _SAMPLE_BYTES:
+                break
+        every = pa.concat_tables(found)
+        rows = every.slice(0, max(1, every.num_rows * _SAMPLE_BYTES // max(size, _SAMPLE_BYTES)))
+        with pa.BufferOutputStream() as sink:
             with parquet_writer(sink, rows.schema, rows, delta=False, codec=self.compression) as writer:
                 writer.write_table(rows)
-            return float(sink.tell() / max(rows.nbytes, 1))
+            return float(sink.tell() / (size * rows.num_rows / every.num_rows))
 
     def write(self, task: tuple[int, TableTask]) -> WrittenTables:
         """Write the files of a task; if it fails, only a note of the error is left.

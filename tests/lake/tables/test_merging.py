@@ -121,6 +121,27 @@ def test_files_have_the_size_asked_for(
     assert max(counts) > 3
 
 
+def test_files_of_a_table_whose_first_rows_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parquet takes more for each of few rows of many columns: they do not tell how many files there are."""
+    (tmp_path / "in").mkdir()
+    names = [f"c{i}" for i in range(20)]
+    kind, size = table("t", *((name, "INT") for name in names)), 5_000
+    for number in range(1, 25):
+        log = Log("8.0.36")
+        log.begin()
+        count = 1 if number == 1 else 150
+        log.insert(kind, [{"id": i, "text": "", **dict.fromkeys(names, i & 1)} for i in range(count)])
+        log.commit()
+        (tmp_path / "in" / f"bin.{number:06}").write_bytes(log.getvalue())
+    counts = []
+    for least in (1 << 20, 1):  # one task, and as many as there are files
+        monkeypatch.setattr(merging, "_LEAST_TASK_BYTES", least)
+        output = export(tmp_path / "in", tmp_path / f"out{least}", staged=True, file_size=size)
+        (told,) = manifest_of(output)["tables"]
+        counts.append(len(told["files"]))
+    assert 2 < counts[0] <= counts[1] < counts[0] * 1.5
+
+
 def test_a_large_table_is_divided_among_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "_LEAST_TASK_BYTES", 1)
     write_logs(tmp_path / "in", 30, ["large", "small"], 700)

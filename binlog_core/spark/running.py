@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import SparkSession
 
+_CALLING = "An error occurred while calling "
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -184,5 +186,8 @@ def spark_failure(error: Exception) -> BinlogError:
     lines = trace.splitlines()
     if found:  # of a worker; the line that is not indented says what happened
         lines = [line for line in lines if not line.startswith((" ", "\t"))]
-    reason = next((line.strip() for line in lines if line.strip()), type(error).__name__)
+    said = [line.strip() for line in lines if line.strip()] or [type(error).__name__]
+    if said[0].startswith(_CALLING) and len(said) > 1:  # Java's own words are in the next line
+        del said[0]
+    reason = said[0].removeprefix(": ")
     return BinlogError(f"the Spark job failed: {reason}")

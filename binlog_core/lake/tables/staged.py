@@ -124,14 +124,13 @@ class StagedWriter(PartWriter):
         self._rows += rows.num_rows
         self._last_time = max(self._last_time, part.last_time)
         self._waiting_bytes -= size
-        del self._parts[part.key]
+        del self._parts[part.key[:2]]
         self._seconds += time.perf_counter() - began
 
     def _end_file(self) -> None:
         """Write the waiting rows, sorted by bucket, and the index."""
-        order = {key: (bucket_of(*key[:2]), *key[:2]) for key in self._parts}
-        for key in sorted(order, key=order.__getitem__):
-            self._write_piece(self._parts[key])
+        for name in sorted(self._parts, key=lambda name: (bucket_of(*name), *name)):
+            self._write_piece(self._parts[name])
         began, index = time.perf_counter(), np.array(self._index, _ENTRY)
         index = index[np.argsort(index["bucket"], kind="stable")]
         trailer = np.zeros(1, _TRAILER)

@@ -16,7 +16,8 @@ import struct
 import tempfile
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache, wraps
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +32,7 @@ from binlog_core import gtids
 from binlog_core._core import _packets, _result_set
 from binlog_core._core._crc32 import crc32c
 from binlog_core._core._jsonb import apply_json_diffs, jsonb_to_text, parse_json_diffs
+from binlog_core._core._rows import feed_at_once
 from binlog_core._decode.plans import plan_of
 from binlog_core._format.compression import inflate_block, inflate_columns, payload_chunks
 from binlog_core._format.descriptors import detect
@@ -39,6 +41,7 @@ from binlog_core._sources.encryption_keys import read_key_file, read_keyring
 from binlog_core._sources.timeline import ArchiveTimeline
 from binlog_core._tables.column_types import SPAN_DTYPE, Kind
 from binlog_core._tables.table_map import TableMaps
+from binlog_core._walk import track
 from binlog_core.conditions import compiled as compiled_conditions
 from binlog_core.errors import BinlogError
 from binlog_core.events import EventHeader, parse_event
@@ -305,6 +308,18 @@ def encrypted(data: bytes) -> None:
 PAGE = page_lies.PAGE
 
 
+@contextmanager
+def _small_pieces() -> Iterator[None]:
+    """Logs are read by hundreds of bytes; events cross the ends of what the loop takes by itself."""
+    before = track._PIECE_LEN, track._BLOCK_LEN, feed_at_once(100)
+    track._PIECE_LEN, track._BLOCK_LEN = 300, 2000
+    try:
+        yield
+    finally:
+        track._PIECE_LEN, track._BLOCK_LEN = before[:2]
+        feed_at_once(before[2])
+
+
 @target
 def innodb_binlog(data: bytes) -> None:
     """Options, pages of the first of two files, then pages: checksums are made anew, or left as they are."""
@@ -317,13 +332,14 @@ def innodb_binlog(data: bytes) -> None:
         for number, part in enumerate((pages[: data[1]], pages[data[1] :])):
             if part:
                 (Path(name) / f"binlog-{number:06}.ibb").write_bytes(b"".join(part))
-        _read(
-            name,
-            data[0] & 7,
-            mmap=bool(data[0] & 8),
-            verify_checksum=bool(data[0] & 16),
-            on_error="skip" if data[0] & 32 else "raise",
-        )
+        with _small_pieces() if data[0] & 128 else nullcontext():
+            _read(
+                name,
+                data[0] & 7,
+                mmap=bool(data[0] & 8),
+                verify_checksum=bool(data[0] & 16),
+                on_error="skip" if data[0] & 32 else "raise",
+            )
 
 
 innodb_binlog.mutate = page_lies.mutated  # type: ignore[attr-defined]

@@ -199,7 +199,7 @@ def main(out: Path) -> None:
                 save("log", b"\x10" + in_fragments(data, checksum=summed)[:MAX_LEN])
                 for pages in in_two_files(innodb_binlog.transactions_of(plain_events(data))):
                     for road in range(5):
-                        save("innodb_binlog", bytes((road | 16,)) + pages)
+                        save("innodb_binlog", bytes((road | 16 | 136 * (road & 1),)) + pages)
             save("log", bytes((0x2A,)) + gzip.compress(data, mtime=0))
             save("log", bytes((0x23,)) + lzma.compress(data))
         key_files = [path.with_suffix(end) for end in (".keyring", ".keys.txt")]

@@ -14,6 +14,16 @@ class Pages:
     def short_transactions(self, offset: int, out: Buffer) -> tuple[int, int, bool, bool]: ...
     def pass_short_transactions(self, offset: int, room: int, until: int) -> tuple[int, int, bool, bool]: ...
 
+class Feed:
+    any: bool
+    walk: TreeWalk | None
+    file: int
+    def __init__(self, pages: Pages, offset: int, walk: TreeWalk | None = None, file: int = 0) -> None: ...
+    @property
+    def address(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+
 class TreeWalk:
     done: bool
     taken: int

@@ -252,6 +252,8 @@ class LogDecoder:
         loop, track = self._loop, self.track
         while True:
             status = loop.run()
+            if loop.fed:
+                track.took(loop)
             if status == _rows.MORE:
                 position = int(loop.position)
                 try:
@@ -312,7 +314,15 @@ class LogDecoder:
     def _feed(self, offset: int) -> None:
         """Make the loop continue at an offset of the window."""
         track = self.track
-        self._loop.feed(track.window, track.base, start=offset, keep=track.mapped or track.in_block)
+        feed, to_come = track.feed()
+        self._loop.feed(
+            track.window,
+            track.base,
+            start=offset,
+            keep=track.mapped or track.in_block,
+            feed=feed,
+            to_come=to_come,
+        )
 
     @property
     def _offset(self) -> int:

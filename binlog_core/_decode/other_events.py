@@ -200,14 +200,16 @@ class OtherEvents:
     def _on_statement(
         self, statement: bytes, database: bytes, offset: int, whole: Callable[[], QueryEvent]
     ) -> Iterator[Group]:
+        definitions, changed = self._definitions, changes_rows(statement)
+        if (changed or may_change_definitions(statement)) and self._is_repeated():
+            return
         self._asides.note_statement(statement, database, whole)
-        definitions = self._definitions
-        if changed := changes_rows(statement):
+        if changed:
             self._report.add("statement_changes", path=self._path, offset=offset)
         if definitions is not None and (
             definitions.notes_changes
             if changed
-            else definitions.follows and may_change_definitions(statement) and not self._is_repeated()
+            else definitions.follows and may_change_definitions(statement)
         ):
             event = whole()  # before the group is taken: it is still the loop's current event
             transaction = int(self._loop.transaction_position)

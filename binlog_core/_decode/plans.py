@@ -12,6 +12,7 @@ import numpy as np
 from .._core._rows import WIRE_OPS
 from .._tables.column_types import (
     INTEGER_BYTES,
+    KINDS,
     MYSQL_TYPE_DATETIME,
     MYSQL_TYPE_DATETIME2,
     MYSQL_TYPE_STRING,
@@ -23,7 +24,6 @@ from .._tables.column_types import (
     MYSQL_TYPE_VARCHAR,
     MYSQL_TYPE_VARCHAR_COMPRESSED,
     SPAN_DTYPE,
-    SPAN_KINDS,
     Kind,
 )
 from .._tables.tables import Column, Table, image_dtype, record_dtype
@@ -250,39 +250,22 @@ def wire_op(column: Column) -> tuple[str, int, tuple[int, int, int]]:
     (name, width, details)
         name in ``WIRE_OPS``; width in bytes, of the value, or of the length before it.
     """
-    kind, code = column.kind, column.type_code
-    none = (0, 0, 0)
-    if kind is Kind.INT:
-        width = INTEGER_BYTES[code]
-        return ("UINT24" if column.signed is False else "INT24") if width == 3 else "COPY", width, none
-    if kind is Kind.FLOAT:
-        return "COPY", 4, none
-    if kind is Kind.DOUBLE:
-        return "COPY", 8, none
-    if kind is Kind.DECIMAL:
-        return _decimal_op(column)
-    if kind is Kind.BIT:
-        return "BIT", (column.length + 7) // 8, none
-    if kind is Kind.YEAR:
-        return "YEAR", 1, none
-    if kind is Kind.DATE:
-        return "DATE", 3, none
-    if kind in (Kind.TIME, Kind.DATETIME, Kind.TIMESTAMP):
-        if column.old_fraction and column.fsp:
-            name, widths = _MARIADB_FRACTION_OPS[code]
-            return name, widths[column.fsp - 1], (column.fsp, 0, 0)
-        name, whole = _TEMPORAL_OPS[code]
-        fraction = (column.fsp + 1) // 2 if code not in _MARIADB_FRACTION_OPS else 0
-        return name, whole + fraction, (fraction, 0, 0)
-    if kind is Kind.ENUM:
-        return ("COPY" if column.length == 2 else "WIDEN"), column.length, none
-    if kind is Kind.SET:
-        return ("COPY" if column.length == 8 else "WIDEN"), column.length, none
-    if kind in SPAN_KINDS:
+    facts, none = KINDS[column.kind], (0, 0, 0)
+    if facts.wire is not None:
+        return *facts.wire, none
+    if facts.stored == "span":
         return "SPAN", _length_bytes(column), none
-    if kind is Kind.NULL:
-        return "NOTHING", 0, none
-    raise KeyError(kind)
+    if facts.stored == "moment":
+        return _temporal_op(column)
+    match column.kind:
+        case Kind.DECIMAL:
+            return _decimal_op(column)
+        case Kind.BIT:
+            return "BIT", (column.length + 7) // 8, none
+        case Kind.ENUM | Kind.SET:
+            return ("COPY" if column.length == column.dtype.itemsize else "WIDEN"), column.length, none
+    width = INTEGER_BYTES[column.type_code]
+    return ("UINT24" if column.signed is False else "INT24") if width == 3 else "COPY", width, none
 
 
 def _length_bytes(column: Column) -> int:
@@ -295,6 +278,16 @@ def _length_bytes(column: Column) -> int:
     ):
         return 1 if column.length <= 255 else 2
     return column.length
+
+
+def _temporal_op(column: Column) -> tuple[str, int, tuple[int, int, int]]:
+    code = column.type_code
+    if column.old_fraction and column.fsp:
+        name, widths = _MARIADB_FRACTION_OPS[code]
+        return name, widths[column.fsp - 1], (column.fsp, 0, 0)
+    name, whole = _TEMPORAL_OPS[code]
+    fraction = (column.fsp + 1) // 2 if code not in _MARIADB_FRACTION_OPS else 0
+    return name, whole + fraction, (fraction, 0, 0)
 
 
 def _decimal_op(column: Column) -> tuple[str, int, tuple[int, int, int]]:

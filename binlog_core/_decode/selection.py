@@ -52,7 +52,7 @@ class Selection:
     gtids: AnyGtidSet | None = None
     exclude_gtids: AnyGtidSet | None = None
     where: Condition | PushedFilters | None = None
-    repeated: AnyGtidSet | None = None  # of these, which came before, statements are not followed again
+    repeated: AnyGtidSet | None = None  # of these, which came before, statements do not count again
     asides: frozenset[str] = frozenset()  # kinds of what is not a row that are gathered too: see group.Aside
     met: NamesMet = field(default_factory=NamesMet)  # of the names given here, in a pass
     tables_from_index: list[Table] | None = None  # given where only definitions are wanted: those of an index

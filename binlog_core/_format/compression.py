@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tables.column_types import SPAN_KINDS
+from .._tables.column_types import KINDS
 from .._tables.tables import Column
 from ..errors import DecodeError, DecompressionError, MissingExtraError
 from .cursor import Cursor
@@ -284,7 +284,7 @@ def inflate_columns(
     if not any(c.compressed for c in columns):
         return buffer
     row, positions = array["row"], array["image"]["position"]
-    used = {c.name: np.flatnonzero(row[c.name]["length"]) for c in columns if c.kind in SPAN_KINDS}
+    used = {c.name: np.flatnonzero(row[c.name]["length"]) for c in columns if KINDS[c.kind].stored == "span"}
     low, high = _region(row, used, len(memoryview(buffer).cast("B")), path, table)
     region = bytes(memoryview(buffer).cast("B")[low:high])
     flat = np.frombuffer(region, np.uint8)

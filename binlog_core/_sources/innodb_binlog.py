@@ -12,7 +12,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from .._core._innodb_binlog import TreeWalk
+from .._core._innodb_binlog import Feed, TreeWalk
 from .._format.event_header import HEADER, HEADER_LENGTH_V3
 from .._format.event_types import EventType
 from .._format.innodb_binlog import (
@@ -62,6 +62,7 @@ class InnodbBinlogSource(Source):
     """
 
     finds_transactions = True
+    feeds = True
 
     def __init__(self, stored: Source, sibling: Sibling | None = None, places: Places | None = None) -> None:
         super().__init__(stored.path)
@@ -85,6 +86,7 @@ class InnodbBinlogSource(Source):
         self._parts: Iterator[memoryview | TreeWalk] = iter(())  # of the record that is being read
         self._walk: TreeWalk | None = None  # the part that is being read
         self._chunks: Iterator[memoryview] = iter(())  # of a record in it
+        self._between = False  # records: the last one has been read to its end
         self._before = begin  # what the file begins with may continue a record of the file before it
         self._torn = self._over = False
         self._failed: BinlogError | None = None
@@ -102,11 +104,11 @@ class InnodbBinlogSource(Source):
         return self._over or (self._own is not None and self._own.ended and not self._torn)
 
     def check_size(self) -> None:
-        """See `Source.check_size`."""
+        """Raise BinlogError if a mapped file has become shorter than its mapping."""
         self._stored.check_size()
 
     def peek(self, size: int) -> bytes:
-        """See `Source.peek`; what comes before a damaged page is not lost by looking ahead."""
+        """The next bytes without moving on: what comes before a damaged page is not lost by it."""
         try:
             return super().peek(size)
         except BinlogError:
@@ -115,7 +117,7 @@ class InnodbBinlogSource(Source):
             return self._ahead
 
     def pass_damage(self) -> bool:
-        """See `Source.pass_damage`: the next commit record is the first behind the damaged page or record.
+        """Go on behind the damaged page or record, with the first commit record there.
 
         The position grows by a page, so that the lost bytes have a place.
         """
@@ -198,10 +200,33 @@ class InnodbBinlogSource(Source):
             return 0 if self._begin() else None
         if self._left_the_file():
             return None
+        self._between = True
         written, full = self._short_transactions(self._own, buffer)
         if written:
             return written
         return None if full and not first else self._next_record(self._own)
+
+    def feed(self) -> Feed | None:
+        """See `Source.feed`: the rest of a tree, or the short transactions that follow."""
+        if self._ahead or self._left or self._failed is not None or self._own is None or self._over:
+            return None
+        if (walk := self._walk) is not None:
+            return self._trees.feed(walk)
+        pages = self._own.file.pages(self._own.offset) if self._between else None
+        return None if pages is None else Feed(pages, self._own.offset)
+
+    def took(self, feed: Feed, count: int) -> None:
+        """See `Source.took`."""
+        assert self._own is not None
+        self.position += count
+        if feed.walk is None:
+            self._own.offset = feed.offset
+            self._before = self._before and not feed.any
+            return
+        try:
+            self._trees.took(feed, count)
+        except BinlogError as error:
+            self._failed = error
 
     def _left_the_file(self) -> bool:
         """Whether the log is over, with the record that the file's last one was."""
@@ -242,12 +267,12 @@ class InnodbBinlogSource(Source):
         return self._stored.size
 
     def twin(self) -> InnodbBinlogSource | None:
-        """See `Source.twin`."""
+        """Another source of the same bytes, for another thread; None: the log must be opened again."""
         stored = self._stored.twin()
         return None if stored is None else InnodbBinlogSource(stored, self._sibling, self._places)
 
     def seek(self, position: int) -> None:
-        """See `Source.seek`: events are passed over without copying them."""
+        """Go to a position. Events are passed over without copying them."""
         if 0 <= position - self.position <= len(self._ahead):
             super().seek(position)
             return
@@ -260,7 +285,7 @@ class InnodbBinlogSource(Source):
             )
 
     def transaction_from(self, position: int) -> int | None:
-        """See `Source.transaction_from`."""
+        """Where the first transaction begins from a position on; reading goes on there. None: none does."""
         with self._places.lock:
             self._go_before(self._places.last(position), back=True)
             found = self._pass(max(position - self.position, 0), whole=True)
@@ -390,6 +415,7 @@ class InnodbBinlogSource(Source):
                 )
             self._before = not chunk.last
             return
+        self._between = False
         self._before = self._before and chunk.kind in BETWEEN_CHUNKS
         record = self._record(own, chunk)
         self._parts = self._transaction(record) if chunk.kind == COMMIT else self._passed(record)

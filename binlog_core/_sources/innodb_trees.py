@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .._core._innodb_binlog import BYTES, DONE, FIELDS, FULL, WRONG, TreeWalk
+from .._core._innodb_binlog import BYTES, DONE, FIELDS, FULL, WRONG, Feed, TreeWalk
 from .._format.innodb_binlog import (
     MOST_FIELDS_LEN,
     OUT_OF_BAND,
@@ -63,6 +63,19 @@ class Trees:
     def length(self, walk: TreeWalk, most: int) -> int:
         """Pass over what `copy` would copy into a buffer of `most` bytes."""
         return self._go_on(walk, None, most)
+
+    def feed(self, walk: TreeWalk) -> Feed | None:
+        """Lets the loop itself copy the next bytes; `took` must be told how many."""
+        place = Reference(*walk.place)
+        file = self._files.get(place.file)
+        pages = None if file is None or walk.done else file.pages(place.offset)
+        return None if pages is None else Feed(pages, place.offset, walk, place.file)
+
+    def took(self, feed: Feed, count: int) -> None:
+        """Count the bytes that the loop has copied."""
+        file = self._files.get(feed.file)
+        assert file is not None
+        self._count(file, count, 0)  # the walk tells its looks with its next bytes
 
     def chunks(self, walk: TreeWalk) -> Iterator[memoryview]:
         """The rest of a record's bytes, chunk by chunk; the walk goes on behind it."""

@@ -49,7 +49,7 @@ class OpenSources:
 
     @property
     def closed(self) -> bool:
-        """See above."""
+        """Whether the log was closed, which the core sees in `flag`, too."""
         return bool(self.flag[0])
 
     @closed.setter
@@ -108,7 +108,7 @@ class OpenSources:
             raise BinlogError("the log was closed while it was read", path=path or self.files[0].path)
 
     def acknowledge(self, position: Position) -> None:
-        """See ``Log.acknowledge``."""
+        """Let every open source know that what lies before a position is done with."""
         for opened in list(self._open.values()):
             opened.acknowledge(position)
 

@@ -23,6 +23,7 @@ from .._format.magic import INNODB_MAGIC, MAGIC
 from ..errors import BinlogError, cannot_read
 
 if TYPE_CHECKING:
+    from .._core._innodb_binlog import Feed
     from ..gtids import AnyGtidSet, Gtid, MariadbGtid
     from ..position import Position
 
@@ -60,6 +61,8 @@ class Source(ABC):
         Whether it cannot be opened again: a pipe.
     finds_transactions : bool
         Whether it knows where transactions begin: `transaction_from` says so, and `seek` can go backward.
+    feeds : bool
+        Whether `feed` may have something: then little is read at a time.
     may_have_ended : bool
         Whether the log with the next number can be the one to go on with: False while more must come in this.
     begin : int
@@ -87,6 +90,7 @@ class Source(ABC):
     seekable: bool = False
     read_once: bool = False
     finds_transactions: bool = False
+    feeds: bool = False
     begin: int = 4
     done_records: int = 0
     done_gtid: Gtid | MariadbGtid | None = None
@@ -122,7 +126,7 @@ class Source(ABC):
 
     @property
     def may_have_ended(self) -> bool:
-        """See above."""
+        """Whether the log with the next number can be the one to go on with."""
         return True
 
     def check_size(self) -> None:  # noqa: B027 - most sources have nothing to check
@@ -176,6 +180,21 @@ class Source(ABC):
         count = self._fetch_into(buffer[:MAX_READ_LEN])
         self.position += count
         return count
+
+    def feed(self) -> Feed | None:
+        """What lets the decoding loop itself take the bytes that come next; `took` must be told of them."""
+        return None
+
+    def took(self, feed: Feed, count: int) -> None:  # noqa: B027 - most sources feed nothing
+        """Go on behind the bytes that were taken from a feed.
+
+        Parameters
+        ----------
+        feed : Feed
+            From the last call of `feed`; nothing was read since.
+        count : int
+            Bytes.
+        """
 
     def peek(self, size: int) -> bytes:
         """The next bytes without moving on; fewer than `size` only if there are no more for now."""
@@ -361,7 +380,7 @@ class BufferSource(Source):
         self._next = position
 
     def twin(self) -> BufferSource:
-        """See `Source.twin`."""
+        """Another source of the same bytes, for another thread; None: the log must be opened again."""
         return copy(self)
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
-"""What is known about each column type: one row per MYSQL_TYPE_* code.
+"""What is known of column types and of the kinds of their values.
 
-TABLE_MAP parsing, the decoder's plans, Python values, Arrow and Spark types all read
-this table, so that adding a type is one row here, one decoder and one test table.
-Each presentation of values has one function that goes by the kind, and raises
-KeyError for a kind that it does not have: `tests/whole/test_kinds.py` lists them.
+`COLUMN_TYPES` has a row for each MYSQL_TYPE_* code, `KINDS` one for each kind. All presentations of values
+(NumPy, the loop, Python, Arrow, lakes, conditions, index, SQL, JSON) go by the kind's row. What a row cannot
+say, because it depends on the column, is in the presentation's one function. `tests/whole/test_kinds.py`
+lists them: a kind without a row is a KeyError in each.
 
 Source: MySQL server documentation, "Table_map_event"; ``include/field_types.h``.
 """
@@ -11,7 +11,7 @@ Source: MySQL server documentation, "Table_map_event"; ``include/field_types.h``
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -86,6 +86,67 @@ class Kind(IntEnum):
     JSON = 15
     GEOMETRY = 16
     VECTOR = 17
+
+
+Stored = Literal["nothing", "number", "decimal", "moment", "span"]
+Compared = Literal["number", "real", "moment", "time", "text", "bytes", "member", "members", "null"]
+
+SPAN_DTYPE = np.dtype([("offset", "<u8"), ("length", "<u4")])
+
+
+class KindFacts(NamedTuple):
+    """What all presentations know of a kind.
+
+    Parameters
+    ----------
+    stored : Stored
+        How a record has it. A number is as it is (ENUM and SET too), a moment is datetime64 or timedelta64, a
+        span says where the bytes are.
+    dtype : numpy.dtype or None
+        Of the record's field; None: by the column (`value_dtype`).
+    wire : (str, int) or None
+        The loop's operation and its width; None: by the column (`wire_op` in ``_decode/plans.py``).
+    value : str
+        The Python value, from which its SQL and JSON follow: the name of a form in
+        ``src/objects/value_objects.pxd`` without FORM_; empty: a number, by the dtype.
+    arrow : str or None
+        Format string of the Arrow C data interface, from which the type in a lake follows; None: by the
+        column (`arrow_field` in ``batch/arrow_types.py``).
+    compared : Compared
+        How conditions take it, and the index hashes it: "member" is an ENUM, "members" a SET, and "null" is
+        only tested for NULL.
+    """
+
+    stored: Stored
+    dtype: np.dtype | None
+    wire: tuple[str, int] | None
+    value: str
+    arrow: str | None
+    compared: Compared
+
+
+_MICROSECONDS = np.dtype("<M8[us]")
+
+KINDS: dict[Kind, KindFacts] = {
+    Kind.NULL: KindFacts("nothing", np.dtype("u1"), ("NOTHING", 0), "NONE", "n", "null"),
+    Kind.INT: KindFacts("number", None, None, "", None, "number"),
+    Kind.FLOAT: KindFacts("number", np.dtype("<f4"), ("COPY", 4), "FLOAT", "f", "real"),
+    Kind.DOUBLE: KindFacts("number", np.dtype("<f8"), ("COPY", 8), "DOUBLE", "g", "real"),
+    Kind.DECIMAL: KindFacts("decimal", None, None, "DECIMAL", None, "number"),
+    Kind.BIT: KindFacts("number", None, None, "", None, "number"),
+    Kind.YEAR: KindFacts("number", np.dtype("<u2"), ("YEAR", 1), "", "S", "number"),
+    Kind.DATE: KindFacts("moment", np.dtype("<M8[D]"), ("DATE", 3), "DATE", "tdD", "moment"),
+    Kind.DATETIME: KindFacts("moment", _MICROSECONDS, None, "DATETIME", "tsu:", "moment"),
+    Kind.TIMESTAMP: KindFacts("moment", _MICROSECONDS, None, "TIMESTAMP", "tsu:UTC", "moment"),
+    Kind.TIME: KindFacts("moment", np.dtype("<m8[us]"), None, "TIME", "tDu", "time"),
+    Kind.TEXT: KindFacts("span", SPAN_DTYPE, None, "TEXT", "u", "text"),
+    Kind.BINARY: KindFacts("span", SPAN_DTYPE, None, "BYTES", None, "bytes"),
+    Kind.ENUM: KindFacts("number", np.dtype("<u2"), None, "ENUM", None, "member"),
+    Kind.SET: KindFacts("number", np.dtype("<u8"), None, "SET", None, "members"),
+    Kind.JSON: KindFacts("span", SPAN_DTYPE, None, "JSON", None, "null"),
+    Kind.GEOMETRY: KindFacts("span", SPAN_DTYPE, None, "BYTES", None, "null"),
+    Kind.VECTOR: KindFacts("span", SPAN_DTYPE, None, "VECTOR", None, "null"),
+}
 
 
 class ColumnType(NamedTuple):
@@ -166,30 +227,12 @@ INTEGER_BYTES = {
 # In MariaDB these may have fraction digits that only a schema shows.
 OLD_TEMPORAL_TYPES = frozenset((MYSQL_TYPE_TIMESTAMP, MYSQL_TYPE_TIME, MYSQL_TYPE_DATETIME))
 
-SPAN_DTYPE = np.dtype([("offset", "<u8"), ("length", "<u4")])
 DECIMAL128_DTYPE = np.dtype([("lo", "<u8"), ("hi", "<i8")])
 DECIMAL256_DTYPE = np.dtype([("limb0", "<u8"), ("limb1", "<u8"), ("limb2", "<u8"), ("limb3", "<i8")])
 
 # By bytes on the wire: INT24 has no dtype of its own.
 _UNSIGNED_DTYPES = {n: np.dtype(t) for n, t in ((1, "u1"), (2, "<u2"), (3, "<u4"), (4, "<u4"), (8, "<u8"))}
 _SIGNED_DTYPES = {n: np.dtype(t) for n, t in ((1, "i1"), (2, "<i2"), (3, "<i4"), (4, "<i4"), (8, "<i8"))}
-_FIXED_DTYPES: dict[Kind, np.dtype] = {
-    Kind.NULL: np.dtype("u1"),
-    Kind.FLOAT: np.dtype("<f4"),
-    Kind.DOUBLE: np.dtype("<f8"),
-    Kind.YEAR: np.dtype("<u2"),
-    Kind.DATE: np.dtype("<M8[D]"),
-    Kind.DATETIME: np.dtype("<M8[us]"),
-    Kind.TIMESTAMP: np.dtype("<M8[us]"),
-    Kind.TIME: np.dtype("<m8[us]"),
-    Kind.ENUM: np.dtype("<u2"),
-    Kind.SET: np.dtype("<u8"),
-}
-
-SPAN_KINDS = frozenset((Kind.TEXT, Kind.BINARY, Kind.JSON, Kind.GEOMETRY, Kind.VECTOR))
-# Numbers as the record has them, if ENUM and SET are taken by number; DECIMAL has a scale.
-NUMBER_KINDS = frozenset((Kind.INT, Kind.FLOAT, Kind.DOUBLE, Kind.BIT, Kind.YEAR, Kind.ENUM, Kind.SET))
-TEMPORAL_KINDS = frozenset((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME))
 
 
 def value_dtype(
@@ -221,6 +264,6 @@ def value_dtype(
     if kind is Kind.DECIMAL:
         narrow = _SIGNED_DTYPES[8]
         return narrow if precision <= 18 else DECIMAL128_DTYPE if precision <= 38 else DECIMAL256_DTYPE
-    if kind in SPAN_KINDS:
-        return SPAN_DTYPE
-    return _FIXED_DTYPES[kind]
+    fixed = KINDS[kind].dtype
+    assert fixed is not None
+    return fixed

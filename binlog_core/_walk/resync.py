@@ -80,7 +80,7 @@ class Boundaries(NamedTuple):
     def find(
         self, window: Window, start: int, limit: int, *, base: int, more: bool, zeros: bool
     ) -> tuple[int, int]:
-        """See ``_resync.find_event``."""
+        """`_resync.find_event` with what this log's descriptor says of headers and lengths."""
         header_length, lengths, canonical, checksum = self.description.core_arrays()
         status = _resync.NOTHING
         while start < limit:

@@ -19,6 +19,7 @@ from .resync import READ_LEN, Boundaries, Window
 from .salvage import Resumption, check_tail, resume
 
 if TYPE_CHECKING:
+    from .._core._innodb_binlog import Feed
     from .._sources.follow import Follower
     from .._sources.sources import Source
     from ..report import Report
@@ -151,6 +152,7 @@ class Track:
         self._borrowed = False
         self._block: memoryview | None = None  # the window is its front
         self._wanted = 0  # … and is to be so long
+        self._feed: Feed | None = None  # of the window, which grows by it
         self._group_begin = 0
         self._group_len = 0  # of the last group
         self.read_to: int | None = None
@@ -383,12 +385,28 @@ class Track:
             self._move(first, loop, max(2 * (used - first), _BLOCK_LEN, self._group_len + _SLACK))
             offset, used = offset - first, used - first
         assert self._block is not None
-        size = self._within(max(self._wanted - used, _PIECE_LEN))
+        # What the loop can take by itself, it takes when it needs it.
+        size = self._within(_PIECE_LEN if self.source.feeds else max(self._wanted - used, _PIECE_LEN))
         count = self.source.fill(self._block[used : used + size])
         if not count:
             return None
         self.window = self._block[: used + count].toreadonly()
         return offset
+
+    def feed(self) -> tuple[Feed | None, int]:
+        """What the loop takes by itself behind the window, and how many bytes at most."""
+        to_come = 0 if self._block is None else self._within(max(self._wanted - len(self.window), 0))
+        self._feed = self.source.feed() if to_come else None
+        return self._feed, to_come
+
+    def took(self, loop: _rows.Decoder) -> None:
+        """Let the window be as long as the loop has made it."""
+        assert self._block is not None
+        assert self._feed is not None
+        count = loop.fed
+        self.window = self._block[: len(self.window) + count].toreadonly()
+        self.source.took(self._feed, count)
+        loop.hold(self.window)
 
     def _move(self, first: int, loop: _rows.Decoder, size: int) -> None:
         """Move the window's bytes from an offset on to another block."""

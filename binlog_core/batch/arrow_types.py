@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
-from .._tables.column_types import Kind, value_dtype
+from .._tables.column_types import KINDS, Kind
 from .._tables.tables import Column
 
 if TYPE_CHECKING:
@@ -38,20 +38,6 @@ _NUMBER_FORMATS = {
     "|i1": "c", "|u1": "C", "<i2": "s", "<u2": "S", "<i4": "i", "<u4": "I", "<i8": "l", "<u8": "L",
     "<f4": "f", "<f8": "g", "<M8[us]": "tsu:", "<m8[us]": "tDu",
 }  # fmt: skip
-
-# Kinds with one format whatever the column's attributes.
-_PLAIN_FORMATS = {
-    Kind.NULL: "n",
-    Kind.YEAR: "S",
-    Kind.FLOAT: "f",
-    Kind.DOUBLE: "g",
-    Kind.DATE: "tdD",
-    Kind.DATETIME: "tsu:",
-    Kind.TIMESTAMP: "tsu:UTC",
-    Kind.TIME: "tDu",
-    Kind.TEXT: "u",
-    Kind.BINARY: "z",
-}
 
 
 class ValueOptions(TypedDict, total=False):
@@ -148,32 +134,35 @@ def arrow_field(
     geometry : "struct" or "ewkb"
         GEOMETRY as struct of srid and wkb, or as one binary value in PostGIS's EWKB.
     """
-    kind, name = column.kind, column.name
-    if kind == Kind.BINARY and column.declared_type == "uuid":
-        return ArrowField(name, "w:16", ((_EXTENSION_NAME, "arrow.uuid"), (_EXTENSION_METADATA, "")))
-    if kind in (Kind.INT, Kind.BIT):
-        return ArrowField(name, number_format(column.dtype))
-    if kind == Kind.DECIMAL:
-        if column.precision > 38 and wide_decimals == "text":
-            return ArrowField(name, "u")
-        width = "" if column.precision <= 38 else ",256"
-        return ArrowField(name, f"d:{column.precision},{column.scale}{width}")
-    if kind == Kind.ENUM:
-        return _enum_field(column)
-    if kind == Kind.SET:
-        return _set_field(column)
-    if kind == Kind.JSON:
-        return ArrowField(name, "u", ((_EXTENSION_NAME, "arrow.json"), (_EXTENSION_METADATA, "")))
-    if kind == Kind.GEOMETRY and geometry == "ewkb":
-        return ArrowField(name, "z")
-    if kind == Kind.GEOMETRY:
-        return ArrowField(name, "+s", children=(ArrowField("srid", "I"), ArrowField("wkb", "z")))
-    if kind == Kind.VECTOR:
-        fixed = vectors == "fixed" and column.dimensions is not None and column.dimensions <= _MAX_DIMENSIONS
-        return ArrowField(
-            name, f"+w:{column.dimensions}" if fixed else "+l", children=(ArrowField("item", "f"),)
-        )
-    return ArrowField(name, _PLAIN_FORMATS[kind])
+    name, plain = column.name, KINDS[column.kind].arrow
+    if plain is not None:
+        return ArrowField(name, plain)
+    match column.kind:
+        case Kind.BINARY:
+            return (
+                _extension(name, "w:16", "uuid") if column.declared_type == "uuid" else ArrowField(name, "z")
+            )
+        case Kind.DECIMAL:
+            if column.precision > 38 and wide_decimals == "text":
+                return ArrowField(name, "u")
+            width = "" if column.precision <= 38 else ",256"
+            return ArrowField(name, f"d:{column.precision},{column.scale}{width}")
+        case Kind.ENUM if column.members is not None:
+            return _enum_field(column, column.members)
+        case Kind.SET if column.members is not None:
+            return _set_field(column, column.members)
+        case Kind.JSON:
+            return _extension(name, "u", "json")
+        case Kind.GEOMETRY if geometry == "ewkb":
+            return ArrowField(name, "z")
+        case Kind.GEOMETRY:
+            return ArrowField(name, "+s", children=(ArrowField("srid", "I"), ArrowField("wkb", "z")))
+        case Kind.VECTOR:
+            most = _MAX_DIMENSIONS if vectors == "fixed" else -1
+            fixed = column.dimensions is not None and column.dimensions <= most
+            item = ArrowField("item", "f")
+            return ArrowField(name, f"+w:{column.dimensions}" if fixed else "+l", children=(item,))
+    return ArrowField(name, number_format(column.dtype))
 
 
 @lru_cache(maxsize=256)  # batches of the same table recur, and many tables are alike
@@ -204,12 +193,15 @@ def _change_field(name: str, kind: str) -> ArrowField:
     return ArrowField(name, kind, nullable=False)
 
 
-def _enum_field(column: Column) -> ArrowField:
-    if column.members is None:
-        return ArrowField(column.name, number_format(value_dtype(Kind.ENUM)))
+def _extension(name: str, format: str, extension: str) -> ArrowField:
+    metadata = ((_EXTENSION_NAME, f"arrow.{extension}"), (_EXTENSION_METADATA, ""))
+    return ArrowField(name, format, metadata)
+
+
+def _enum_field(column: Column, members: tuple[str, ...]) -> ArrowField:
     # Number 0 is '', which a strict server refuses but a lenient one stores. It comes first, as it sorts;
     # a member can be '' too, and members can be equal, but values of a dictionary must not be.
-    labels, codes = _distinct(("", *column.members))
+    labels, codes = _distinct(("", *members))
     return ArrowField(
         column.name,
         "s" if len(labels) <= 0x7FFF else "i",
@@ -219,10 +211,8 @@ def _enum_field(column: Column) -> ArrowField:
     )
 
 
-def _set_field(column: Column) -> ArrowField:
-    if column.members is None:
-        return ArrowField(column.name, number_format(value_dtype(Kind.SET)))
-    labels, codes = _distinct(column.members)
+def _set_field(column: Column, members: tuple[str, ...]) -> ArrowField:
+    labels, codes = _distinct(members)
     item = ArrowField("item", "c", dictionary=ArrowField("", "u"), labels=labels, codes=codes)
     return ArrowField(column.name, "+l", children=(item,))
 

@@ -12,7 +12,7 @@ import numpy as np
 from .._base.change_columns import OPS as OPS
 from .._base.change_columns import PREIMAGE
 from .._core._columns import span_values
-from .._tables.column_types import SPAN_KINDS, Kind
+from .._tables.column_types import KINDS, Kind
 from .._tables.side_dtypes import INVALID_DATE_DTYPE as INVALID_DATE_DTYPE
 from .._tables.side_dtypes import JSON_DIFF_DTYPE as JSON_DIFF_DTYPE
 from .._tables.side_dtypes import TRANSACTION_DTYPE as TRANSACTION_DTYPE
@@ -167,7 +167,7 @@ class ChangeBatch(BatchRecords):
         if text_errors not in ("raise", "replace"):
             raise ValueError(f"text_errors={text_errors!r}: expected raise or replace")
         column = self._find(name)
-        if column.kind in SPAN_KINDS:
+        if KINDS[column.kind].stored == "span":
             return self._span_column(column, text_errors)
         mask = self.is_null(name) | self.is_absent(name)
         return np.ma.MaskedArray(self._values(column, decimals, members), mask=mask)
@@ -405,7 +405,7 @@ class ChangeBatch(BatchRecords):
 
     def _values(self, column: Column, decimals: str, members: str) -> NDArray[Any]:
         field = self.array["row"][column.name]
-        if column.kind == Kind.DECIMAL:
+        if KINDS[column.kind].stored == "decimal":
             return _decimals(column, field, decimals)
         if column.members is not None and members == "names":
             if column.kind == Kind.ENUM:

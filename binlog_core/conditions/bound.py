@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from .._base.change_columns import CHANGE_TYPES, POSTIMAGE
-from .._tables.column_types import NUMBER_KINDS, TEMPORAL_KINDS, Kind
+from .._tables.column_types import KINDS, Kind
 from ..errors import ConditionError
 from ..report import NAMES_REMEDY
 from .language import (
@@ -66,8 +66,6 @@ if TYPE_CHECKING:
     from .._tables.tables import Column, Table
     from ..batch.change_batch import ChangeBatch
     from .predicates import States
-
-_ORDERED = NUMBER_KINDS | TEMPORAL_KINDS | {Kind.DECIMAL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,26 +212,24 @@ class _Binder:
 
     def _test(self, node: Node, column: Column, literals: tuple[Literal, ...]) -> BoundNode:
         assert isinstance(node, Comparison | OneOf | Like)
-        kind, side = column.kind, node.ref.side
-        if kind in (Kind.JSON, Kind.GEOMETRY, Kind.VECTOR):
+        compared, side = KINDS[column.kind].compared, node.ref.side
+        if compared == "null":
             raise self._misfit(column, None, "is null, is not null or changed() for such a column")
-        if kind is Kind.ENUM:
+        if compared == "member":
             return TableTest(side, column, self._members(node, column, literals))
-        by_text = kind in (Kind.TEXT, Kind.BINARY) or (
-            kind is Kind.SET and column.members is not None and not _all_numbers(literals)
+        by_text = compared in ("text", "bytes") or (
+            compared == "members" and column.members is not None and not _all_numbers(literals)
         )
         if by_text:
             given = tuple(self._text(column, literal) for literal in literals)
             return TextColumnTest(side, column, *_text_test(node, given))
         if isinstance(node, Like):
             raise self._misfit(column, None, "a comparison, in or between: like is for text")
-        if kind not in _ORDERED:
-            raise KeyError(kind)
         return NumberTest(side, column, tuple(self._spans(node, column, literals)))
 
     def _text(self, column: Column, literal: Literal) -> str | bytes:
         value = literal.value
-        if column.kind is Kind.BINARY:
+        if KINDS[column.kind].compared == "bytes":
             if isinstance(value, str):
                 return value.encode("utf-8", "surrogateescape")
             if isinstance(value, bytes):
@@ -267,14 +263,14 @@ class _Binder:
             yield self._span(op, column, literal)
 
     def _span(self, op: str, column: Column, literal: Literal) -> Span:
-        kind = column.kind
-        if kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
+        kind, compared = column.kind, KINDS[column.kind].compared
+        if compared == "moment":
             fields = fields_of(literal, zone=kind is Kind.TIMESTAMP)
             if fields is None:
                 zone = ", optionally with a zone" if kind is Kind.TIMESTAMP else ""
                 raise self._misfit(column, literal, f"text such as '2026-11-21 08:00:00'{zone}")
             return moments(op, fields, days=kind is Kind.DATE)
-        if kind is Kind.TIME:
+        if compared == "time":
             time = time_of(literal)
             if time is None:
                 raise self._misfit(column, literal, "text such as '08:00:00' or '-12:30:00.5'")
@@ -282,7 +278,7 @@ class _Binder:
         value = number_of(literal, column)
         if value is None:
             raise self._misfit(column, literal, "a number")
-        if kind in (Kind.FLOAT, Kind.DOUBLE):
+        if compared == "real":
             return span_of(op, Fraction(float_key(value)))
         return span_of(op, Fraction(value) * 10**column.scale)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._core._rows import CONDITION_CODES
 from .._tables import charsets
-from .._tables.column_types import NUMBER_KINDS, TEMPORAL_KINDS, Kind
+from .._tables.column_types import KINDS, Kind
 from .._tables.tables import Column, Table, record_dtype
 from .bound import BoundCondition, BoundNode, Joined, Negated
 from .predicates import (
@@ -183,7 +183,7 @@ class _Compiler:
 
     def _add_text(self, test: TextColumnTest) -> None:
         column = test.column
-        if column.kind is Kind.SET:
+        if KINDS[column.kind].compared == "members":
             raise _NotForTheLoop
         encode, ordered, utf8 = _encoder(column)
         flags = _UTF8 if utf8 else 0
@@ -265,16 +265,14 @@ class _Compiler:
 
 
 def _form_of(column: Column) -> str:
-    kind = column.kind
-    if kind in TEMPORAL_KINDS:
-        return "I8" if kind is Kind.TIME else "DATE"
-    if kind is Kind.DECIMAL:
+    facts = KINDS[column.kind]
+    if facts.compared == "moment":
+        return "DATE"
+    if facts.stored == "decimal":
         return {8: "I8", 16: "LIMBS2", 32: "LIMBS4"}[column.dtype.itemsize]
-    if kind in (Kind.TEXT, Kind.BINARY, Kind.GEOMETRY, Kind.JSON, Kind.VECTOR):
+    if facts.stored == "span":
         return "PADDED" if column.pad_to else "SPAN"
-    if kind in NUMBER_KINDS or kind is Kind.NULL:
-        return column.dtype.str[1:].upper()
-    raise KeyError(kind)
+    return "I8" if facts.stored == "moment" else column.dtype.str[1:].upper()
 
 
 def _ends(span: Span, form: str = "") -> dict[str, Any]:
@@ -323,7 +321,7 @@ def _encoder(column: Column) -> tuple[Callable[[Any], bytes | None], bool, bool]
     """How text is stored: a function, which gives None for text outside the column's character set; whether
     bytes are in the order of the text; whether a character may have several bytes.
     """
-    if column.kind is Kind.BINARY:
+    if KINDS[column.kind].compared == "bytes":
         length = column.pad_to
 
         def stripped(value: bytes) -> bytes:

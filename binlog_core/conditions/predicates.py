@@ -15,7 +15,7 @@ import numpy as np
 from .._base.change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
 from .._core._values import RowReader
 from .._tables import charsets
-from .._tables.column_types import SPAN_KINDS, TEMPORAL_KINDS, Kind
+from .._tables.column_types import KINDS
 from ..gtids import gtid_text
 from .values import Span, TextTest
 
@@ -115,7 +115,7 @@ class NumberTest(ColumnTest):
                 inside &= keys <= span.high
             found |= inside
         states = np.where(found, np.uint8(TRUE), np.uint8(FALSE))
-        if column.kind in TEMPORAL_KINDS and len(invalid := records.batch.invalid):
+        if KINDS[column.kind].stored == "moment" and len(invalid := records.batch.invalid):
             for entry in invalid[invalid["column"] == column.index].tolist():
                 inside_any = any(span.has_fields(entry[2:]) for span in self.spans)
                 states[entry[0]] = TRUE if inside_any else FALSE
@@ -146,7 +146,7 @@ class TextColumnTest(ColumnTest):
         return value in self.values if self.values is not None else self.test.has(value)
 
     def of_values(self, records: Records) -> States:
-        kind = bytes if self.column.kind is Kind.BINARY else str
+        kind = bytes if KINDS[self.column.kind].compared == "bytes" else str
         charset = charsets.get(self.column.charset or "")
         states = np.full(records.count, UNKNOWN, np.uint8)
         for i, value in enumerate(records.reader.column_values(self.column.name)):
@@ -195,16 +195,16 @@ class ChangedTest(Test):
     def _differ(self, records: Records, before: NDArray[np.intp]) -> NDArray[np.bool_]:
         column = self.column
         values = records.values(column)
-        if column.kind in SPAN_KINDS:
+        if KINDS[column.kind].stored == "span":
             texts = records.reader.column_values(column.name)
             return np.array([texts[i] != texts[i + 1] for i in before.tolist()], np.bool_)
         raw = np.ascontiguousarray(values).view(np.uint8).reshape(records.count, -1)
         differ: NDArray[np.bool_] = (raw[before] != raw[before + 1]).any(axis=1)
-        if column.kind in TEMPORAL_KINDS and len(invalid := records.batch.invalid):
+        if KINDS[column.kind].stored == "moment" and len(invalid := records.batch.invalid):
             fields = {entry[0]: entry[2:] for entry in invalid[invalid["column"] == column.index].tolist()}
             for i, record in enumerate(before.tolist()):
                 differ[i] |= fields.get(record) != fields.get(record + 1)
-        elif column.kind in (Kind.FLOAT, Kind.DOUBLE):
+        elif KINDS[column.kind].compared == "real":
             differ = values[before] != values[before + 1]
         return differ
 
@@ -308,13 +308,13 @@ def _of_side(states: States, ops: NDArray[np.uint8], side: str) -> States:
 
 def ordered_keys(values: NDArray[Any], column: Column) -> NDArray[Any]:
     """Whole numbers in the order of the values: int64, uint64, or Python's for wide decimals."""
-    kind = column.kind
-    if kind in TEMPORAL_KINDS:
+    facts = KINDS[column.kind]
+    if facts.stored == "moment":
         return values.view(np.int64) if values.dtype.isnative else values.astype(np.int64)
-    if kind in (Kind.FLOAT, Kind.DOUBLE):
+    if facts.compared == "real":
         bits = (values.astype(np.float64) + 0.0).view(np.int64)
         return np.where(bits < 0, -(bits & np.int64((1 << 63) - 1)), bits)
-    if kind is Kind.DECIMAL and values.dtype.names is not None:
+    if facts.stored == "decimal" and values.dtype.names is not None:
         names = values.dtype.names
         keys = values[names[-1]].astype(object)
         for name in reversed(names[:-1]):

@@ -91,7 +91,7 @@ TextTest = TextSpan | Pattern
 
 
 def like_tokens(pattern: Any, escape: str) -> Iterator[tuple[int, Any]]:
-    """See `Pattern`; in bytes, each byte is a character."""
+    """The tokens of a `Pattern`; in bytes, each byte is a character."""
     binary = isinstance(pattern, bytes)
     characters = iter(pattern.decode("latin-1") if binary else pattern)
     for character in characters:

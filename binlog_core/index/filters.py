@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core import _index
-from .._tables.column_types import SPAN_DTYPE, TEMPORAL_KINDS, Kind
+from .._tables.column_types import KINDS, SPAN_DTYPE
 from ..conditions.predicates import ordered_keys
 
 if TYPE_CHECKING:
@@ -31,25 +31,21 @@ JOINED = 1 << 32  # a filter has whole keys of several columns
 _PROBES = 7
 _BITS = 10.1  # of a filter for each value: half of all bits are set, and one of 128 values passes by chance
 _FEW = 32  # up to this many values, a list is smaller than a filter
-_NUMBERS = frozenset((Kind.INT, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.BIT, Kind.YEAR)) | TEMPORAL_KINDS
-_TEXTS = frozenset((Kind.TEXT, Kind.BINARY))
-_NOT_HASHED = frozenset((Kind.NULL, Kind.ENUM, Kind.SET, Kind.JSON, Kind.GEOMETRY, Kind.VECTOR))
+_NUMBERS = ("number", "real", "moment", "time")  # of those that conditions compare
+_TEXTS = ("text", "bytes")
 
 
 def form_of(column: Column) -> str | None:
     """How a column's values are hashed, as text; None: not hashed. Only equal forms may be compared."""
-    if column.kind in _NUMBERS and column.dtype.names is None:
+    compared = KINDS[column.kind].compared
+    if compared in _NUMBERS and column.dtype.names is None:
         return f"{column.kind.name} {column.dtype.str} {column.scale}"
-    if column.kind in _TEXTS and not column.compressed:
-        return f"BYTES {column.pad_to}"
-    if column.kind not in _NUMBERS | _TEXTS | _NOT_HASHED:
-        raise KeyError(column.kind)
-    return None
+    return f"BYTES {column.pad_to}" if compared in _TEXTS and not column.compressed else None
 
 
 def is_number(column: Column) -> bool:
     """Whether its values have an order, so that ranges can have bounds."""
-    return column.kind in _NUMBERS
+    return KINDS[column.kind].compared in _NUMBERS
 
 
 def whole_numbers(batch: ChangeBatch, column: Column) -> NDArray[Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._base.change_columns import POSTIMAGE
 from .._core._values import RowReader
-from .._tables.column_types import SPAN_KINDS
+from .._tables.column_types import KINDS
 from ..batch.subsets import only
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def hot_keys(log: Log, tables: Iterable[str], *, most: int = 10) -> list[HotKey]
 def _count(batch: ChangeBatch, key: tuple[str, ...], counter: Counter[tuple[object, ...]]) -> None:
     heads = only(batch, batch.array["image"]["op"] != POSTIMAGE)
     own = {column.name: column for column in batch.columns}
-    if len(key) == 1 and own[key[0]].kind not in SPAN_KINDS and heads.array["row"][key[0]].ndim == 1:
+    if len(key) == 1 and KINDS[own[key[0]].kind].stored != "span" and heads.array["row"][key[0]].ndim == 1:
         # Only one record of each value becomes a Python value.
         _, first, counts = np.unique(heads.array["row"][key[0]], return_index=True, return_counts=True)
         kept = np.zeros(len(heads), np.bool_)

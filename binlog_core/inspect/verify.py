@@ -439,7 +439,7 @@ class _PagedCopy(Source):
         return len(self._data)
 
     def peek(self, size: int) -> bytes:
-        """See `Source.peek`; what comes before damage is not lost by looking ahead."""
+        """The next bytes without moving on: what comes before damage is not lost by looking ahead."""
         try:
             return super().peek(size)
         except DecodeError:
@@ -466,7 +466,7 @@ class _PagedCopy(Source):
         self._next = position
 
     def pass_damage(self) -> bool:
-        """See `Source.pass_damage`."""
+        """After an error of `read`: make it go on behind the damage; False: that is not possible."""
         damage = self._damage()
         if damage is None or damage.begin > self._next:
             return False

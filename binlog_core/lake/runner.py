@@ -80,16 +80,16 @@ class LocalRunner:
 
     @property
     def slots(self) -> int:
-        """See `Runner`."""
+        """How many tasks are certain to run at the same time."""
         return self._threads
 
     @property
     def light(self) -> Runner:
-        """See `Runner`."""
+        """The same for tasks that take so little time that a few of them are done by the caller."""
         return self
 
     def map(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-        """See `Runner`."""
+        """Call a function with each task; results in the order of the tasks."""
         if min(len(tasks), self._threads) < 2:
             return [function(task) for task in tasks]
         with ThreadPoolExecutor(min(len(tasks), self._threads)) as pool:
@@ -105,7 +105,7 @@ class LocalRunner:
         tasks: Sequence[_Task],
         stop: threading.Event | None = None,
     ) -> Iterator[_Result]:
-        """See `Runner`."""
+        """Call a function with each task; results as they come, which shows how far the work is."""
         if not tasks:
             return
         left_out, left = object(), threading.Event()
@@ -131,7 +131,7 @@ class LocalRunner:
                 _leave(futures)
 
     def together(self, function: Callable[[int, Meet], _Result], count: int) -> list[_Result]:
-        """See `Runner`."""
+        """Call a function with each of the numbers below `count`, at most `slots`, at the same time."""
         meeting = threading.Barrier(count)
 
         def call(number: int) -> _Result:

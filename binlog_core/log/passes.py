@@ -110,12 +110,12 @@ class Pass(Iterator[T]):
 
     @property
     def report(self) -> Report:
-        """See above."""
+        """What this pass has found missing or lost, or has skipped, so far."""
         return self._reading.report
 
     @property
     def tail(self) -> Tail | None:
-        """See above."""
+        """Where and why this pass ended inside an event; None if it did not."""
         return self._reading.tail
 
     def defined(self) -> Iterable[tuple[Table, tuple[Column, ...]]]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """See `binlog_core.open`; `schema` and `schema_start` are loaded."""
+    """The options of `binlog_core.open`, checked; `schema` and `schema_start` are loaded."""
 
     selection: Selection
     start: LogPlace | None

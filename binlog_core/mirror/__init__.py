@@ -182,6 +182,7 @@ def mirror(
         raise ValueError(f"rate={rate!r}: expected a number above 0")
     if deletes not in get_args(Deletes):
         raise ValueError(f"deletes={deletes!r}: expected 'copy' or 'vectors'")
+    from ..server.world import REAL
     from .serving import Serving
     from .settings import rename as set_names
 
@@ -202,10 +203,11 @@ def mirror(
             state = new_state(_without_password(server), patterns, place.own(ARCHIVE))
         elif format not in (None, state.format) and state.has_copies:
             raise MirrorError(f"the tables are in format {state.format}, not {format}", path=place.uri)
+        state.deletes = deletes
         if format not in (None, state.format):
             state.format, state.catalog = str(format), {}
+            place.check_vectors(state)
             place.save(state)  # the next run need not be told again, even if this one fails at once
-        state.deletes = deletes
         place.use(state, catalog)
         state.server, state.patterns = _without_password(server), patterns
         state.exclude_tables = _names(exclude_tables)
@@ -217,7 +219,8 @@ def mirror(
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
         files = [status] if isinstance(status, str | os.PathLike) else status
         passed = _StatusFiles(place, [os.fspath(one) for one in files])
-        serving = Serving(place, stop) if until is None else None
+        world = (options or {}).get("world", REAL)
+        serving = Serving(place, stop, world) if until is None else None
         with _working(
             place,
             state,
@@ -517,6 +520,8 @@ def _working(
     serving: Serving | None = None,
     columns: ColumnSettings,
 ) -> Iterator[Mirroring]:
+    from .._sources.places import place_of as place_at
+    from .._sources.timeline import NAME
     from ..archive import archiver_of
     from ..archive.archiver import Archiver
     from ..archive.status import Status
@@ -535,6 +540,10 @@ def _working(
 
     def archiver(*, until_now: bool, stop: threading.Event, on_status: Callable[[Status], None]) -> Archiver:
         begins = all(one.place is None for one in state.tables.values())
+        # With start= an archive that exists would go on behind a gap, over which nothing is replayed.
+        begins = begins and not place_at(state.archive, place.storage_options).exists(
+            f"{state.archive.rstrip('/')}/{NAME}"
+        )
         return archiver_of(
             address,
             state.archive,

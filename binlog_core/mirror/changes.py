@@ -11,6 +11,7 @@ from glob import escape
 from typing import Any
 
 from .._decode.boundaries import last_checkpoint
+from .._decode.gtid_selection import union
 from .._sources.archives import timeline_among
 from .._sources.log_names import name_within, unpacked
 from .._sources.places import place_of as place_at
@@ -185,6 +186,8 @@ class LogPlan(LogRanges):
         with self.access.file(logs[i].path).open() as source:
             before = None if known is None else parse_gtid_set(known)
             gtids = last_checkpoint(source, begin, before, position)[1]
+        if (earlier := logs[i].before) is not None:  # another server's: this log has some of them again
+            gtids = union(parse_gtid_set(earlier), gtids)
         return {**offset, GTIDS: None if gtids is None else str(gtids)}
 
     def _behind(self, start: Offset, most: int | None, last: int | None) -> Offset:

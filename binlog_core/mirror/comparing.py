@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -126,7 +125,7 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
             work.by_gtids,
             work.columns.key,
         )
-        asked = time.time()
+        asked = work.address.world.time()
         mark, seen = view(work.runner, viewer)
         work.archive()
         check_server(viewer.server, work.server)

@@ -359,7 +359,7 @@ class Copier:
                     except UnreachableError as error:
                         connection = None
                         if left:
-                            time.sleep(_PAUSE)
+                            self.address.world.sleep(_PAUSE)
                         else:
                             yield Copied(chunk.table, chunk.number, error=error)
                     except Exception as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -130,11 +129,12 @@ class Mirroring:
         self.state, self.columns = state, columns
         settle(state, columns)
         self.address = address
-        self._receiver = receiver
+        self._receiver, self._world = receiver, address.world
         self._behind = False  # what the server had when it was asked
         self._look_due = True  # statements in the log may have made tables, or removed some
         self._again_at = self._save_again = 0.0
         self.server = ""  # the identity of the server whose logs the archive ends with: see `marks.identity`
+        self._answered = False  # whether a server was there: otherwise the address may be wrong
         self._stop = stop
         self._stepped = stepped
         self._history = History(runner, lake, state.id) if state.history else None
@@ -195,12 +195,12 @@ class Mirroring:
     def until_now(self) -> None:
         """Bring all tables to the server's present position, or beyond it."""
         self._examine()
-        if time.monotonic() >= self._again_at:
+        if self._world.now() >= self._again_at:
             self._warn_of_losses()
             for one in self.state.tables.values():
                 one.try_again()
-            self._again_at = time.monotonic() + _AGAIN
-        asked = time.time()
+            self._again_at = self._world.now() + _AGAIN
+        asked = self._world.time()
         self.archive()
         end: int | None = None
         while True:
@@ -218,7 +218,7 @@ class Mirroring:
             if end is not None and all((one.place or 0) >= end for one in copying):
                 return
             end = end or self.plan(()).end()
-            asked = time.time()
+            asked = self._world.time()
             self.archive()
 
     def follow(self) -> None:
@@ -230,21 +230,21 @@ class Mirroring:
                 lost_at = None
                 self._stream()
             except UnreachableError as error:
-                lost_at = time.monotonic() if lost_at is None else lost_at
-                waits = self.server or error.lost  # otherwise the address may be wrong
-                if not waits or time.monotonic() - lost_at >= self.address.reconnect:
+                lost_at = self._world.now() if lost_at is None else lost_at
+                self._answered |= error.lost
+                if not self._answered or self._world.now() - lost_at >= self.address.reconnect:
                     raise
                 self._serve(self)
-                self._stop.wait(_PAUSE)
+                self._world.wait(self._stop, _PAUSE)
 
     def _stream(self) -> None:
         """Replay what the server sends, as it comes, until it is time to look at its tables again."""
         if not self._receiver.streams:
-            self._halt.wait(_PAUSE)
+            self._world.wait(self._halt, _PAUSE)
             return
         self._receiver.begin()
-        look_at = time.monotonic() + _LOOK
-        while not self._stop.is_set() and (left := look_at - time.monotonic()) > 0:
+        look_at = self._world.now() + _LOOK
+        while not self._stop.is_set() and (left := look_at - self._world.now()) > 0:
             self._serve(self)
             if any(one.stage == "copying" for one in self.state.tables.values()):
                 self._receiver.wait(_PAUSE, self._halt)  # it was tried just now
@@ -273,10 +273,10 @@ class Mirroring:
     def _save(self, *, soon: bool = False) -> None:
         """Save the state of all tables; `soon`: unless that would be most of the work, as the tables tell."""
         self._lake.note(None, None)
-        began = time.monotonic()
+        began = self._world.now()
         if not soon or began >= self._save_again:
             self._lake.save(self.state)
-            ended = time.monotonic()
+            ended = self._world.now()
             self._save_again = ended + _SAVING * (ended - began)
         self._stepped(self.state)
 
@@ -304,6 +304,7 @@ class Mirroring:
     def _examine(self) -> None:
         with Connection(self.address) as connection:
             facts = connection.facts()
+            self._answered = True
             self.mariadb, self.old = facts.mariadb, not facts.mariadb and facts.number < (5, 7)
             self.by_gtids, self.logs_computed = facts.by_gtids_only, logs_computed(facts)
             check_settings(connection)
@@ -507,7 +508,7 @@ class Mirroring:
         state.stage, state.place, state.exact_from = "following", place, exact
         state.keyless, state.unlogged = definition.row_key is None, list(copy.unlogged)
         state.note_rules(copy.rules)
-        state.compacted = time.time()  # its files are as large as they should be
+        state.compacted = self._world.time()  # its files are as large as they should be
         state.as_of = state.history = None
         self._left.append(partial(clean_up, self._lake, state, copy.id, kept))
 
@@ -525,7 +526,7 @@ class Mirroring:
         for state in self.state.tables.values():
             if self._compact_after is None:
                 return
-            due = time.time() - state.compacted >= self._compact_after
+            due = self._world.time() - state.compacted >= self._compact_after
             due |= self._rounds[state.full_name] >= _MOST_ROUNDS
             if not due or state.stage != "following" or self._stop.is_set():
                 continue
@@ -540,7 +541,7 @@ class Mirroring:
                     BinlogWarning,
                     stacklevel=2,
                 )
-            state.compacted = time.time()
+            state.compacted = self._world.time()
             del self._rounds[state.full_name]
             self._save(soon=True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -16,6 +15,7 @@ from ..server.address import Address
 from ..server.answers import understood
 from ..server.connection import Connection
 from ..server.start import status_of
+from ..server.world import Started
 
 End = tuple[str, int] | MariadbGtidSet  # of a server's log: a place, or the last GTID of each domain
 _NOTHING: tuple[str, str | None, int, str | None] = ("", None, 0, None)  # server; log, bytes on disk, GTIDs
@@ -51,9 +51,10 @@ class Receiver:
 
     def __init__(self, address: Address, make: Making, stop: threading.Event, *, streams: bool) -> None:
         self._address, self._make, self._stop, self.streams = address, make, stop, streams
+        self._world = address.world
         self._more = threading.Event()  # is on disk than was seen
         self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: Started | None = None
         self._error: Exception | None = None
         self._status = _NOTHING
         self._asking: Connection | None = None
@@ -88,8 +89,7 @@ class Receiver:
         if self._thread is not None:
             return
         self._ended, self._error = threading.Event(), None
-        self._thread = threading.Thread(target=self._run, name="binlog_core mirror's archive", daemon=True)
-        self._thread.start()
+        self._thread = self._world.start(self._run, "binlog_core mirror's archive")
 
     def wait(self, seconds: float, halt: threading.Event | None = None) -> bool:
         """Wait for more of the log on disk; False: none in time, or the mirror is stopped, or `halt` is set.
@@ -99,14 +99,14 @@ class Receiver:
         BinlogError
             That of the thread, which is then over.
         """
-        until = time.monotonic() + seconds
+        until = self._world.now() + seconds
         while not self._stop.is_set():
             if self._error is not None:
                 error = self._error
                 self.end()
                 raise error
-            left = until - time.monotonic()
-            if self._more.wait(max(min(left, _LOOKING), 0)):
+            left = until - self._world.now()
+            if self._world.wait(self._more, max(min(left, _LOOKING), 0)):
                 self._more.clear()
                 return True
             if left <= 0 or (halt is not None and halt.is_set()):
@@ -115,7 +115,7 @@ class Receiver:
 
     def asked(self) -> tuple[float, End | None]:
         """The present time, and then the end of the server's log; None: the user may not ask."""
-        return time.time(), self._end()
+        return self._world.time(), self._end()
 
     def has(self, end: End) -> bool:
         """Whether the archive has the log up to a place of the server that was asked last."""

@@ -6,6 +6,7 @@ import threading
 from dataclasses import asdict
 from typing import Any
 
+from ..server.world import REAL, World
 from .comparing import compare, message_of
 from .mirroring import Mirroring
 from .reporting import statuses
@@ -48,6 +49,8 @@ class Serving:
         The lake.
     stop : threading.Event
         Ends the mirror when set.
+    world : World
+        Whose clock it goes by.
 
     Attributes
     ----------
@@ -55,8 +58,8 @@ class Serving:
         Set while there are requests, and when the mirror is stopped: a long step then ends early.
     """
 
-    def __init__(self, lake: Lake, stop: threading.Event) -> None:
-        self._lake, self._stop = lake, stop
+    def __init__(self, lake: Lake, stop: threading.Event, world: World = REAL) -> None:
+        self._lake, self._stop, self._world = lake, stop, world
         self._requests = Requests(lake)
         self._at_it, self._lock = False, threading.Lock()
         self._ended = threading.Event()
@@ -65,7 +68,7 @@ class Serving:
     def __enter__(self) -> Serving:
         self._requests.forget()
         self._lake.held.answers()
-        threading.Thread(target=self._watch, name="mirror-requests", daemon=True).start()
+        self._world.start(self._watch, "mirror-requests")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -73,7 +76,7 @@ class Serving:
 
     def _watch(self) -> None:
         seen: set[str] = set()
-        while not self._stop.wait(self._requests.pause) and not self._ended.is_set():
+        while not self._world.wait(self._stop, self._requests.pause) and not self._ended.is_set():
             try:
                 found = set(self._requests.waiting())
             except Exception:  # of a store: the mirror's own steps raise it

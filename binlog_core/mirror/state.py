@@ -358,9 +358,8 @@ class Lake:
             The library of the format is not installed.
         """
         given = {"name": catalog} if isinstance(catalog, str) else dict(catalog or {})
+        self.check_vectors(state)
         self.vectors = state.deletes == "vectors"
-        if self.vectors and (state.format != "delta" or not self.is_local):
-            raise ValueError("deletes='vectors': expected Delta tables in a directory")
         if state.format == "iceberg":
             properties = {**state.catalog, **given}
             self._catalog = load_iceberg_catalog(properties or None, self.storage_options)
@@ -369,6 +368,17 @@ class Lake:
         if given:
             raise ValueError("catalog=: expected only with format='iceberg'")
         import_deltalake()
+
+    def check_vectors(self, state: MirrorState) -> None:
+        """Check that the tables can have deletion vectors, if they are to.
+
+        Raises
+        ------
+        ValueError
+            They cannot.
+        """
+        if state.deletes == "vectors" and (state.format != "delta" or not self.is_local):
+            raise ValueError("deletes='vectors': expected Delta tables in a directory")
 
     @property
     def is_local(self) -> bool:

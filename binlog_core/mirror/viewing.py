@@ -6,7 +6,6 @@ tasks wait for each other there. Each reads its share of the tables' chunks, and
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -177,7 +176,7 @@ class Viewer:
                         " transaction that is still open. End that transaction, or verify other tables",
                         path=locking.name,
                     ) from None
-            time.sleep(_PAUSE)
+            self.address.world.sleep(_PAUSE)
 
     def _read(self, viewing: Connection, viewed: Viewed, chunk: str) -> Seen:
         pa, count = import_pyarrow(), 0

@@ -20,7 +20,7 @@ from typing import Any
 
 from .._base.times import time_text
 from .._tables import charsets
-from .._tables.column_types import NUMBER_KINDS, SPAN_KINDS, TEMPORAL_KINDS, Kind
+from .._tables.column_types import Kind
 from .._tables.tables import Column
 from ..errors import SchemaError
 
@@ -30,8 +30,6 @@ _JSON_FUNCTIONS = {"replace": "JSON_REPLACE", "insert": "JSON_INSERT", "remove":
 _MAYBE_DECIMAL = re.compile(r"\d\.\d|\d{19}")  # in a JSON document
 _MAYBE_NOT_FINITE = re.compile(r"nan|inf", re.IGNORECASE)  # there too: a double that JSON does not have
 _UTF8 = frozenset(("utf8mb4", "utf8mb3", "utf8"))
-# Kinds whose literal follows from the type of the Python value.
-_BY_VALUE = NUMBER_KINDS | TEMPORAL_KINDS | SPAN_KINDS | {Kind.DECIMAL, Kind.NULL}
 _PREPARED = "binlog_core_statement"
 
 NULL = "NULL"
@@ -134,9 +132,7 @@ def literal_maker(column: Column, *, axis_order: bool = False) -> Callable[[Any]
             return lambda value: NULL if value is None else str(value)
         case Kind.ENUM if column.members is not None:
             return _enum_maker(column.members, general)
-        case kind if kind in _BY_VALUE:
-            return general
-    raise KeyError(column.kind)
+    return general  # the Python value says what it is
 
 
 def _text_maker(charset: str, general: Callable[[Any], str]) -> Callable[[Any], str]:

@@ -68,7 +68,7 @@ class GtidDump(Dump):
     _descriptor: bytes | None = None
 
     def next_run(self, timeout: float | None) -> ServerRun | None:
-        """See `Dump.next_run`; the first run gives the stream its name."""
+        """The next run; the events of the one before are no longer valid then. The first names the stream."""
         run, self._kept = self._kept, None
         if run is None:
             if not self._named:

@@ -10,7 +10,16 @@ import select
 import socket
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
+
+
+class Started(Protocol):
+    """Work that `World.start` began."""
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until it has ended."""
+        ...
 
 
 class World:
@@ -61,6 +70,16 @@ class World:
     def time(self) -> float:
         """Seconds since 1970 UTC, by a clock that may be set."""
         return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        time.sleep(seconds)
+
+    def start(self, work: Callable[[], None], name: str) -> Started:
+        """Begin some work beside the caller's, which a process that ends does not wait for."""
+        made = threading.Thread(target=work, name=name, daemon=True)
+        made.start()
+        return made
 
     def wait(self, event: threading.Event, seconds: float | None) -> bool:
         """Wait until an event is set; whether it is."""

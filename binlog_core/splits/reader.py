@@ -166,12 +166,12 @@ class SplitReader:
 
     @property
     def first_anchor(self) -> int | None:
-        """See above."""
+        """Position of the first event that the split owns; None if it owns none."""
         return self._bounds.first_anchor
 
     @property
     def next_anchor(self) -> int | None:
-        """See above."""
+        """Position where the next split's events begin, once it is known; None if the log ends before."""
         return self._bounds.next_anchor
 
     @property

@@ -133,13 +133,14 @@ class Play:
         Whether the servers' clocks are also set back.
     """
 
-    clocks_go_back = True
+    clocks_go_back, rest = True, REST
+    world_class: type[SimulatedWorld] = SimulatedWorld
 
     def __init__(self, history: History) -> None:
         last = max((step.at for step in history.steps), default=0.0)
-        self.end = max(last, history.opened) + REST + sum(fault.seconds for fault in history.faults)
+        self.end = max(last, history.opened) + self.rest + sum(fault.seconds for fault in history.faults)
         faults = chain(history.faults, repeat(Fault()))
-        self.world = SimulatedWorld(history.seed, faults, most=self.end + 600)
+        self.world = self.world_class(history.seed, faults, most=self.end + 600)
         hosts = [
             Server(self.world, name, history.kind, server_id=i + 1, first_log=1 + 6 * i)
             for i, name in enumerate(("a", "b")[: history.hosts])
@@ -203,10 +204,19 @@ class Play:
         server.begin()
         self._commit()
 
+    def _made(self, transaction: Transaction, number: int) -> Transaction:
+        """What is committed under a number."""
+        return replace(transaction, number=number)
+
+    def _is_locked(self) -> bool:
+        """Whether a session keeps others from committing."""
+        tables = [one.tables for one in (self.writer, *self._others)]
+        return any(one is not None and one.locked for one in tables)
+
     def _commit(self) -> None:
-        while self._waiting and self.writer.up:
+        while self._waiting and self.writer.up and not self._is_locked():
             # A number that was lost is given again.
-            transaction = replace(self._waiting.pop(0), number=self.writer.last + 1)
+            transaction = self._made(self._waiting.pop(0), self.writer.last + 1)
             for server in (self.writer, *self._others):
                 server.commit(transaction)
             self.committed.append((transaction, self.world.now(), self.writer.written[-1].second))

@@ -26,6 +26,21 @@ class Change:
     op: str
     moves: bool = False  # an update of the key
 
+    @property
+    def definition(self) -> Table:
+        """The table, as it is logged."""
+        return TABLES[self.table]
+
+    @property
+    def before(self) -> dict[str, object]:
+        """The row before an update."""
+        return row_before(self)
+
+    @property
+    def after(self) -> dict[str, object]:
+        """The row that is inserted or deleted, or that an update leaves."""
+        return row(self)
+
 
 @dataclass(frozen=True)
 class Transaction:
@@ -48,6 +63,8 @@ class Transaction:
         What one without changes executes.
     branch : str
         The XA transaction that it begins or ends.
+    database : str
+        Where a statement is executed.
     """
 
     number: int
@@ -56,6 +73,7 @@ class Transaction:
     way: str = "commit"
     statement: str = ""
     branch: str = ""
+    database: str = "shop"
 
     @property
     def is_dml(self) -> bool:

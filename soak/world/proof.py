@@ -118,6 +118,21 @@ DEFECTS = [
         "            self._files.sync(self._descriptor)\n        self.synced = self.size",
         "        self.synced = self.size",
     ),
+    Defect(  # a commit of a lake table without its place
+        "place",
+        "mirror",
+        "mirror/applying.py",
+        "app=App(app_id, batch.below),",
+        "app=None,",
+    ),
+    Defect(  # a merge reads the table's list of files after a concurrent compaction
+        "files",
+        "mirror",
+        "lake/apply/file_target.py",
+        "            removed = [one for one in files if one.name not in stay]\n",
+        "            self._table = self._table.reopened()\n"
+        "            removed = [one for one in self._table.files() if one.name not in stay]\n",
+    ),
     # What the world itself has found.
     Defect(  # a position behind withheld transactions has their GTIDs and the place before them
         "withheld",
@@ -167,6 +182,36 @@ DEFECTS = [
         "archive/archiver.py",
         "or not answered:",
         "or not (self._identity or error.lost):",
+    ),
+    Defect(  # a mirror counts a server that answered, and is then down, as a wrong address
+        "waits",
+        "mirror",
+        "mirror/mirroring.py",
+        "if not self._answered or",
+        "if not (self.server or error.lost) or",
+    ),
+    Defect(  # and goes on behind a gap in its archive, over which nothing is replayed
+        "gap",
+        "mirror",
+        "mirror/__init__.py",
+        "begins = begins and not place_at(state.archive, place.storage_options).exists(\n"
+        "            f\"{state.archive.rstrip('/')}/{NAME}\"\n"
+        "        )\n",
+        "begins = begins and bool(place_at and NAME)\n",
+    ),
+    Defect(  # what the server that takes over logged before is executed again: a lake is emptied
+        "repeated",
+        "mirror",
+        "lake/rows/reader.py",
+        "        repeated=repeated,\n",
+        "",
+    ),
+    Defect(  # and its GTIDs are those of the place in its log, without those of the server before
+        "earlier",
+        "mirror",
+        "mirror/changes.py",
+        "if (earlier := logs[i].before) is not None:",
+        "if (earlier := logs[i].before) is not None and not earlier:",
     ),
     Defect(  # a clock that is set back stops the status
         "status",

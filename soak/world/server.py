@@ -11,7 +11,8 @@ from support.writer import numbering as n
 from support.writer.log import Log
 
 from .line import Clock, Line
-from .model import TABLES, Transaction, row, row_before
+from .model import Transaction
+from .tables import Tables
 
 EPOCH = 1_750_000_000  # the world's beginning, in seconds since 1970
 _THREAD_SPECIFIC = 8  # flag of a statement that does not change the database
@@ -100,6 +101,7 @@ class Server:
         self.sessions: list[Listener] = []
         self.acknowledged: dict[str, int] = {}  # how far a log is stored elsewhere
         self._states: dict[str, int] = {}  # the last transaction before each log
+        self.tables: Tables | None = None  # what SELECT shows, if anybody asks
         self.ends: set[tuple[str, int]] = set()  # of transactions: a log, and a position in it
         self.heads: dict[str, int] = {}  # where the first transaction of a log can begin
         self._first_log = self._next_log = first_log
@@ -181,9 +183,11 @@ class Server:
             self._log_changes(log, transaction)
         else:
             flags = _THREAD_SPECIFIC * bool(transaction.branch)
-            log.query(transaction.statement, "" if transaction.branch else "shop", flags=flags)
+            log.query(transaction.statement, "" if transaction.branch else transaction.database, flags=flags)
         self.ends.add((self.file, log.position))
         self.written.append(Written(transaction, self.file, start, log.position, log.timestamp))
+        if self.tables is not None:
+            self.tables.commit(transaction)
         self._tell()
 
     def _log_changes(self, log: Log, transaction: Transaction) -> None:
@@ -250,6 +254,8 @@ class Server:
             self._tell()
         for session in list(self.sessions):
             session.line.end(reset=not clean)
+        if self.tables is not None:
+            self.tables.stop()
 
     def begin(self) -> None:
         """Begin again, with another log."""
@@ -263,6 +269,8 @@ class Server:
             self.had.append((self.file, self.log.getvalue()))
             self.log.cut(here[0].start)
             del self.written[-len(here) :]
+            if self.tables is not None:
+                self.tables.lose(len(here))
         return [one.transaction for one in here]
 
     def reset(self) -> None:
@@ -274,6 +282,8 @@ class Server:
             kept.clear()
         self._next_log = self._first_log
         self._new_log()
+        if self.tables is not None:
+            self.tables.reset()
 
     def acknowledge(self, file: str, position: int) -> None:
         """Note that a semi-synchronous replica has stored a log up to a position."""
@@ -290,7 +300,10 @@ class Server:
         """gtid_executed, or gtid_binlog_pos."""
         if not self.last or not self.kind.gtids:
             return ""
-        return f"0-1-{self.last}" if self.kind.mariadb else f"{UUIDS[0]}:1-{self.last}"
+        if self.kind.mariadb:
+            return f"0-1-{self.last}"
+        seen = self.last if self.tables is None else self.tables.seen  # gtid_executed has what others see
+        return f"{UUIDS[0]}:1-{seen}" if seen else ""
 
     def has(self, file: str) -> bool:
         """Whether it has a log of this name."""
@@ -299,14 +312,14 @@ class Server:
 
 def _rows_event(log: Log, transaction: Transaction, at: int, rows: int) -> None:
     changes = transaction.changes[at : at + rows]
-    table, op = TABLES[changes[0].table], changes[0].op
-    values = [row(change) for change in changes]
+    table, op = changes[0].definition, changes[0].op
+    values = [change.after for change in changes]
     if op == "insert":
         log.insert(table, values)
     elif op == "delete":
         log.delete(table, values)
     else:
-        log.update(table, [(row_before(change), row(change)) for change in changes])
+        log.update(table, [(change.before, change.after) for change in changes])
 
 
 def _branch_name(branch: str) -> bytes:

@@ -11,6 +11,7 @@ from support.writer import numbering as n
 from support.writer.wire import crc32
 
 from .line import Line
+from .questions import Asked
 from .server import Server
 
 _ARTIFICIAL = 0x20
@@ -38,6 +39,7 @@ class Session:
         self._skips = self._reached = False
         self._beat_at: float | None = None
         self._semi_sync = False
+        self.asked = Asked(server)
         line.serve(self)
         server.sessions.append(self)
 
@@ -52,6 +54,7 @@ class Session:
         self._file = None
         if self in self.server.sessions:
             self.server.sessions.remove(self)
+        self.asked.end()
 
     def reads(self, file: str) -> bool:
         """Whether a log is being sent."""
@@ -119,6 +122,12 @@ class Session:
                 self._period = int(found[1]) / 1e9
             if found := re.search(r"@slave_connect_state='([^']*)'", sql):
                 self._after = max((int(one.split("-")[2]) for one in found[1].split(",") if one), default=0)
+        elif server.tables is not None:
+            found = self.asked.answer(sql)
+            if isinstance(found, bytes):
+                self.line.deliver(packet(1, found))
+                return
+            rows = found
         if rows is None:
             self.line.deliver(packet(1, OK))
         else:
@@ -132,6 +141,9 @@ class Session:
             "server_id": str(server.server_id),
             "log_bin": "ON",
             "binlog_checksum": "CRC32" if kind.checksum else "NONE",
+            "binlog_format": "ROW",
+            "binlog_row_image": "FULL",
+            "lower_case_table_names": "0",
         }
         if kind.mariadb:
             engine = {"binlog_storage_engine": "innodb"} if kind.without_files else {}

@@ -73,6 +73,7 @@ def hold_pool(bint on):
 
 # --- Columns -----------------------------------------------------------------------------------------
 
+# A part of this module, apart for its length: see decode/_rows.pyx.
 include "arrow/layout.pxi"
 
 

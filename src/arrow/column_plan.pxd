@@ -11,10 +11,7 @@ from arrow.tile cimport (
     LAYOUT_UTF32, LAYOUT_UTF8, LAYOUT_VECTOR, column_t,
 )
 from batch.records cimport span_t
-from wire.codes cimport (
-    KIND_BINARY, KIND_DATE, KIND_DATETIME, KIND_DECIMAL, KIND_ENUM, KIND_GEOMETRY, KIND_JSON, KIND_NULL, KIND_SET,
-    KIND_TEXT, KIND_TIME, KIND_TIMESTAMP, KIND_VECTOR,
-)
+from wire.codes cimport KIND_BINARY, KIND_DATE, KIND_GEOMETRY, KIND_JSON, KIND_VECTOR
 
 
 cdef inline bint is_stored_so(const column_t* c) noexcept nogil:
@@ -105,23 +102,26 @@ cdef inline int plan_span(column_t* c, object column, object field, list keep) e
     return 0
 
 
-cdef inline int plan_column(column_t* c, object column, object field, uint32_t itemsize, list keep) except -1:
-    # A column of the table
-    cdef int kind = column.kind
+cdef inline int plan_column(column_t* c, object column, str stored, object field, uint32_t itemsize,
+                            list keep) except -1:
+    # A column of the table. stored: what KINDS says of its kind
     c.width = itemsize
     c.layout = LAYOUT_COPY
-    if kind == KIND_NULL:
+    if stored == "nothing":
         c.layout = LAYOUT_NULL
         c.width = 0
-    elif kind == KIND_DATE:
+    elif stored == "moment" and column.kind == KIND_DATE:
         c.layout = LAYOUT_DAYS
         c.width = 4
-    elif kind in (KIND_DATETIME, KIND_TIMESTAMP, KIND_TIME):
+    elif stored == "moment":
         c.layout = LAYOUT_MICROS
-    elif kind == KIND_DECIMAL and itemsize == 8:
+    elif stored == "span":
+        c.width = 0
+        plan_span(c, column, field, keep)
+    elif stored == "decimal" and itemsize == 8:
         c.layout = LAYOUT_DECIMAL64
         c.width = 16
-    elif kind == KIND_DECIMAL and field.format == "u":
+    elif stored == "decimal" and field.format == "u":
         from binlog_core.errors import DecodeError
 
         if itemsize != 32 or not 0 <= column.scale <= 40:
@@ -130,17 +130,14 @@ cdef inline int plan_column(column_t* c, object column, object field, uint32_t i
         c.layout = LAYOUT_DECIMAL_TEXT
         c.width = 0
         c.scale = column.scale
-    elif kind == KIND_ENUM and field.dictionary is not None:
+    elif field.dictionary is not None:      # ENUM
         c.layout = LAYOUT_ENUM
         c.width = 2 if field.format == "s" else 4
         plan_members(c, field, keep)
-    elif kind == KIND_SET and field.children:
+    elif field.children:                    # SET
         c.layout = LAYOUT_SET
         c.width = 0
         plan_members(c, field.children[0], keep)
-    elif kind in (KIND_TEXT, KIND_BINARY, KIND_JSON, KIND_GEOMETRY, KIND_VECTOR):
-        c.width = 0
-        plan_span(c, column, field, keep)
     return 0
 
 

@@ -2,6 +2,8 @@
 
 from arrow.column_plan cimport is_stored_so, plan_change, plan_column
 
+from .._tables.column_types import KINDS
+
 
 cdef class Layout:
     """How records of one dtype become Arrow columns: made once, used for every batch of that shape.
@@ -62,9 +64,10 @@ cdef class Layout:
     cdef int add(self, object column, object field, object places, uint32_t row_offset) except -1:
         # A column of the table
         cdef column_t* c = &self.items[self.count]
+        cdef str stored = KINDS[column.kind].stored
         c.missing = column.name not in places
         if c.missing:
-            plan_column(c, column, field, column.dtype.itemsize, self.keep)
+            plan_column(c, column, stored, field, column.dtype.itemsize, self.keep)
             self.count += 1
             return 0
         dtype, offset = places[column.name][:2]
@@ -72,7 +75,7 @@ cdef class Layout:
             raise ValueError(f"column {column.name!r}: {column.dtype}, the records hold {dtype}")
         if column.index // 8 >= self.bitmap_len:
             raise ValueError(f"column {column.name!r}: no place {column.index} in the NULL bitmap")
-        plan_column(c, column, field, dtype.itemsize, self.keep)
+        plan_column(c, column, stored, field, dtype.itemsize, self.keep)
         c.field = row_offset + offset
         c.stored = dtype.itemsize
         if not is_stored_so(c):

@@ -12,7 +12,7 @@ from batch.records cimport (
 )
 from wire.cursor cimport load_u32, load_u64
 
-from binlog_core._tables.column_types import SPAN_DTYPE, SPAN_KINDS
+from binlog_core._tables.column_types import KINDS, SPAN_DTYPE
 from binlog_core.errors import DecodeError
 
 cnp.import_array()
@@ -51,7 +51,7 @@ def compact_spans(cnp.ndarray records not None, columns, buffer):
     count = records.shape[0]
     stride = records.strides[0]
     row, row_offset = records.dtype.fields["row"][:2]
-    spans = [column for column in columns if column.kind in SPAN_KINDS]
+    spans = [column for column in columns if KINDS[column.kind].stored == "span"]
     for column in spans:
         if row.fields[column.name][0] != SPAN_DTYPE:
             raise ValueError(f"column {column.name!r}: {row.fields[column.name][0]} is not a span")

@@ -30,6 +30,7 @@ from decode.plan cimport free_columnar, free_plan, plan_t
 from decode.table_cache cimport NO_TABLE, definition_t, forget_table_ids, free_cache
 from decode.transaction_events cimport begin_transaction, end_transaction
 from decode.walk cimport set_handling, walk as walk_events
+from memory.feed cimport feed_t
 from memory.memory cimport fresh_block, leave_pool, memory_t, release, take_block
 from wire.codes cimport DECODE_OK, ROWS_DELETE, ROWS_INSERT, ROWS_UPDATE
 from wire.cursor cimport cursor_over, skip
@@ -50,8 +51,10 @@ cdef extern from "Python.h":
 
 cnp.import_array()
 
+# The included files are parts of this module, apart for their length: its classes read each other's C fields and
+# call each other in C. From another module they would be called through pointers, which compilers cannot inline, and
+# the fields of each class would have to be written a second time, in a .pxd.
 include "decode/words.pxi"
-
 include "decode/switches.pxi"
 include "batch/records.pxi"
 
@@ -59,6 +62,7 @@ include "batch/records.pxi"
 cdef enum:
     ALL_OPS = ROWS_INSERT | ROWS_UPDATE | ROWS_DELETE
     BLOCK_ROOM = 64                     # bytes after a buffer that may be touched
+    AHEAD_LEN = 1024                    # bytes ahead of a row that are prefetched
     KEPT_PART = 8                       # if less than 1/8 of a block is used, its values are copied
 
 
@@ -121,6 +125,7 @@ cdef class Decoder(Definitions):
 
     cdef size_t arrow_bytes
     cdef object buffer              # the outer window
+    cdef object feeding             # what writes more bytes behind it
     cdef object inner               # the window of an event's payload that batches keep
 
     def __cinit__(self, *, uint64_t group_rows=65536, uint64_t group_bytes=16 << 20,
@@ -144,6 +149,7 @@ cdef class Decoder(Definitions):
         self.arrow_bytes = self.loop.arrow_bytes = arrow_bytes
         self.loop.wide = wide
         self.loop.worth_columns = least
+        self.loop.fed_len = fed
         self.wishes = Wishes() if wishes is None else wishes
         self.plans = []
         self.layouts = []
@@ -240,7 +246,7 @@ cdef class Decoder(Definitions):
         """Whether the rows of the current transaction are skipped."""
         self.loop.trx.skipped = on
 
-    def feed(self, buffer, uint64_t base, *, size_t start=0, bint keep):
+    def feed(self, buffer, uint64_t base, *, size_t start=0, bint keep, feed=None, size_t to_come=0):
         """Continue in another buffer.
 
         Parameters
@@ -253,6 +259,10 @@ cdef class Decoder(Definitions):
         keep : bool
             The batches may keep the buffer: spans point into it. Otherwise values are copied. They are also copied
             when another buffer follows, unless that begins with the same bytes, at the same base.
+        feed : Feed or None
+            Writes more bytes behind the buffer, in its block.
+        to_come : int
+            How many at most.
         """
         cdef const window_t* window = &self.loop.windows[0]
         self.settle()
@@ -262,9 +272,23 @@ cdef class Decoder(Definitions):
         self.drop_windows()
         self.open_window(0, buffer, base, start, not keep)
         self.buffer = buffer
+        self.feeding = feed
+        if feed is not None:
+            if self.loop.windows[0].room < to_come + BLOCK_ROOM:
+                raise ValueError("to_come is more than the block has room for")
+            self.loop.windows[0].feed = <const feed_t*> <uintptr_t> feed.address
+            self.loop.windows[0].to_come = to_come
         # A window that begins inside a transaction continues one that a stream left open.
         if self.loop.trx.boundary < base + start and not self.loop.trx.open:
             self.loop.trx.boundary = base + start
+
+    def hold(self, buffer):
+        """Take note of the window as it is now: it has grown by `fed` bytes."""
+        cdef window_t* window = &self.loop.windows[0]
+        if len(buffer) != window.cur.end - window.data:
+            raise ValueError("the window has another length")
+        window.fed = 0
+        self.buffer = buffer
 
     def enter(self, buffer, uint64_t position):
         """Walk the events inside the outer ones from a position up to here; they have that position."""
@@ -313,6 +337,9 @@ cdef class Decoder(Definitions):
         window.base = base
         window.copies = copies
         window.checked = window.data
+        window.feed = NULL
+        window.ahead = AHEAD_LEN
+        window.to_come = window.fed = 0
         window.cur = cursor_over(window.data, <size_t> window.view.len)
         window.room = room_behind(buffer, &window.view)
         if start > <size_t> window.view.len:

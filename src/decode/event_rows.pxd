@@ -1,6 +1,6 @@
 # Decodes all rows of an event into records.
 
-from libc.stdint cimport uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport UINTPTR_MAX, uint16_t, uint32_t, uint64_t, uint8_t, uintptr_t
 
 from batch.gathered cimport add_side_entry, batch_t
 from batch.records cimport OP_UPDATE_POSTIMAGE, copy_image, image_t, invalid_date_t, json_diff_t
@@ -13,11 +13,12 @@ from memory.memory cimport append, memory_t, reserve
 from wire.codes cimport (
     DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, DECODE_TOO_LARGE, PARTIAL_UPDATE_ROWS_EVENT,
 )
-from wire.cursor cimport Cursor, remaining, skip, take_lenenc, unlikely
+from wire.cursor cimport Cursor, prefetch, remaining, skip, take_lenenc, unlikely
 from wire.rows cimport is_rows_v0
 
 cdef enum:
     PARTIAL_JSON_UPDATES = 1        # bit of value_options
+    NEAR = 1024                     # a longer value is not prefetched
 
 
 cdef inline int take_json_bits(const plan_t* plan, rows_t* rows, const uint8_t** bits) noexcept nogil:
@@ -97,6 +98,8 @@ cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, ima
     cdef uint8_t* record
     cdef const uint8_t* row_start
     cdef const uint8_t* json_bits
+    cdef uintptr_t shift = rows.ahead
+    cdef uintptr_t next_line = <uintptr_t> rows.pos if shift else UINTPTR_MAX
     cdef int status = DECODE_OK
     copy_image(&image, given)
     if images.fixed and (after == NULL or after.fixed) and not v0 and kind != PARTIAL_UPDATE_ROWS_EVENT:
@@ -122,6 +125,11 @@ cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, ima
             continue
         one_by_one -= 1
         row_start = rows.pos
+        while unlikely(next_line <= <uintptr_t> row_start):
+            prefetch(<const void*> (next_line + shift))
+            next_line += 64
+            if next_line + NEAR < <uintptr_t> row_start:
+                next_line = <uintptr_t> row_start
         if row_start == rows.end and (images.count or (after != NULL and after.count) or batch.count != count):
             # Rows without columns take no bytes, so their number is not known; one is made.
             break

@@ -49,17 +49,6 @@ cdef inline bint joins(const step_t* step, const wire_op_t* op) noexcept nogil:
             and step.out + step.width == op.out)
 
 
-cdef inline bint same_bytes(const uint8_t* a, const uint8_t* b, size_t n) noexcept nogil:
-    # For bitmaps, most of which are too short to be worth a call
-    cdef size_t i
-    if n > 8:
-        return memcmp(a, b, n) == 0
-    for i in range(n):
-        if a[i] != b[i]:
-            return False
-    return True
-
-
 cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, image_set_t* out) noexcept nogil:
     cdef uint32_t n = plan.column_count
     cdef uint32_t i
@@ -120,6 +109,6 @@ cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, ima
 
 cdef inline int fill_image_set(const plan_t* plan, const uint8_t* present, image_set_t* out) noexcept nogil:
     # Fills `out` for the columns that `present` names, unless it has them already
-    if unlikely(out.sparse == NULL or not same_bytes(out.present, present, plan.bitmap_len)):
+    if unlikely(out.sparse == NULL or memcmp(out.present, present, plan.bitmap_len) != 0):
         return refill_image_set(plan, present, out)
     return DECODE_OK

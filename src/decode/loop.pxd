@@ -16,14 +16,12 @@ from batch.records cimport transaction_t
 from crc.checksum cimport binlog_crc_t
 from decode.plan cimport plan_t
 from decode.table_cache cimport NO_TABLE, content_t, table_cache_t
+from memory.feed cimport feed_t
 from memory.memory cimport memory_t, pool_t
 from wire.codes cimport WRITE_ROWS_EVENT
 from wire.cursor cimport Cursor
 from wire.header cimport descriptor_t, event_header_t
 from wire.rows cimport ROWS_V2_POST_HEADER_LEN, TABLE_MAP_POST_HEADER_LEN
-
-cdef enum:
-    MAPS_AHEAD = 4
 
 # Why run() came back.
 cdef enum run_status_t:
@@ -77,6 +75,10 @@ cdef struct window_t:               # the bytes that are being read
     uint64_t base                   # position in the file of data[0]
     bint copies                     # the data is released before the batches are
     const uint8_t* checked          # the events before this place have valid checksums
+    const feed_t* feed              # of bytes that come next; NULL: none
+    uintptr_t ahead                 # distance from a row to bytes that are read soon, in the window or in its feed
+    size_t to_come                  # most bytes to take from it
+    size_t fed                      # bytes taken from it that Python does not know yet
 
 
 # One event. It is passed by value: a read from memory would wait for the stores that wrote it.
@@ -156,14 +158,13 @@ cdef struct loop_t:
     uint32_t plan_capacity
     uint64_t pending_id
     content_t pending               # the definition that Python must add
-    const uint8_t* looked_at        # the event after the last table map found by looking ahead
-    uint32_t[MAPS_AHEAD] ahead      # slots of the ids of coming table maps, the farthest first
     uint32_t row_in_event           # number of the next row in the outer event
     bint in_fragments               # the next event must be another fragment of a rows event
     batch_t scanned                 # an event's rows, but only the columns of a condition
     memory_t row_ends               # where each of these rows ends
     memory_t tail                   # a copy of rows at the end of a buffer
     size_t arrow_bytes              # most bytes that the columns of a batch may take
+    size_t fed_len                  # most bytes to take from a feed at once
     uint32_t worth_columns          # from this many records of a batch on, rows are decoded into columns directly
     bint wide                       # the result of binlog_has_wide
     # set when walk() comes back

@@ -97,6 +97,11 @@ cdef class Place:
         return remaining(&self.loop.windows[self.loop.depth].cur)
 
     @property
+    def fed(self):
+        """Bytes by which the outer window has grown by itself, since the last `feed` or `hold`."""
+        return self.loop.windows[0].fed
+
+    @property
     def resume_position(self):
         """Position of the last transaction boundary: nothing before it is needed again."""
         return self.loop.trx.boundary

@@ -1,7 +1,7 @@
 # A plan: how the rows of tables of one shape are decoded, one operation per column.
 # It is made once per shape (binlog_core/_decode/plans.py) and walked once per row.
 
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free
 
 from arrow.tile cimport column_t
@@ -77,6 +77,7 @@ cdef struct rows_t:
     bint exact                    # the budget already includes what NULL columns leave free
     int status
     uint32_t failed_column
+    uintptr_t ahead               # distance from a row to the bytes to prefetch; 0: none
 
 
 # Decodes the columns of a step; the bits of `nulls` say which are NULL. Returns the place after them; NULL: see

@@ -13,99 +13,27 @@ from decode.group cimport batch_for, group_is_full, note_transaction
 from decode.image_set cimport fill_image_set
 from decode.loop cimport (
     FAULT_BITMAPS, FAULT_COLUMN_COUNT, FAULT_EXTRA_INFO, FAULT_NO_COLUMN_COUNT, FAULT_NO_MEMORY, FAULT_RECORDS,
-    FAULT_ROW, FAULT_ROWS, FAULT_VALUE, MAPS_AHEAD, RUN_ERROR, RUN_EVENT, RUN_GROUP, RUN_MORE, descriptor_of,
-    event_t, fail, loop_t, post_header_len_of, window_t,
+    FAULT_ROW, FAULT_ROWS, FAULT_VALUE, RUN_ERROR, RUN_EVENT, RUN_GROUP, RUN_MORE, descriptor_of, event_t,
+    fail, loop_t, post_header_len_of, window_t,
 )
 from decode.plan cimport ROOM, image_set_t, plan_t, rows_t
 from decode.row_image cimport put_image
-from decode.table_cache cimport NO_TABLE, definition_t, mapped_definition, slot_of_id, table_cache_t
+from decode.table_cache cimport NO_TABLE, mapped_definition
 from decode.transaction_events cimport begin
 from memory.memory cimport append, release, reserve
-from wire.codes cimport (
-    DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, DECODE_TOO_LARGE, ROWS_INSERT, ROWS_UPDATE, TABLE_MAP_EVENT,
-)
-from wire.cursor cimport Cursor, prefetch, remaining, skip, take_lenenc, unlikely
-from wire.header cimport length_of, server_id_of, timestamp_of, type_of
-from wire.rows cimport (
-    DUMMY_TABLE_ID, TABLE_ID_LEN, is_rows_v0, load_table_id, skip_extra_info, take_rows_post_header,
-)
+from wire.codes cimport DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, DECODE_TOO_LARGE, ROWS_INSERT, ROWS_UPDATE
+from wire.cursor cimport Cursor, remaining, skip, take_lenenc, unlikely
+from wire.header cimport server_id_of, timestamp_of
+from wire.rows cimport DUMMY_TABLE_ID, is_rows_v0, skip_extra_info, take_rows_post_header
 
 
 cdef enum:
-    MANY_TABLES = 512               # from this many on it pays to look ahead: the data of fewer stays in the cache
-    EVENTS_AHEAD = 5                # commit, GTID and text of a statement may come before its table map
-    EVENT_AHEAD_LEN = 512
-    BYTES_AHEAD = 2048
     SCANNED_KEPT = 4 << 20          # bytes of memory for the columns of conditions
 
 
 cdef inline bint is_selected(const loop_t* loop, const uint8_t* event, uint32_t op) noexcept nogil:
     return (loop.selection.op_mask & op and timestamp_of(event) >= loop.selection.start_timestamp
             and (loop.selection.server_id < 0 or server_id_of(event) == <uint64_t> loop.selection.server_id))
-
-
-cdef inline void look_at_map(loop_t* loop) noexcept nogil:
-    # Finds the next table map, if there is one nearby, and puts its slot into the list
-    cdef const window_t* window = &loop.windows[loop.depth]
-    cdef const uint8_t* pos = loop.looked_at
-    cdef uint32_t header_len = descriptor_of(loop).header_len
-    cdef uint32_t length
-    cdef bint found = False
-    cdef int i, _k
-    for i in range(MAPS_AHEAD - 1, 0, -1):
-        loop.ahead[i] = loop.ahead[i - 1]
-    loop.ahead[0] = loop.tables.last_slot
-    for _k in range(EVENTS_AHEAD):
-        if found or <size_t> (window.cur.end - pos) < header_len + TABLE_ID_LEN or pos - window.cur.pos > BYTES_AHEAD:
-            break
-        length = length_of(pos)
-        if length > EVENT_AHEAD_LEN or length > <size_t> (window.cur.end - pos):
-            break
-        found = type_of(pos) == TABLE_MAP_EVENT
-        if found:
-            loop.ahead[0] = slot_of_id(
-                &loop.tables, load_table_id(pos + header_len, TABLE_ID_LEN), loop.tables.id_mask)
-            prefetch(&loop.tables.ids[loop.ahead[0]])
-        pos += length
-    loop.looked_at = pos
-
-
-cdef inline const definition_t* definition_ahead(const loop_t* loop, int i) noexcept nogil:
-    # NULL: none
-    cdef const table_cache_t* tables = &loop.tables
-    cdef uint32_t slot = loop.ahead[i] & tables.id_mask         # the table of ids may have changed its size since
-    return NULL if tables.ids[slot].definition == NO_TABLE else &tables.definitions[tables.ids[slot].definition]
-
-
-cdef inline void look_ahead(loop_t* loop) noexcept nogil:
-    # With thousands of tables, few are in the processor's cache. Each table map would wait for memory four times in a
-    # row: for the meaning of its id, the definition, its batch, and the batch's records. So each of the coming table
-    # maps is prefetched one of these steps at a time. These are only hints: nothing read here is relied on.
-    cdef const window_t* window = &loop.windows[loop.depth]
-    cdef const definition_t* definition
-    cdef const batch_t* batch
-    cdef int _i
-    if not window.cur.pos <= loop.looked_at <= window.cur.end:
-        loop.looked_at = window.cur.pos
-        for _i in range(MAPS_AHEAD):
-            look_at_map(loop)
-    else:
-        look_at_map(loop)
-    definition = definition_ahead(loop, 1)
-    if definition != NULL:
-        prefetch(definition)
-    definition = definition_ahead(loop, 2)
-    if definition != NULL:
-        prefetch(loop.tables.texts.data + definition.at)
-        if definition.batch >= 0:
-            batch = &loop.group.batches[definition.batch]
-            prefetch(batch)
-            prefetch(&batch.sink)
-    definition = definition_ahead(loop, 3)
-    if definition != NULL and definition.batch >= 0:
-        batch = &loop.group.batches[definition.batch]
-        if batch.records.data != NULL:
-            prefetch(batch.records.data + batch.records.length)
 
 
 cdef inline int decode_rows_event(loop_t* loop, event_t event, uint32_t op) noexcept nogil:
@@ -138,8 +66,6 @@ cdef inline int decode_rows_event(loop_t* loop, event_t event, uint32_t op) noex
         return fail(loop, event.position, FAULT_COLUMN_COUNT, definition)
     if remaining(&body) < <size_t> plan.bitmap_len * bitmaps:
         return fail(loop, event.position, FAULT_BITMAPS, definition)
-    if unlikely(loop.tables.id_count >= MANY_TABLES):
-        look_ahead(loop)
     loop.group.wire += <uint64_t> (body.end - event.start)
     event.body = body
     return decode_rows(loop, event, definition, plan, op)
@@ -190,6 +116,8 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
     rows.buffer = window.data
     rows.batch = batch
     rows.failed_column = plan.column_count
+    # What was checked is in the cache already
+    rows.ahead = 0 if loop.selection.verify and descriptor_of(loop).checksum_len else window.ahead
     if (unlikely(<size_t> (window.cur.end - body.end) + window.room < ROOM)
             and move_to_tail(loop, &rows) != DECODE_OK):
         return fail(loop, event.position, FAULT_NO_MEMORY, definition)
@@ -264,6 +192,7 @@ cdef inline int strip_matching(loop_t* loop, plan_t* plan, image_set_t* images, 
     look.ends = &loop.row_ends
     status = strip_event(loop, scan, before, behind, &image, kind, &look)
     rows.failed_column = look.failed_column
+    rows.ahead = 0
     if status == DECODE_TOO_LARGE:
         return status
     end_row = loop.row_in_event
@@ -331,6 +260,7 @@ cdef inline int move_to_tail(loop_t* loop, rows_t* rows) noexcept nogil:
     memset(loop.tail.data + length, 0, ROOM)
     rows.buffer = <const uint8_t*> (<uintptr_t> loop.tail.data - <uintptr_t> (rows.pos - rows.buffer))
     rows.pos = loop.tail.data
+    rows.ahead = 0
     rows.end = loop.tail.data + length
     return DECODE_OK
 

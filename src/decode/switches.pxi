@@ -1,6 +1,7 @@
 # Shared by all loops of the process: blocks that batches gave back, and switches for tests. Included by _rows.pyx.
 
 from arrow.copy_spans cimport binlog_has_wide
+from memory.feed cimport FED_LEN
 from memory.memory cimport lock_pool, pool_t, unlock_pool
 
 cdef enum:
@@ -51,4 +52,16 @@ def columns_from(uint32_t rows):
     global least
     before = least
     least = rows
+    return before
+
+
+cdef size_t fed = FED_LEN
+
+
+def feed_at_once(size_t most):
+    """Set how many bytes a loop takes from a feed at once; return the old number. For tests, and for loops that begin
+    later."""
+    global fed
+    before = fed
+    fed = most
     return before

@@ -99,19 +99,6 @@ cdef inline uint64_t hash_bytes(const uint64_t* keys, uint64_t h, const uint8_t*
     return fold(load_le(p, n) ^ keys[0], keys[1] ^ h)
 
 
-cdef inline bint same_text(const uint8_t* a, const uint8_t* b, size_t n) noexcept nogil:
-    # For heads, most of which are too short to be worth a call
-    if n > 64 or n < 8:
-        return memcmp(a, b, n) == 0
-    while n > 8:
-        if load_u64(a) != load_u64(b):
-            return False
-        a += 8
-        b += 8
-        n -= 8
-    return load_u64(a + n - 8) == load_u64(b + n - 8)       # the last eight, some of them once more
-
-
 cdef inline void free_cache(table_cache_t* cache) noexcept nogil:
     # Empties the cache; its keys stay
     cdef uint64_t[2] keys
@@ -267,7 +254,7 @@ cdef inline bint says(const table_cache_t* cache, const definition_t* definition
     # Whether this is the content of the definition's event
     cdef const shape_t* shape = &cache.shapes[definition.shape]
     return (length == definition.head_len + shape.length
-            and same_text(data, cache.texts.data + definition.at, definition.head_len)
+            and memcmp(data, cache.texts.data + definition.at, definition.head_len) == 0
             and memcmp(data + definition.head_len, cache.texts.data + shape.at + shape.before, shape.length) == 0)
 
 
@@ -304,7 +291,7 @@ cdef inline uint32_t find_definition(const table_cache_t* cache, const content_t
         definition = &cache.definitions[places[at].index]
         if (places[at].hash == content.hash and definition.shape == shape
                 and definition.head_len == content.head_len
-                and same_text(content.data, cache.texts.data + definition.at, content.head_len)):
+                and memcmp(content.data, cache.texts.data + definition.at, content.head_len) == 0):
             return places[at].index
         at = (at + 1) & cache.definition_places.mask
     return NO_TABLE

@@ -192,7 +192,30 @@ cdef inline void fetch(const uint8_t* pos, size_t length) noexcept nogil:
         prefetch(pos + i)
 
 
+cdef inline bint feed_more(window_t* window, size_t most) noexcept nogil:
+    # Lets the window grow by itself. False: it cannot
+    cdef size_t count
+    if window.feed == NULL or window.to_come == 0:
+        return False
+    count = window.feed.take_more(window.feed.source, <uint8_t*> window.cur.end, min(most, window.to_come))
+    window.ahead = window.feed.next - <uintptr_t> window.cur.end
+    window.cur.end += count
+    window.room -= count
+    window.to_come -= count
+    window.fed += count
+    if count == 0:
+        window.feed = NULL                      # Python goes on, and the feed would not know of it
+    return count != 0
+
+
 cdef inline int walk(loop_t* loop) noexcept nogil:
+    cdef int status = walk_window(loop)
+    while status == RUN_MORE and loop.depth == 0 and feed_more(&loop.windows[0], loop.fed_len):
+        status = walk_window(loop)
+    return status
+
+
+cdef inline int walk_window(loop_t* loop) noexcept nogil:
     # What the events share is in locals: the compiler knows that no store into a record changes them.
     cdef window_t* window = &loop.windows[loop.depth]
     cdef const descriptor_t* descriptor = descriptor_of(loop)

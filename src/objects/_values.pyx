@@ -63,6 +63,7 @@ cdef int known_limbs = DECIMAL_LIMBS if decimals_are_known(Decimal) else 0
 cdef object UTC = timezone.utc
 
 
+# The included files are parts of this module, apart for their length: see decode/_rows.pyx.
 include "objects/row_change.pxi"
 include "objects/kept_values.pxi"
 include "objects/value_plan.pxi"

@@ -8,13 +8,10 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from objects.value_objects cimport (
     FORM_BYTES, FORM_DATETIME, FORM_I16, FORM_I32, FORM_I64, FORM_TIMESTAMP, FORM_U16, FORM_U32, FORM_U8,
 )
-from wire.codes cimport (
-    KIND_BINARY, KIND_BIT, KIND_DATE, KIND_DATETIME, KIND_DECIMAL, KIND_DOUBLE, KIND_ENUM, KIND_FLOAT,
-    KIND_GEOMETRY, KIND_INT, KIND_JSON, KIND_NULL, KIND_SET, KIND_TEXT, KIND_TIME, KIND_TIMESTAMP, KIND_VECTOR,
-    KIND_YEAR,
-)
+from wire.codes cimport KIND_BIT, KIND_GEOMETRY
 
 from .._tables import charsets
+from .._tables.column_types import KINDS
 from .._tables.tables import record_dtype
 
 cdef dict INT_FORMS = {
@@ -22,39 +19,22 @@ cdef dict INT_FORMS = {
     "u1": FORM_U8, "u2": FORM_U16, "u4": FORM_U32, "u8": FORM_U64,
 }
 
+# By their names in KINDS
 cdef dict FORMS = {
-    KIND_NULL: FORM_NONE,
-    KIND_FLOAT: FORM_FLOAT,
-    KIND_DOUBLE: FORM_DOUBLE,
-    KIND_YEAR: FORM_U16,
-    KIND_DECIMAL: FORM_DECIMAL,
-    KIND_DATE: FORM_DATE,
-    KIND_DATETIME: FORM_DATETIME,
-    KIND_TIMESTAMP: FORM_TIMESTAMP,
-    KIND_TIME: FORM_TIME,
-    KIND_TEXT: FORM_TEXT,
-    KIND_BINARY: FORM_BYTES,
-    KIND_ENUM: FORM_ENUM,
-    KIND_SET: FORM_SET,
-    KIND_JSON: FORM_JSON,
-    KIND_GEOMETRY: FORM_BYTES,
-    KIND_VECTOR: FORM_VECTOR,
-}
-
-
-# Bytes of a field of the record; forms that are not listed have those of a span.
-cdef dict FORM_SIZES = {
-    FORM_NONE: (0, 1),
-    FORM_FLOAT: (4,),
-    FORM_DOUBLE: (8,),
-    FORM_U16: (2,),
-    FORM_DECIMAL: (8, 16, 32),
-    FORM_DATE: (8,),
-    FORM_DATETIME: (8,),
-    FORM_TIMESTAMP: (8,),
-    FORM_TIME: (8,),
-    FORM_ENUM: (2,),
-    FORM_SET: (8,),
+    "NONE": FORM_NONE,
+    "FLOAT": FORM_FLOAT,
+    "DOUBLE": FORM_DOUBLE,
+    "DECIMAL": FORM_DECIMAL,
+    "DATE": FORM_DATE,
+    "DATETIME": FORM_DATETIME,
+    "TIMESTAMP": FORM_TIMESTAMP,
+    "TIME": FORM_TIME,
+    "TEXT": FORM_TEXT,
+    "BYTES": FORM_BYTES,
+    "ENUM": FORM_ENUM,
+    "SET": FORM_SET,
+    "JSON": FORM_JSON,
+    "VECTOR": FORM_VECTOR,
 }
 
 
@@ -142,20 +122,21 @@ cdef object fill_field(field_t* field, column, dtype, offset):
     field.bitmap_byte = <size_t> column.index // 8
     field.bitmap_mask = <uint8_t> (1 << (column.index % 8))
     field.scale = column.fsp
-    kind = int(column.kind)
-    if kind == KIND_BIT and not 0 <= column.length <= 64:
+    facts = KINDS[column.kind]
+    known = facts.dtype is None or facts.dtype == dtype
+    if not known or (facts.stored == "decimal" and dtype.itemsize not in (8, 16, 32)):
+        raise ValueError(f"column {column.name!r}: {dtype} is not what {column.kind!r} is stored as")
+    if column.kind == KIND_BIT and not 0 <= column.length <= 64:
         raise ValueError(f"column {column.name!r}: a BIT of {column.length} bits")
-    if kind == KIND_INT or kind == KIND_BIT:
+    if not facts.value:
         field.form = INT_FORMS[dtype.str[1:]]
         field.alike = <uint8_t> dtype.itemsize
         return None
-    field.form = FORMS[kind]
-    field.is_span = field.form not in FORM_SIZES
-    if kind != KIND_SET and kind != KIND_VECTOR:
+    field.form = FORMS[facts.value]
+    field.is_span = facts.stored == "span"
+    if field.form != FORM_SET and field.form != FORM_VECTOR:
         field.alike = <uint8_t> dtype.itemsize
-    if dtype.itemsize not in FORM_SIZES.get(field.form, (sizeof(span_t),)):
-        raise ValueError(f"column {column.name!r}: {dtype} is not what {column.kind!r} is stored as")
-    if kind == KIND_DECIMAL:
+    if field.form == FORM_DECIMAL:
         field.scale = column.scale
         field.limb_count = dtype.itemsize // 8
         field.keeps = field.limb_count == 1
@@ -163,11 +144,11 @@ cdef object fill_field(field_t* field, column, dtype, offset):
             raise ValueError(f"DECIMAL scale {column.scale}")
     elif FORM_DATE <= field.form <= FORM_TIME:
         field.keeps = True
-    elif kind == KIND_BINARY:
+    elif field.form == FORM_BYTES:
         field.pad_to = column.pad_to
-    elif kind == KIND_ENUM or kind == KIND_SET:
+    elif field.form == FORM_ENUM or field.form == FORM_SET:
         return None if column.members is None else tuple(column.members)
-    elif kind == KIND_TEXT:
+    elif field.form == FORM_TEXT:
         field.keeps = True
         if column.charset in ("utf8mb4", "utf8mb3", "utf8"):
             field.form = FORM_UTF8

@@ -8,9 +8,11 @@ they come from memory once. Whatever else comes, or is not whole in the given pa
 Source: MariaDB server 12.3, Docs/replication/binlog.md.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
+
+from memory.feed cimport feed_t, take_more_t
 
 cdef extern from "crc/crc32c.h" nogil:
     uint32_t binlog_crc32c(uint32_t crc, const uint8_t* p, size_t n) noexcept
@@ -650,3 +652,74 @@ cdef class TreeWalk:
         if not self.copying:
             raise ValueError("no record is looked at")
         self.leave()
+
+
+# ------------------------------------------------------------------ for the decoding loop
+
+
+cdef size_t take_more(Feed feed, uint8_t* out, size_t room) noexcept nogil:
+    cdef size_t written = 0
+    cdef taken_t taken
+    if feed.walk is not None:
+        feed.walk.walk(feed.pages, feed.file, feed.begin, out, room, &written)
+        feed.feed.next = <uintptr_t> feed.pages.data + feed.walk.record.at - feed.begin
+        return written
+    taken = take(feed.pages, feed.at, feed.pages.size, out, room)
+    feed.at = taken.end
+    feed.feed.next = <uintptr_t> feed.pages.data + taken.end
+    feed.any = feed.any or taken.any
+    return taken.written
+
+
+cdef class Feed:
+    """Lets the decoding loop take events itself: what `short_transactions` or `TreeWalk.go_on` would copy next.
+
+    Parameters
+    ----------
+    pages : Pages
+    offset : int
+        As in `short_transactions`.
+    walk : TreeWalk or None
+        Instead: the records that are copied.
+    file : int
+        The number of the pages' file.
+
+    Attributes
+    ----------
+    address : int
+        For `Decoder.feed`; valid as long as this object.
+    offset : int
+        Of what was not taken.
+    any : bool
+        Whether a record was taken that is not of GTID states or filler.
+    """
+
+    cdef feed_t feed
+    cdef Pages owner
+    cdef pages_t* pages
+    cdef readonly TreeWalk walk
+    cdef readonly uint64_t file
+    cdef uint64_t begin
+    cdef size_t at
+    cdef readonly bint any
+
+    def __cinit__(self, Pages pages not None, uint64_t offset, TreeWalk walk=None, uint64_t file=0):
+        if not pages.has(offset):
+            raise IndexError(f"no page at {offset}")
+        self.owner = pages
+        self.pages = &pages.pages
+        self.begin = pages.begin
+        self.at = <size_t> (offset - pages.begin)
+        self.walk = walk
+        self.file = file
+        self.feed = feed_t(<take_more_t> take_more, <void*> self, 0)
+
+    @property
+    def address(self):
+        """See above."""
+        return <uintptr_t> &self.feed
+
+    @property
+    def offset(self):
+        """See above."""
+        return self.begin + self.at

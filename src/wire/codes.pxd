@@ -67,22 +67,10 @@ cdef enum event_type_t:
     MARIADB_DELETE_ROWS_COMPRESSED_EVENT = 171
     MARIADB_ROWS_FRAGMENT_EVENT = 172
 
-cdef enum column_kind:        # twin of binlog_core._tables.column_types.Kind
-    KIND_NULL = 0
-    KIND_INT = 1
-    KIND_FLOAT = 2
-    KIND_DOUBLE = 3
-    KIND_DECIMAL = 4
+cdef enum column_kind:        # those of binlog_core._tables.column_types.Kind for which the core has a rule of its own
     KIND_BIT = 5
-    KIND_YEAR = 6
     KIND_DATE = 7
-    KIND_DATETIME = 8
-    KIND_TIMESTAMP = 9
-    KIND_TIME = 10
-    KIND_TEXT = 11
     KIND_BINARY = 12
-    KIND_ENUM = 13
-    KIND_SET = 14
     KIND_JSON = 15
     KIND_GEOMETRY = 16
     KIND_VECTOR = 17

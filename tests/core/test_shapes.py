@@ -331,7 +331,7 @@ def test_wrong_checksum(read: Read) -> None:
 
 @pytest.mark.parametrize("header_length", [19, 57, 58, 59, 64, 100, 255])
 def test_a_cut_log_of_many_tables_is_not_read_behind_its_end(header_length: int) -> None:
-    """From 512 tables on rows events look ahead to the next table maps, but not after the end."""
+    """Nor is one whose last table map lacks its end, or its header's."""
     log = Log("5.5.62", header_length=header_length, checksum=False)
     tables = [Table("d", f"t{i}", SMALL) for i in range(520)]
     log.begin()
@@ -350,7 +350,7 @@ def test_a_cut_log_of_many_tables_is_not_read_behind_its_end(header_length: int)
 
 
 def test_rows_of_many_tables_are_their_own() -> None:
-    """What was looked up ahead may belong to a group that has ended, or to an id that meant another table."""
+    """Over the ends of groups, too, and where an id means another table than before."""
     tables = [Table("d", f"t{i}", SMALL) for i in range(700)]
     log = Log("8.0.36")
     order = [(i * 271 + i // 700) % 700 for i in range(4 * 700)]

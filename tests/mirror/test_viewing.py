@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +26,7 @@ from binlog_core.mirror.values import SelectList
 from binlog_core.mirror.viewing import Viewed, Viewer
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
+from binlog_core.server.world import World
 
 
 def test_a_comparison_claims_no_more_than_the_place_that_it_was_made_at(
@@ -75,7 +75,7 @@ def test_a_view_waits_for_a_lock_while_others_write(
     monkeypatch.setattr(viewing, "_LOCK_TRIES", 2)
     with connect(url) as writer, writer.cursor() as cursor:
         pauses: list[Callable[[], Any]] = [int, writer.commit]
-        monkeypatch.setattr(viewing, "time", SimpleNamespace(sleep=lambda _: pauses.pop(0)()))
+        monkeypatch.setattr(World, "sleep", lambda *_: pauses.pop(0)())
         cursor.execute("BEGIN")
         cursor.execute("UPDATE refused.t SET v = 9")
         (error,) = viewer_of_t(url, tmp_path)(0, int)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from binlog_core._tables.column_types import (
+    KINDS,
     MYSQL_TYPE_BIT,
     MYSQL_TYPE_BLOB,
     MYSQL_TYPE_DATE,
@@ -31,7 +32,6 @@ from binlog_core._tables.column_types import (
     MYSQL_TYPE_VARCHAR,
     MYSQL_TYPE_VECTOR,
     MYSQL_TYPE_YEAR,
-    SPAN_KINDS,
     Kind,
 )  # fmt: skip
 from binlog_core._tables.tables import Column, Table, record_dtype
@@ -107,7 +107,7 @@ def make_batch(
             elif value is None:
                 image["null_bitmap"][c.index // 8] |= 1 << c.index % 8
             elif c in decoded:
-                if c.kind in SPAN_KINDS:
+                if KINDS[c.kind].stored == "span":
                     record["row"][c.name] = (len(heap), len(value))
                     heap += value
                 else:

@@ -1,19 +1,24 @@
-"""A kind of values that is new: each way in which values are shown has to be told of it, and says so."""
+"""A new kind of values: each way in which values are shown refuses it, until KINDS has a row for it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from enum import IntEnum
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
+from support import batches
 from support.filled import make_batch
 
 from binlog_core import Column, Condition, ConditionError, Kind, Table
 from binlog_core._core._values import RowReader
 from binlog_core._decode.plans import wire_op
 from binlog_core._tables import column_types
+from binlog_core._tables.column_types import KINDS, KindFacts
 from binlog_core.batch.arrow_types import arrow_field
 from binlog_core.conditions import bound, compiled
 from binlog_core.index import filters
@@ -77,7 +82,6 @@ PRESENTATIONS: dict[str, Callable[[Column], object]] = {
     "lake": types.lake_type,
     "export read back": from_an_export,
     "Debezium": debezium._encoder,
-    "SQL": literal_maker,
     "copy of a server's table": from_a_server,
 }
 
@@ -91,11 +95,14 @@ def test_each_kind_is_shown(name: str) -> None:
             assert name == "conditions" and f"type is {kind.name}: expected" in str(error)
 
 
+def test_each_kind_has_a_literal() -> None:
+    for kind in Kind:
+        assert literal_maker(column_of(kind))(None) == "NULL"
+
+
 @pytest.mark.parametrize("name", PRESENTATIONS)
-def test_a_new_kind_is_refused_until_it_has_a_form(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also when the ways below have one: each is asked by itself."""
-    if name != "NumPy":
-        monkeypatch.setitem(column_types._FIXED_DTYPES, cast("Any", NewKind.CUBE), np.dtype("u1"))
+def test_a_new_kind_is_refused_until_it_has_a_row(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's copy refuses it even then: nobody has said what its text is like."""
     monkeypatch.setattr(mirrored, "lake_type", lambda _: pa.binary())
     monkeypatch.setattr(mirrored, "_column", lambda *_, **__: pa.array([b""]))
     with pytest.raises(KeyError) as caught:
@@ -103,6 +110,49 @@ def test_a_new_kind_is_refused_until_it_has_a_form(name: str, monkeypatch: pytes
     assert caught.value.args == (NewKind.CUBE,)
 
 
-def test_the_loop_counts_kinds_as_python_does() -> None:
-    """`column_kind` in src/wire/codes.pxd has the same numbers, without a gap."""
-    assert [kind.value for kind in Kind] == list(range(len(Kind)))
+@pytest.fixture
+def cube(monkeypatch: pytest.MonkeyPatch) -> Column:
+    """A column of a new kind, of which nothing but its row is known."""
+    row = KindFacts("number", np.dtype("u1"), ("COPY", 1), "", "C", "number")
+    monkeypatch.setitem(KINDS, cast("Any", NewKind.CUBE), row)
+    return column_of(NewKind.CUBE)
+
+
+def test_a_row_is_enough_for_every_presentation(cube: Column) -> None:
+    batch = batches.make_batch([cube], [{"c": 7}, {"c": 8}])
+    assert wire_op(cube) == ("COPY", 1, (0, 0, 0))
+    assert batch.column("c").tolist() == [7, 8]
+    assert RowReader(batch).column_values("c") == [7, 8]
+    assert pa.record_batch(batch.export(change_columns=False)).column("c") == pa.array([7, 8], pa.uint8())
+    assert types.lake_type(cube) == pa.int16()
+    assert filters.form_of(cube) == "CUBE |u1 0"
+    assert compiled._form_of(cube) == "U1"
+    assert bound.bind(Condition("c >= 8"), Table("d", "t", (cube,))).kept(batch).tolist() == [False, True]
+    found, _ = exported.column_values(cube, pa.array([7, None], pa.int16()), exported.Heap(), replaced=False)
+    assert found.tolist() == [7, 0]
+    assert literal_maker(cube)(7) == "7"
+    assert debezium._encoder(cube)(7) == 7
+
+
+def test_a_row_is_enough_for_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = KindFacts("span", column_types.SPAN_DTYPE, None, "BYTES", "z", "bytes")
+    monkeypatch.setitem(KINDS, cast("Any", NewKind.CUBE), row)
+    column = replace(column_of(NewKind.CUBE), name="d")  # plans of "c" are kept
+    batch = batches.make_batch([column], [{"d": b"ab"}, {"d": b"c"}])
+    assert wire_op(column)[:2] == ("SPAN", 8)
+    assert RowReader(batch).column_values("d") == [b"ab", b"c"]
+    assert pa.record_batch(batch.export(change_columns=False)).column("d") == pa.array([b"ab", b"c"])
+    assert types.lake_type(column) == pa.binary()
+    assert filters.form_of(column) == "BYTES 0"
+    assert bound.bind(Condition("d = x'63'"), Table("d", "t", (column,))).kept(batch).tolist() == [
+        False,
+        True,
+    ]
+    assert literal_maker(column)(b"ab") == "x'6162'"
+
+
+def test_the_core_counts_kinds_as_python_does() -> None:
+    codes = Path(__file__).parents[2] / "src" / "wire" / "codes.pxd"
+    found = re.findall(r"^    KIND_(\w+) = (\d+)$", codes.read_text(), re.MULTILINE)
+    assert found
+    assert [Kind[name].value for name, _ in found] == [int(number) for _, number in found]

@@ -119,7 +119,7 @@ class Changes:
         return sorted(statement for one in self.staged for statement in one.statements)
 
     def alive(self, effects: Effects, until: Position, checks: tuple[Check, ...]) -> tuple[int, Check | None]:
-        """See `statements.Alive`."""
+        """Count the rows put in before a place, and find the first check that fails: `statements.Alive`."""
         added = tuple(
             import_pyarrow().field(name, kind)
             for name, kind in effects.types.items()

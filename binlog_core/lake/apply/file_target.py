@@ -54,8 +54,10 @@ class FileTarget:
         vectors: bool = False,
     ) -> None:
         self._table, self.place, self._properties, self._vectors = table, place, properties, vectors
-        if vectors and not table.takes_vectors:
-            raise BinlogError("the table can have no deletion vectors here", path=table.uri)
+        if vectors and (found := table.no_vectors):
+            raise BinlogError(
+                f"the table can have no deletion vectors here: {', '.join(found)}", path=table.uri
+            )
         if found := table.special:
             raise BinlogError(
                 f"the table has {', '.join(found)}, which only Spark writes here: use a SparkTarget",

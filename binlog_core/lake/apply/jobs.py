@@ -148,25 +148,25 @@ class Here:
 
     @property
     def schema(self) -> pa.Schema:
-        """See `Jobs`."""
+        """The schema of the changes."""
         return self.changes.schema
 
     def renamed(self, names: Mapping[str, str]) -> Here:
-        """See `Jobs`."""
+        """The same, with other names for some columns."""
         changes = self.changes
         return replace(self, changes=changes.rename_columns([names.get(n, n) for n in changes.column_names]))
 
     def stage(
         self, function: Callable[[Iterable[pa.RecordBatch]], _Result], *, together: bool = False
     ) -> list[_Result]:
-        """See `Jobs`."""
+        """Call a function with the batches of each partition; `together`: no transaction is divided."""
         changes = self.changes
         if not _in_order(changes):
             changes = changes.sort_by([(name, "ascending") for name in PLACE])
         return [function(changes.to_batches())]
 
     def run(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-        """See `Jobs`."""
+        """Call a function with each task; results in their order."""
         return [function(task) for task in tasks]
 
 

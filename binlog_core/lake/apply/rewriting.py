@@ -255,7 +255,8 @@ def _may_have(group: Any, name: str, sought: pa.Array) -> bool:
         least, most = found.min, found.max
         at = bisect_left(range(len(sought)), least, key=lambda i: sought[i].as_py())
         return at < len(sought) and bool(sought[at].as_py() <= most)
-    except (TypeError, OverflowError):  # the key's type has changed; Python lacks some dates
+    # The key's type has changed; another writer cut a text within a character; Python lacks some dates.
+    except (TypeError, ValueError, OverflowError):
         return True
 
 

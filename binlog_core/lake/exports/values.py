@@ -11,10 +11,8 @@ import numpy as np
 from ..._tables import charsets
 from ..._tables.column_types import (
     DECIMAL128_DTYPE,
-    NUMBER_KINDS,
+    KINDS,
     SPAN_DTYPE,
-    SPAN_KINDS,
-    TEMPORAL_KINDS,
     Kind,
 )
 from ..._tables.tables import Column
@@ -66,12 +64,15 @@ def column_values(
     pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError, ValueError, KeyError, TypeError
         The array has no values of such a column.
     """
-    if column.kind is Kind.DECIMAL:
+    stored = KINDS[column.kind].stored
+    if stored == "decimal":
         return _decimals(column, array), []
-    if column.kind in SPAN_KINDS:
+    if stored == "span":
         return _spans(column, array, heap, replaced=replaced)
     if column.members is not None:
         return _members(column, array), []
+    if stored == "moment":
+        return _moments(column, array), []
     return _numbers(column, array), []
 
 
@@ -80,19 +81,21 @@ def _numbers(column: Column, array: pa.Array) -> NDArray[Any]:
 
     if column.kind is Kind.NULL:
         return np.zeros(len(array), column.dtype)
-    if column.kind in TEMPORAL_KINDS:
-        if column.kind is Kind.DATE:
-            whole = array.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
-        elif column.kind is Kind.TIME:
-            whole = array.cast(pa.int64())
-        else:
-            whole = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
-        found: NDArray[Any] = whole.fill_null(0).to_numpy().view(column.dtype)
-        return found
-    if column.kind not in NUMBER_KINDS:
-        raise KeyError(column.kind)
     numbers: NDArray[Any] = array.cast(pa.from_numpy_dtype(column.dtype)).fill_null(0).to_numpy()
     return numbers
+
+
+def _moments(column: Column, array: pa.Array) -> NDArray[Any]:
+    import pyarrow as pa
+
+    if column.kind is Kind.DATE:
+        whole = array.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
+    elif column.kind is Kind.TIME:
+        whole = array.cast(pa.int64())
+    else:
+        whole = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
+    found: NDArray[Any] = whole.fill_null(0).to_numpy().view(column.dtype)
+    return found
 
 
 def _decimals(column: Column, array: pa.Array) -> NDArray[Any]:
@@ -136,10 +139,8 @@ def _spans(column: Column, array: pa.Array, heap: Heap, *, replaced: bool) -> tu
             data = int(value["srid"]).to_bytes(4, "little") + value["wkb"]
         elif column.kind is Kind.VECTOR:
             data = struct.pack(f"<{len(value)}f", *value)
-        elif column.kind is Kind.BINARY:
-            data = value
         else:
-            raise KeyError(column.kind)
+            data = value
         spans[i] = heap.add(data)
     return spans, lost
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ..._base.change_columns import POSTIMAGE
 from ..._base.json_text import JsonText
 from ..._core._values import DebeziumEvents, EventTable, JsonTexts
-from ..._tables.column_types import Kind
+from ..._tables.column_types import KINDS, Kind
 from ..._tables.tables import Column, records_at_a_time
 from ...batch.change_batch import ChangeBatch
 
@@ -132,15 +132,12 @@ def _encoder(column: Column) -> _Encoder:
     """
     zero = 0 if column.nullable is False else None
     moment = None if zero is None else "1970-01-01T00:00:00Z"
-    by_kind: dict[Kind, _Encoder] = {
-        **dict.fromkeys((Kind.INT, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.BIT, Kind.YEAR), _plain),
-        **dict.fromkeys((Kind.TEXT, Kind.BINARY, Kind.VECTOR, Kind.GEOMETRY), _plain),
-        **dict.fromkeys((Kind.ENUM, Kind.SET, Kind.NULL), _plain),
-        **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIME), lambda value: zero),
-        Kind.TIMESTAMP: lambda value: moment,
-        Kind.JSON: lambda value: value if isinstance(value, str) else _UNAVAILABLE,
-    }
-    return by_kind[column.kind]
+    match column.kind:
+        case Kind.JSON:
+            return lambda value: value if isinstance(value, str) else _UNAVAILABLE
+        case Kind.TIMESTAMP:
+            return lambda value: moment
+    return _plain if KINDS[column.kind].stored != "moment" else lambda value: zero
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..._base.change_columns import CHANGED, DELETE, POSTIMAGE, PREIMAGE
 from ..._base.options import Images
-from ..._tables.column_types import SPAN_KINDS
+from ..._tables.column_types import KINDS
 from ..._tables.tables import Column
 from ...batch.change_batch import ChangeBatch
 from ...errors import SchemaError
@@ -98,7 +98,7 @@ def _key_changed(batch: ChangeBatch, before: NDArray[np.intp], key: Iterable[Col
         null = batch.is_null(column.name)
         differs = null[before] != null[after]
         values = batch.array["row"][column.name]
-        if column.kind in SPAN_KINDS:
+        if KINDS[column.kind].stored == "span":
             differs |= _spans_differ(batch, values[before], values[after])
         else:
             old, new = np.ascontiguousarray(values[before]), np.ascontiguousarray(values[after])

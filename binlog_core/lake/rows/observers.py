@@ -87,7 +87,7 @@ class StatementRecorder(Definitions):
         return seen
 
     def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
-        """See `Definitions`."""
+        """The table with the definition's additions to the log's own metadata."""
         if self._inner is None:
             return table
         return self._inner.complete(table, report, path=path, offset=offset)

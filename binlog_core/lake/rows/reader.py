@@ -61,6 +61,8 @@ class _Selection(Selection):
 
 def selection_of(options: ReadOptions, split: Split) -> Selection:
     """The rows of a split: of the transactions that begin in it."""
+    # In an archive: transactions that are in an earlier log, from another server.
+    repeated = parse_gtid_set(split.before) if split.before is not None else None
     return _Selection(
         tables=options.tables,
         exclude_tables=options.exclude_tables,
@@ -70,8 +72,8 @@ def selection_of(options: ReadOptions, split: Split) -> Selection:
         stop_position=split.end,
         start_timestamp=options.start_time,
         stop_timestamp=options.end_time,
-        # In an archive: transactions that are in an earlier log, from another server.
-        exclude_gtids=parse_gtid_set(split.before) if split.before is not None else None,
+        exclude_gtids=repeated,
+        repeated=repeated,
         asides=frozenset(("savepoint",)),  # only these: to read every statement would take long
     )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..._base.change_columns import LAKE_COLUMNS
 from ..._tables.column_types import Kind
 from ..._tables.tables import Column, Table
+from ...batch.arrow_types import ArrowField, arrow_field
 from ...errors import DecodeError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ KEY_METADATA = "binlog.primary_key"  # of a column: its place in the primary key
 SPARK_METADATA = b"SPARK::metadata::json"
 _MAX_PRECISION = 38  # of a decimal in a lake
 _BIGINT_UNSIGNED_DIGITS = 20
+# For each format of Arrow, the alias of the type in a lake.
+_WIDENED = {
+    "n": "null", "c": "int8", "C": "int16", "s": "int16", "S": "int32", "i": "int32", "I": "int64",
+    "l": "int64", "f": "float", "g": "double", "tdD": "date32", "tsu:": "timestamp[us]", "tDu": "int64",
+    "u": "string", "z": "binary", "w:16": "binary",
+}  # fmt: skip
 _NAMES = {
     "bool": "boolean",
     "int8": "tinyint",
@@ -55,41 +62,30 @@ def lake_type(column: Column) -> pa.DataType:
         int32 and wkb binary, VECTOR list of float.
     """
     pa = import_pyarrow()
-    kind = column.kind
-    if kind is Kind.INT:
-        bits, unsigned = column.dtype.itemsize * 8, column.dtype.kind == "u"
-        if unsigned and bits == 64:
-            return pa.decimal128(_BIGINT_UNSIGNED_DIGITS, 0)
-        return {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[bits * (1 + unsigned)]
-    if kind is Kind.DECIMAL:
-        if column.precision > _MAX_PRECISION:
-            return pa.string()
-        return pa.decimal128(column.precision, column.scale)
-    if kind is Kind.BIT:
-        if column.length == 64:
-            return pa.decimal128(_BIGINT_UNSIGNED_DIGITS, 0)
-        return pa.bool_() if column.length == 1 else pa.int64()
-    if kind is Kind.ENUM:
-        return pa.int32() if column.members is None else pa.string()
-    if kind is Kind.SET:
-        if column.members is not None:
-            return pa.list_(pa.field("element", pa.string()))
-        return pa.decimal128(_BIGINT_UNSIGNED_DIGITS, 0) if column.length == 8 else pa.int64()
-    return {
-        Kind.NULL: pa.null(),
-        Kind.FLOAT: pa.float32(),
-        Kind.DOUBLE: pa.float64(),
-        Kind.YEAR: pa.int32(),
-        Kind.DATE: pa.date32(),
-        Kind.DATETIME: pa.timestamp("us"),
-        Kind.TIMESTAMP: pa.timestamp("us", "UTC"),
-        Kind.TIME: pa.int64(),
-        Kind.TEXT: pa.string(),
-        Kind.BINARY: pa.binary(),
-        Kind.JSON: pa.string(),
-        Kind.GEOMETRY: pa.struct([("srid", pa.int32()), ("wkb", pa.binary())]),
-        Kind.VECTOR: pa.list_(pa.field("element", pa.float32())),
-    }[kind]
+    match column.kind:
+        case Kind.BIT if column.length < 64:  # Arrow has the smallest number that holds it
+            return pa.bool_() if column.length == 1 else pa.int64()
+        case Kind.SET if column.members is None and column.length < 8:
+            return pa.int64()
+        case Kind.GEOMETRY:
+            return pa.struct([("srid", pa.int32()), ("wkb", pa.binary())])
+    return _widened(arrow_field(column, vectors="list", wide_decimals="text"))
+
+
+def _widened(field: ArrowField) -> pa.DataType:
+    """The type of a lake that holds the values of an Arrow field."""
+    pa = import_pyarrow()
+    if field.dictionary is not None:
+        return pa.string()
+    if field.format == "+l":
+        return pa.list_(pa.field("element", _widened(field.children[0])))
+    if field.format.startswith("d:"):
+        return pa.decimal128(*map(int, field.format[2:].split(",")))
+    if field.format == "L":
+        return pa.decimal128(_BIGINT_UNSIGNED_DIGITS, 0)
+    if field.format == "tsu:UTC":
+        return pa.timestamp("us", "UTC")
+    return pa.type_for_alias(_WIDENED[field.format])
 
 
 def lake_schema(columns: Iterable[Column]) -> pa.Schema:

@@ -6,17 +6,21 @@ import contextlib
 import datetime as dt
 import json
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from ..._base.own_files import create, remove
 from ..._sources.deltas import import_deltalake
 from ..._sources.places import local_path
 from ...errors import BinlogError
+from ...report import BinlogWarning
 from ..rows.types import import_pyarrow, plain_type
-from .delta_log import FEATURE, LogState, Taken, commit, exists, state_of
+from .delta_log import FEATURE, LogState, Taken, as_json, commit, exists, implied, state_of
 from .table import App, DataFile
 from .vectors import stored
 
@@ -24,9 +28,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # What a table may have and this module's own commits need not know of, besides what `special` looks at.
-_HARMLESS = frozenset(
-    (FEATURE, "appendOnly", "changeDataFeed", "checkConstraints", "invariants", "timestampNtz", "variantType")
-)
+_HARMLESS = frozenset((FEATURE, "appendOnly", "changeDataFeed", "checkConstraints", "generatedColumns"))
+_HARMLESS |= {"invariants", "timestampNtz", "variantType"}
 _CHECKPOINT_INTERVAL = 100
 _OPERATION = {"operation": "WRITE", "operationParameters": {"mode": "Append"}, "engineInfo": "binlog_core"}
 
@@ -80,12 +83,12 @@ class DeltaLakeTable:
 
     @property
     def exists(self) -> bool:
-        """See `FileTable`."""
+        """Whether it exists."""
         return self._delta is not None
 
     @cached_property
     def columns(self) -> pa.Schema:
-        """See `LakeTable`."""
+        """The current schema; empty: the table does not exist yet."""
         pa = import_pyarrow()
         if self._delta is None:
             return pa.schema([])
@@ -93,14 +96,17 @@ class DeltaLakeTable:
 
     @property
     def special(self) -> list[str]:
-        """See `FileTable`."""
+        """Its features that only Spark can write."""
         if self._delta is None:
             return []
-        protocol, metadata = self._delta.protocol(), self._delta.metadata()
-        features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-        found = sorted(features - _HARMLESS if self._has_vectors else features & {"columnMapping"})
-        if self._has_vectors and not self.takes_vectors:
+        metadata = self._delta.metadata()
+        found = sorted(
+            self._features - _HARMLESS if self._has_vectors else self._features & {"columnMapping"}
+        )
+        if self._has_vectors and local_path(self.uri) is None:
             found.append(f"{FEATURE} in a store")
+        fields = self._delta.schema().fields
+        found += sorted({name for one in fields for name in one.metadata if name.startswith("delta.")})
         if metadata.configuration.get("delta.appendOnly") == "true":
             found.append("delta.appendOnly")
         found += [name for name in metadata.configuration if name.startswith("delta.constraints.")]
@@ -109,15 +115,23 @@ class DeltaLakeTable:
         return found + (["partitions"] if metadata.partition_columns else [])
 
     @property
-    def takes_vectors(self) -> bool:
-        """See `FileTable`; only a directory has commits that are not deltalake's."""
-        return local_path(self.uri) is not None
+    def no_vectors(self) -> list[str]:
+        """Why its files can get no deletion vectors; only a directory has commits that are not deltalake's."""
+        if local_path(self.uri) is None:
+            return ["it is in a store"]
+        if self._delta is None:
+            return []
+        return sorted((self._features | implied(self._delta.protocol().min_writer_version)) - _HARMLESS)
+
+    @property
+    def _features(self) -> set[str]:
+        protocol = self._delta.protocol()
+        return {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
 
     @property
     def _has_vectors(self) -> bool:
         """Whether the table has the feature, so that its files may have deletion vectors."""
-        protocol = self._delta.protocol()
-        return FEATURE in {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+        return FEATURE in self._features
 
     @cached_property
     def _log(self) -> LogState:
@@ -135,7 +149,7 @@ class DeltaLakeTable:
         return LocalFolder(place)
 
     def applied(self, app_id: str) -> int | None:
-        """See `LakeTable`."""
+        """The last batch that an application has committed; None: none, as far back as the table knows."""
         if self._delta is None:
             return None
         if app_id not in self._applied:  # deltalake reads the log for it
@@ -143,29 +157,31 @@ class DeltaLakeTable:
         return self._applied[app_id]
 
     def reached(self, app_id: str) -> int | None:
-        """See `LakeTable`."""
+        """The last `_commit_version` that an application has committed; None: it is not known."""
         return self.applied(_last_of(app_id))
 
     def files(self) -> list[DataFile]:
-        """See `FileTable`."""
+        """Its files, with the bounds of their columns."""
         if self._delta is None:
             return []
         found = []
-        log = self._log if self._has_vectors else LogState()
+        log = self._log if self._has_vectors else None
         actions = import_pyarrow().table(self._delta.get_add_actions(flatten=True))
         columns = map(_values, actions.columns)
         for values in zip(*columns, strict=True):
             one = dict(zip(actions.column_names, values, strict=True))
-            least = {name[4:]: value for name, value in one.items() if name.startswith("min.")}
-            most = {name[4:]: value for name, value in one.items() if name.startswith("max.")}
+            least, most = (
+                {name[4:]: value for name, value in one.items() if name.startswith(kind) and _is_sure(value)}
+                for kind in ("min.", "max.")
+            )
             rows = -1 if one["num_records"] is None else one["num_records"]
-            deleted = log.vector(one["path"], self.uri)
+            deleted = None if log is None else log.vector(one["path"], self.uri)
             found.append(DataFile(one["path"], rows, one["size_bytes"], least, most, deleted=deleted))
         return found
 
     @property
     def rows(self) -> int:
-        """See `FileTable`."""
+        """The number of its rows."""
         return sum(file.live if file.rows >= 0 else self._counted(file) for file in self.files())
 
     def _counted(self, file: DataFile) -> int:
@@ -177,24 +193,24 @@ class DeltaLakeTable:
 
     @property
     def version(self) -> int:
-        """See `FileTable`."""
+        """The version of the last commit, to which a reader can go back."""
         return int(self._delta.version())
 
     def last_commit(self) -> dict[str, Any]:
-        """See `FileTable`."""
+        """The properties of the last commit, with its `timestamp` in milliseconds; {} if there is none."""
         commits: list[dict[str, Any]] = [] if self._delta is None else self._delta.history(1)
         return commits[0] if commits else {}
 
     def reopened(self) -> DeltaLakeTable:
-        """See `FileTable`."""
+        """The table, opened again in its current state."""
         return DeltaLakeTable(self.uri, self._options)
 
     def kept(self, columns: pa.Schema) -> pa.Schema:
-        """See `FileTable`."""
+        """The columns in the types that the table's format has for them."""
         return columns
 
     def takes(self, columns: pa.Schema) -> bool:
-        """See `FileTable`."""
+        """Whether its columns can get these types without a rewrite of its files."""
         return all(
             columns.field(one.name).type == one.type for one in self.columns if one.name in columns.names
         )
@@ -202,7 +218,7 @@ class DeltaLakeTable:
     # ------------------------------------------------------------ commits
 
     def append(self, files: Sequence[DataFile], columns: pa.Schema, app: App | None) -> None:
-        """See `GrowingTable`."""
+        """Add files in one commit, which creates the table or adds columns that it lacks."""
         self.exchange(files, (), columns, app, alone=False)
 
     def exchange(
@@ -337,17 +353,17 @@ class DeltaLakeTable:
         """Add missing columns; names are compared without case."""
         if not (lacking := self._lacking(columns)):
             return
-        if self._has_vectors and self.takes_vectors:
+        if self._has_vectors and local_path(self.uri) is not None:
             self._commit_own((), (), self._with(columns), None, None)
         else:
             self._delta.alter.add_columns(lacking)
             self._committed()
 
     def empty(self) -> None:
-        """See `FileTable`."""
+        """Delete its rows, if it exists."""
         if self._delta is None:
             return
-        if self._has_vectors and self.takes_vectors:
+        if self._has_vectors and local_path(self.uri) is not None:
             self._commit_own((), self.files(), self._delta.schema(), None, None)
         else:
             self._delta.delete()
@@ -364,11 +380,12 @@ class DeltaLakeTable:
         changes: bool = True,
     ) -> None:
         """Commit without deltalake, which writes no deletion vectors; fails as `exchange` with `alone`."""
-        place, version, log, now = local_path(self.uri), self.version, self._log, int(time.time() * 1000)
-        if place is None:
+        place, found = local_path(self.uri), self.special or self.no_vectors
+        if place is None or found:
             raise BinlogError(
-                f"the table has {FEATURE}, with which only a table in a directory is written", path=self.uri
+                f"the table has {', '.join(found)}, which only Spark writes here", path=self.uri
             )
+        version, log, now = self.version, self._log, int(time.time() * 1000)
         vectors, file_name, content = stored([one.deleted for one in added if one.deleted is not None])
         left = iter(vectors)
         added = [one if one.deleted is None else replace(one, deleted=next(left)) for one in added]
@@ -403,9 +420,19 @@ class DeltaLakeTable:
             raise
         self._committed()
         if (version + 2) % _CHECKPOINT_INTERVAL == 0:
-            with contextlib.suppress(Exception):  # of deltalake: the commit is made, and the next one tries
-                self._delta.create_checkpoint()
-                self._delta.cleanup_metadata()
+            self._make_checkpoint()
+
+    def _make_checkpoint(self) -> None:
+        """Have a checkpoint after a commit, which stays without one."""
+        try:
+            self._delta.create_checkpoint()
+            self._delta.cleanup_metadata()
+        except Exception as error:  # of deltalake
+            warnings.warn(
+                f"the log of {self.uri} gets no checkpoint: {type(error).__name__}: {error}",
+                BinlogWarning,
+                stacklevel=2,
+            )
 
     def _commit(
         self,
@@ -502,19 +529,33 @@ def _transactions(app: App | None) -> list[tuple[str, int]]:
 
 def _addition(log: LogState, file: DataFile, now: int, *, changes: bool) -> dict[str, Any]:
     """The action that adds a file, which the table may have with other deleted rows."""
-    known = log.added.get(file.name, {})
+    known = log.added.get(unquote(file.name), {})
     found = {"partitionValues": {}, "modificationTime": now, **known, "path": known.get("path", file.name)}
     found |= {"size": file.bytes, "dataChange": changes, "stats": known.get("stats") or _statistics(file)}
     if file.deleted is not None:
         # The bounds are those of all rows, also of the deleted ones.
-        statistics = {**json.loads(found["stats"]), "numRecords": file.rows, "tightBounds": False}
-        found |= {"stats": json.dumps(statistics), "deletionVector": file.deleted.to_json()}
+        statistics = _exact(json.loads(found["stats"], parse_float=Decimal))
+        statistics |= {"numRecords": file.rows, "tightBounds": False}
+        found |= {"stats": as_json(statistics), "deletionVector": file.deleted.to_json()}
     return found
+
+
+def _exact(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Statistics without numbers that floating point would round: such a bound would be wrong."""
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            out[name] = _exact(value)
+        elif not isinstance(value, Decimal):
+            out[name] = value
+        elif value == Decimal(repr(float(value))):
+            out[name] = float(value)
+    return out
 
 
 def _statistics(file: DataFile) -> str:
     """Statistics as Delta keeps them."""
-    return json.dumps(
+    return as_json(
         {
             "numRecords": file.rows,
             "minValues": _bounds(file.least),
@@ -527,6 +568,15 @@ def _statistics(file: DataFile) -> str:
 def _bounds(values: Mapping[str, Any]) -> dict[str, Any]:
     """Bounds as Delta keeps them; those of other types may come from another writer, and are left out."""
     return {name: _plain(value) for name, value in values.items() if isinstance(value, str | int | dt.date)}
+
+
+def _is_sure(bound: Any) -> bool:
+    """Whether a bound is as it was written.
+
+    Of an escape in JSON for a character beyond the basic plane, deltalake makes another one, also beyond it;
+    this module once wrote such escapes.
+    """
+    return not isinstance(bound, str) or bound.isascii() or max(bound) < "\U00010000"
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:

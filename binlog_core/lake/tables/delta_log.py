@@ -23,12 +23,28 @@ from .vectors import Vector
 _LOG = "_delta_log"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
-_READ = ("protocol", "metaData", "add")
+# What is read of a checkpoint: not its statistics in columns, whose types are those of the table.
+_OF_ADD = (
+    "path",
+    "partitionValues",
+    "size",
+    "modificationTime",
+    "dataChange",
+    "stats",
+    "tags",
+    "deletionVector",
+    "baseRowId",
+    "defaultRowCommitVersion",
+    "clusteringProvider",
+)
+_READ = ("protocol", "metaData", *(f"add.{name}" for name in _OF_ADD))
 # What tables have that were made before there were lists of features, by the version of their writers.
 _WRITERS = {
     2: ("appendOnly", "invariants"),
     3: ("checkConstraints",),
     4: ("changeDataFeed", "generatedColumns"),
+    5: ("columnMapping",),
+    6: ("identityColumns",),
 }
 _WITH_FEATURES = 3, 7  # the versions of readers and writers that have lists of features
 FEATURE = "deletionVectors"
@@ -68,9 +84,19 @@ class LogState:
                 self.protocol = one
 
     def vector(self, name: str, path: str) -> Vector | None:
-        """The deletion vector of a file; None if it has none. `path`: of the table, for errors."""
-        found = self.added.get(unquote(name), {}).get("deletionVector")
-        return None if found is None else Vector.of_json(found, f"{path.rstrip('/')}/{name}")
+        """The deletion vector of a file; None if it has none. `path`: of the table, for errors.
+
+        Raises
+        ------
+        BinlogError
+            The vector is not one, or the log lacks the file: its deleted rows are not known.
+        """
+        where = f"{path.rstrip('/')}/{name}"
+        known = self.added.get(unquote(name))
+        if known is None:
+            raise BinlogError("the table has a file that its log does not name", path=where)
+        found = known.get("deletionVector")
+        return None if found is None else Vector.of_json(found, where)
 
     def removal(self, name: str, now: int, *, changes: bool) -> dict[str, Any]:
         """The action that removes a file with the deletion vector that it has."""
@@ -94,9 +120,7 @@ class LogState:
             {*(self.protocol.get(name) or ())} for name in ("readerFeatures", "writerFeatures")
         )
         if not wanted <= readers & writers:
-            version = self.protocol.get("minWriterVersion", 1)
-            if version < _WITH_FEATURES[1]:
-                writers |= {name for least, names in _WRITERS.items() if version >= least for name in names}
+            writers |= implied(self.protocol.get("minWriterVersion", 1))
             protocol = {
                 "minReaderVersion": _WITH_FEATURES[0],
                 "minWriterVersion": _WITH_FEATURES[1],
@@ -112,6 +136,13 @@ class LogState:
         if metadata != self.metadata:
             out.append({"metaData": metadata})
         return out
+
+
+def implied(writer: int) -> set[str]:
+    """The features that a version of writers stands for, if it has no list of them."""
+    if writer >= _WITH_FEATURES[1]:
+        return set()
+    return {name for least, names in _WRITERS.items() if writer >= least for name in names}
 
 
 def _vector_id(action: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -139,6 +170,7 @@ def state_of(filesystem: Any, version: int, path: str) -> LogState:
     from pyarrow import ArrowException
     from pyarrow.fs import FileSelector
 
+    damaged = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, ArrowException)
     with telling(path):
         names = [
             info.base_name for info in filesystem.get_file_info(FileSelector(_LOG, allow_not_found=True))
@@ -155,7 +187,7 @@ def state_of(filesystem: Any, version: int, path: str) -> LogState:
                     state.follow(_of_commit(bytes(source.read())))
         except FileNotFoundError as error:
             raise BinlogError(f"the table's log lacks {name}", path=path) from error
-        except (ValueError, KeyError, TypeError, AttributeError, ArrowException) as error:
+        except damaged as error:
             raise BinlogError(f"it is not of a table's log: {error}", path=f"{path}/{_LOG}/{name}") from error
     return state
 
@@ -176,8 +208,7 @@ def _of_checkpoint(filesystem: Any, name: str) -> Iterator[dict[str, Any]]:
 
     with filesystem.open_input_file(name) as source:
         file = pq.ParquetFile(source)
-        columns = [one for one in _READ if one in file.schema_arrow.names]
-        for batch in file.iter_batches(columns=columns):
+        for batch in file.iter_batches(columns=list(_READ)):
             for row in batch.to_pylist(maps_as_pydicts="strict"):
                 yield {kind: _known(found) for kind, found in row.items() if found is not None}
 
@@ -193,6 +224,11 @@ def _of_commit(data: bytes) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
+def as_json(found: Mapping[str, Any]) -> str:
+    """JSON in one line, without escapes: of those for two surrogates, deltalake makes another character."""
+    return json.dumps(found, separators=(",", ":"), ensure_ascii=False)
+
+
 def exists(folder: str, version: int) -> bool:
     """Whether a table in a local directory has a version."""
     return os.path.lexists(f"{folder.rstrip('/')}/{_LOG}/{version:020}.json")
@@ -200,6 +236,17 @@ def exists(folder: str, version: int) -> bool:
 
 class Taken(Exception):
     """Another writer has made this version."""
+
+
+def _link(name: str, version: str, folder: int) -> None:
+    try:
+        os.link(name, version, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError as error:
+        both = (os.stat(one, dir_fd=folder, follow_symlinks=False) for one in (name, version))
+        if not os.path.samestat(
+            *both
+        ):  # a network file system may ask twice, and report the first time's link
+            raise Taken(version) from error
 
 
 def commit(folder: str, version: int, actions: Iterable[Mapping[str, Any]]) -> None:
@@ -212,16 +259,13 @@ def commit(folder: str, version: int, actions: Iterable[Mapping[str, Any]]) -> N
     OSError
         It cannot be written.
     """
-    data = "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in actions).encode()
+    data = "".join(as_json(one) + "\n" for one in actions).encode()
     log, hidden = f"{folder.rstrip('/')}/{_LOG}", f"_commit_{uuid.uuid4()}.json.tmp"
     try:
         with create(f"{log}/{hidden}", folder) as file:
             file.write(data)
         with held(log, folder) as inside:
-            at: Any = {"src_dir_fd": inside, "dst_dir_fd": inside}
-            os.link(hidden, f"{version:020}.json", **at, follow_symlinks=False)  # fails if it is there
-    except FileExistsError as error:
-        raise Taken(f"version {version}") from error
+            _link(hidden, f"{version:020}.json", inside)
     finally:
         with contextlib.suppress(OSError):
             remove(f"{log}/{hidden}", folder)

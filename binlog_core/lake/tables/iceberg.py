@@ -97,19 +97,19 @@ class IcebergLakeTable:
 
     @property
     def uri(self) -> str:
-        """See `FileTable`."""
+        """Where its files are."""
         if self._table is not None:
             return str(self._table.location()).rstrip("/")
         return self._location or ""
 
     @property
     def exists(self) -> bool:
-        """See `FileTable`."""
+        """Whether it exists."""
         return self._table is not None and bool(self._table.schema().fields)
 
     @property
     def columns(self) -> pa.Schema:
-        """See `LakeTable`."""
+        """The current schema; empty: the table does not exist yet."""
         pa = import_pyarrow()
         if self._table is None:
             return pa.schema([])
@@ -117,7 +117,7 @@ class IcebergLakeTable:
 
     @property
     def special(self) -> list[str]:
-        """See `FileTable`."""
+        """Its features that only Spark can write."""
         if self._table is None:
             return []
         tasks = self._tasks()
@@ -131,16 +131,16 @@ class IcebergLakeTable:
         return [name for name, there in found.items() if there]
 
     @property
-    def takes_vectors(self) -> bool:
+    def no_vectors(self) -> list[str]:
         """See `FileTable`."""
-        return False
+        return ["it is an Iceberg table"]
 
     def applied(self, app_id: str) -> int | None:
-        """See `LakeTable`."""
+        """The last batch that an application has committed; None: none, as far back as the table knows."""
         return self._recorded(_APPLIED).get(app_id)
 
     def reached(self, app_id: str) -> int | None:
-        """See `LakeTable`."""
+        """The last `_commit_version` that an application has committed; None: it is not known."""
         return self._recorded(_REACHED).get(app_id)
 
     def _recorded(self, name: str) -> dict[str, int]:
@@ -159,7 +159,7 @@ class IcebergLakeTable:
         return {name: json.dumps(dict([*others[1 - _MOST_APPS :], (app_id, number)]))}
 
     def files(self) -> list[DataFile]:
-        """See `FileTable`."""
+        """Its files, with the bounds of their columns."""
         found = []
         for name, task in self._tasks().items():
             file = task.file
@@ -169,29 +169,29 @@ class IcebergLakeTable:
 
     @property
     def rows(self) -> int:
-        """See `FileTable`."""
+        """The number of its rows."""
         return sum(file.rows for file in self.files())
 
     @property
     def version(self) -> int:
-        """See `FileTable`."""
+        """The version of the last commit, to which a reader can go back."""
         return int(self._table.current_snapshot().snapshot_id)
 
     def last_commit(self) -> dict[str, Any]:
-        """See `FileTable`."""
+        """The properties of the last commit, with its `timestamp` in milliseconds; {} if there is none."""
         snapshot = None if self._table is None else self._table.current_snapshot()
         return {} if snapshot is None else {**_properties_of(snapshot), "timestamp": snapshot.timestamp_ms}
 
     def reopened(self) -> IcebergLakeTable:
-        """See `FileTable`."""
+        """The table, opened again in its current state."""
         return IcebergLakeTable(self._catalog, self._identifier, self._location, self._source)
 
     def kept(self, columns: pa.Schema) -> pa.Schema:
-        """See `FileTable`."""
+        """The columns in the types that the table's format has for them."""
         return import_pyarrow().schema([(one.name, kept_type(one.type)) for one in columns])
 
     def takes(self, columns: pa.Schema) -> bool:
-        """See `FileTable`."""
+        """Whether its columns can get these types without a rewrite of its files."""
         return not self._retyped(columns)
 
     def _retyped(self, columns: pa.Schema) -> list[str]:
@@ -262,7 +262,7 @@ class IcebergLakeTable:
         return self.uri
 
     def append(self, files: Sequence[DataFile], columns: pa.Schema, app: App) -> None:
-        """See `GrowingTable`; names of files may be URIs. Types that are wider here become the table's."""
+        """Add files, whose names may be URIs, in one commit. Types that are wider here become the table's."""
         for left in reversed(range(_TRIES)):
             try:
                 return self._commit(files, (), columns, app, None, alone=False)
@@ -286,7 +286,7 @@ class IcebergLakeTable:
         *,
         changes: bool = True,
     ) -> None:
-        """See `FileTable`."""
+        """Add and remove files, and add columns that it lacks; `changes` False: the rows stay the same."""
         self._commit(added, removed, columns, app, properties)
 
     def replace(
@@ -296,16 +296,16 @@ class IcebergLakeTable:
         app: App | None,
         properties: dict[str, str] | None = None,
     ) -> None:
-        """See `FileTable`."""
+        """Create it again, with only these files and columns."""
         self._commit(files, self.files(), columns, app, properties, exact=True)
 
     def add_columns(self, columns: pa.Schema) -> None:
-        """See `FileTable`."""
+        """Add the columns that it lacks."""
         with self._table.transaction() as transaction:
             self._fit(transaction, columns, exact=False)
 
     def empty(self) -> None:
-        """See `FileTable`."""
+        """Delete its rows, if it exists."""
         if self._table is not None:
             self._commit((), self.files(), self.columns, None, None)
 

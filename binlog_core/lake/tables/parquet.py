@@ -214,7 +214,7 @@ class ParquetDirectory(Destination):
             raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
 
     def keep_private(self) -> None:
-        """See `Destination`; the directory keeps these permissions when it is renamed into place."""
+        """For this user alone: the directory keeps these permissions when it is renamed into place."""
         if self.filesystem.type_name == "local":
             for directory in (self._staging, f"{self._staging}/complete"):
                 with held(directory, self.filesystem.root) as descriptor:

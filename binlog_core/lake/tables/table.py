@@ -113,8 +113,8 @@ class FileTable(LakeTable, Protocol):
         ...
 
     @property
-    def takes_vectors(self) -> bool:
-        """Whether a commit may give its files deletion vectors."""
+    def no_vectors(self) -> list[str]:
+        """What keeps commits from giving its files deletion vectors; empty: nothing."""
         ...
 
     @property

@@ -25,6 +25,7 @@ _PLAIN, _WITH_RUNS = 0x303A, 0x303B  # cookies of a bitmap
 _FEW_CONTAINERS = 4  # below that a bitmap with runs has no offsets
 _ARRAY = 4096  # values that a container has as an array
 _SPAN = 1 << 16  # values that a container may have
+_MOST_BYTES = 32  # of a value: one that has a bitmap and a container to itself, as a run
 _INLINE = 4 << 10  # bytes of a vector that is kept in the table's log
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _VALUES = {digit: number for number, digit in enumerate(_DIGITS)}
@@ -73,6 +74,8 @@ class Vector:
         BinlogError
             It is not one.
         """
+        if not isinstance(found, Mapping):
+            raise BinlogError(f"the deletion vector {found!r} is not one that is known", path=path)
         size, cardinality = found.get("sizeInBytes"), found.get("cardinality")
         storage, where, offset = found.get("storageType"), found.get("pathOrInlineDv"), found.get("offset")
         whole = all(type(one) is int and one >= 0 for one in (size, cardinality))
@@ -151,15 +154,18 @@ def deleted_rows(vector: Vector, rows: int, filesystem: Any, root: str) -> Posit
     """
     name = root
     try:
-        inner = vector.file()
+        inner, most = vector.file(), min(vector.cardinality, rows)
         if inner is not None:
             name = f"{root.rstrip('/')}/{inner}"
-            payload = _read(vector, filesystem, inner)
-        else:
+        if vector.size > _BEGIN.size + _MOST_BYTES * most:  # before so much is read
+            raise ValueError(f"{vector.size} bytes for {most} rows")
+        if inner is None:
             payload = vector.payload or bytes_of(vector.path)[: vector.size]
+        else:
+            payload = _read(vector, filesystem, inner)
         if len(payload) != vector.size:
             raise ValueError(f"{len(payload)} bytes, expected {vector.size}")
-        found = unpacked(payload, min(vector.cardinality, rows))
+        found = unpacked(payload, most)
         if len(found) != vector.cardinality:
             raise ValueError(f"{len(found)} rows are deleted, expected {vector.cardinality}")
         if len(found) and int(found[-1]) >= rows:

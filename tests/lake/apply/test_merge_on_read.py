@@ -34,7 +34,7 @@ from binlog_core.spark import apply_changes  # noqa: E402
 Rows = dict[Any, dict[str, Any]]
 KEYS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "numbers": ("BIGINT", lambda number: number * 7),
-    "texts": ("VARCHAR(40)", lambda number: f"ü{number * 7919 % 1009}"),
+    "texts": ("VARCHAR(40)", lambda number: f"{'aü𠮷'[number % 3]}{number * 7919 % 1009}"),
     "bytes": ("VARBINARY(16)", lambda number: (number * 7919 % 65_537).to_bytes(4, "little")),
 }
 

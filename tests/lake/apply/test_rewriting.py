@@ -154,3 +154,15 @@ def test_only_groups_of_rows_that_may_have_a_key_are_read(
     left = [n for one in found.new for rows in tables_of(place, [one]) for n in rows["n"].to_pylist()]
     assert left == [0, 1, 2, 4, 5, 6, 8, 9]
     assert [one.name == "f" for one in found.new] == [vectors]
+
+
+def test_a_bound_that_was_cut_within_a_character_leaves_no_group_out(files: Files) -> None:
+    """As some writers cut long texts."""
+    schema = pa.schema({"id": pa.string(), "a": pa.string()})
+    cut = pa.array([b"a", b"\xc3"]).view(pa.string())
+    pq.write_table(pa.table([cut, ["x", "y"]], schema=schema), files.folder / "t" / "cut")
+    folded = Folded([pa.array(["a"]), pa.nulls(1, pa.string())], np.ones(1, np.bool_), None, [])
+    sunk = FileSink(schema, schema, ("id",), files.place, files.work)(folded)
+    file = DataFile("cut", 2, 0)
+    (new,) = Rewriter(files.place, files.work, schema, ("id",), (sunk,), vectors=True)(file).new
+    assert (new.live, next(tables_of(files.place, [new], ["a"]))["a"].to_pylist()) == (1, ["y"])

@@ -19,6 +19,9 @@ from support.writer import Log, Table
 
 import binlog_core
 from binlog_core import DecodeError, SchemaError
+from binlog_core.lake.rows.observers import LoggedStatement
+from binlog_core.lake.rows.read_options import ReadOptions
+from binlog_core.lake.rows.reader import SplitRows
 from binlog_core.spark import Split, plan_splits, read_split
 
 pytest.importorskip("pyarrow")
@@ -240,3 +243,24 @@ def test_what_came_in_an_earlier_log_of_an_archive_is_left_out(tmp_path: Path) -
     again = replace(split, before=f"{uuid}:1-3")
     found = [row["id"] for _, batch in read_split(again) for row in batch.to_pylist()]
     assert found == [4, 5]
+
+
+@pytest.mark.parametrize("statement", ["TRUNCATE TABLE t", "DROP TABLE t", "DELETE FROM t"])
+def test_what_came_in_an_earlier_log_of_an_archive_is_not_executed_again(
+    tmp_path: Path, statement: str
+) -> None:
+    """Of the server that takes over, the archive has the whole log: a lake was emptied by an old TRUNCATE."""
+    uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+    log = Log("8.0.36")
+    log.previous_gtids()
+    for number in (1, 2, 3):
+        log.gtid(uuid, number)
+        log.query(statement, "d")
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    (split,) = plan_splits(path)
+    options = ReadOptions(statements=True)
+    for before, count in ((None, 3), (f"{uuid}:1-2", 1), (f"{uuid}:1-3", 0)):
+        rows = SplitRows(replace(split, before=before), options)
+        assert [one.sql for one in rows.pieces() if isinstance(one, LoggedStatement)] == [statement] * count
+        assert rows.report.statement_changes == count * statement.startswith("DELETE")

@@ -15,7 +15,7 @@ deltalake = pytest.importorskip("deltalake")
 import pyarrow.parquet as pq  # noqa: E402
 
 from binlog_core import BinlogError  # noqa: E402
-from binlog_core.lake.tables.delta_log import LogState, Taken, commit, exists, state_of  # noqa: E402
+from binlog_core.lake.tables.delta_log import LogState, Taken, commit, exists, implied, state_of  # noqa: E402
 from binlog_core.lake.tables.local_files import LocalFolder  # noqa: E402
 
 VECTOR = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 34, "cardinality": 1}
@@ -147,3 +147,72 @@ def _umask() -> int:
     found = os.umask(0)
     os.umask(found)
     return found
+
+
+def test_a_version_of_writers_stands_for_features() -> None:
+    """Also for names of columns that are not those of the files."""
+    assert implied(1) == implied(7) == set()
+    assert implied(4) == {
+        "appendOnly",
+        "invariants",
+        "checkConstraints",
+        "changeDataFeed",
+        "generatedColumns",
+    }
+    assert implied(6) == implied(4) | {"columnMapping", "identityColumns"}
+
+
+def test_a_file_that_the_log_lacks_is_an_error(tmp_path: Path) -> None:
+    """Without its vector, its deleted rows would come back."""
+    state = LogState()
+    state.follow([{"add": {"path": "a%20b", "size": 9}}])
+    assert state.vector("a%20b", "t") is None
+    with pytest.raises(BinlogError, match="does not name") as caught:
+        state.vector("b", "/lake/t/")
+    assert caught.value.path == "/lake/t/b"
+    state.follow([{"add": {"path": "b", "size": 9, "deletionVector": "x"}}])
+    with pytest.raises(BinlogError, match="the deletion vector 'x' is not one that is known"):
+        state.vector("b", "t")
+
+
+def test_statistics_in_columns_of_a_checkpoint_are_left_alone(tmp_path: Path) -> None:
+    """Their types are the table's, with dates that Python lacks, and a commit has no place for them."""
+    rows(tmp_path, 1)
+    deltalake.DeltaTable(str(tmp_path)).create_checkpoint()
+    (file,) = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
+    content = pq.read_table(file)
+    add = content["add"].combine_chunks()
+    day = pa.array([2932897], pa.int32()).cast(pa.date32()).take(pa.array([0] * len(add)))
+    parsed = pa.StructArray.from_arrays([day], ["day"])
+    fields, names = [add.field(one.name) for one in add.type], [one.name for one in add.type]
+    more = pa.StructArray.from_arrays([*fields, parsed], [*names, "stats_parsed"], mask=add.is_null())
+    pq.write_table(content.set_column(content.schema.get_field_index("add"), "add", more), file)
+    (tmp_path / "_delta_log" / f"{0:020}.json").unlink()
+    (found,) = state_of(LocalFolder(str(tmp_path)), 0, "t").added.values()
+    assert json.loads(found["stats"])["numRecords"] == 1
+    assert "stats_parsed" not in found
+
+
+def test_a_log_as_deep_as_none_is_named(tmp_path: Path) -> None:
+    rows(tmp_path, 1)
+    (tmp_path / "_delta_log" / f"{0:020}.json").write_text('{"add":' * 100_000)
+    with pytest.raises(BinlogError, match="it is not of a table's log"):
+        state_of(LocalFolder(str(tmp_path)), 0, "t")
+
+
+def test_a_link_whose_answer_was_lost_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network file system asks again, and is told that the name is there: its vectors must stay."""
+    rows(tmp_path, 1)
+    link = os.link
+
+    def asked_twice(*arguments: Any, **settings: Any) -> None:
+        link(*arguments, **settings)
+        link(*arguments, **settings)
+
+    monkeypatch.setattr(os, "link", asked_twice)
+    commit(str(tmp_path), 1, [{"txn": {"appId": "a", "version": 5}}])
+    assert deltalake.DeltaTable(str(tmp_path)).transaction_version("a") == 5
+    with pytest.raises(Taken):
+        commit(str(tmp_path), 1, [{"txn": {"appId": "a", "version": 6}}])
+    assert deltalake.DeltaTable(str(tmp_path)).transaction_version("a") == 5
+    assert {one.suffix for one in (tmp_path / "_delta_log").iterdir()} == {".json"}

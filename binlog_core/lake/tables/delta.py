@@ -116,7 +116,7 @@ class DeltaLakeTable:
 
     @property
     def no_vectors(self) -> list[str]:
-        """Why its files can get no deletion vectors; only a directory has commits that are not deltalake's."""
+        """Why its files can get no deletion vectors; only directories have commits not made by deltalake."""
         if local_path(self.uri) is None:
             return ["it is in a store"]
         if self._delta is None:

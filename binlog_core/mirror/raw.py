@@ -83,7 +83,7 @@ class RawWriter(PartWriter):
         part.name = f"{self._names[0]}:{start}:{self._sink.tell()}"
         self._waiting_bytes -= part.waiting_bytes
         part.seconds += time.perf_counter() - began
-        del self._parts[part.key]
+        del self._parts[part.key[:2]]
         self._done.append(self._statistics(part, rows.nbytes))
 
     def _close(self, part: Part) -> None:

@@ -143,6 +143,8 @@ def export_logs(
     began = time.perf_counter()
     if xa not in ("prepared", "committed"):
         raise ValueError(f"xa={xa!r}: expected prepared or committed")
+    if file_size is not None and file_size < 0:
+        raise ValueError(f"file_size={file_size}: expected bytes, or 0 for no limit")
     options = options or ReadOptions()
     splits = plan_splits(logs, split_size, storage_options=options.storage_options)
     options = replace(options, absent=True, statements=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ from .workers import POLL_SECONDS, SparkRunner, attempt_name, call_tasks, job_gr
 if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import SparkSession
+
+_CALLING = "An error occurred while calling "
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,12 @@ def merge_tables(
     session: SparkSession, writer: TableWriter, results: list[WrittenSplit]
 ) -> Iterator[TableFiles] | None:
     """Write the tables whose rows were staged; see `TableWriter.merged`."""
-    return writer.merged(results, SparkRunner(session), SparkRunner(session, 1, again=True))
+    with (
+        job_group(session.sparkContext, f"tables of {len(results)} splits")
+        if hasattr(session, "sparkContext")
+        else nullcontext()
+    ):
+        return writer.merged(results, SparkRunner(session), SparkRunner(session, 1, again=True))
 
 
 def _rounds(
@@ -178,5 +186,8 @@ def spark_failure(error: Exception) -> BinlogError:
     lines = trace.splitlines()
     if found:  # of a worker; the line that is not indented says what happened
         lines = [line for line in lines if not line.startswith((" ", "\t"))]
-    reason = next((line.strip() for line in lines if line.strip()), type(error).__name__)
+    said = [line.strip() for line in lines if line.strip()] or [type(error).__name__]
+    if said[0].startswith(_CALLING) and len(said) > 1:  # Java's own words are in the next line
+        del said[0]
+    reason = said[0].removeprefix(": ")
     return BinlogError(f"the Spark job failed: {reason}")

@@ -194,6 +194,14 @@ def test_what_a_failed_attempt_merged_is_not_in_the_output(
     assert leftovers(output) == []
 
 
+def test_sizes_that_are_none(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "in" / "bin.000001")
+    for name in ("file_size", "split_size"):
+        with pytest.raises(ValueError, match=f"{name}=-1: expected bytes, or 0 "):
+            export_logs(log, tmp_path / "out", **{name: -1})  # type: ignore[arg-type]
+    assert leftovers(tmp_path / "out") == ["in"]
+
+
 def test_a_job_that_fails_leaves_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

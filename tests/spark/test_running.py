@@ -44,6 +44,11 @@ def test_a_split_that_was_deceived_is_read_again_from_its_true_anchor() -> None:
             "ValueError: bad",
         ),
         ("\n  [NO_SPACE] the disk is full\nand more", "[NO_SPACE] the disk is full"),
+        (
+            "An error occurred while calling z:org.x.collect.\n: org.apache.SparkException: lost\n\tat java",
+            "org.apache.SparkException: lost",
+        ),
+        ("An error occurred while calling o5.collect.", "An error occurred while calling o5.collect."),
         ("", "RuntimeError"),
     ],
 )

@@ -56,9 +56,15 @@ class FailingSecond(SplitWriter):
 
 
 class MergingFailsOnce(TableWriter):
-    """Fails the first time, after a task's tables are written."""
+    """Fails the first time, after a task's tables are written; always if nothing can cancel its job alone."""
 
     def write(self, task: Any) -> Any:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        assert (context.getLocalProperty("spark.jobGroup.id") or "").startswith("binlog_core-")
+        assert context.getLocalProperty("spark.job.interruptOnCancel") == "true"
         result = super().write(task)
         if attempt_number() == 0:
             raise OSError("injected")

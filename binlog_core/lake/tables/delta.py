@@ -21,7 +21,6 @@ from ...errors import BinlogError
 from ...report import BinlogWarning
 from ..rows.types import import_pyarrow, plain_type
 from .delta_log import FEATURE, LogState, Taken, as_json, commit, exists, implied, state_of
-from .local_files import LocalFolder
 from .table import App, DataFile
 from .vectors import stored
 
@@ -143,7 +142,11 @@ class DeltaLakeTable:
     def _files(self) -> Any:
         """A file system whose paths begin in the table's directory."""
         place = local_path(self.uri)
-        return delta_filesystem(self.uri, self._options) if place is None else LocalFolder(place)
+        if place is None:
+            return delta_filesystem(self.uri, self._options)
+        from .local_files import LocalFolder
+
+        return LocalFolder(place)
 
     def applied(self, app_id: str) -> int | None:
         """The last batch that an application has committed; None: none, as far back as the table knows."""

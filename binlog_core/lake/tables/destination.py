@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 STAGING = ".staging"
 STAGED = re.compile(rf"(?P<parent>.*)/\.(?P<name>[^/]+)\.[0-9a-f]{{32}}\{STAGING}(/|$)", re.DOTALL)
-STAGED_ROWS = ".staged"  # what the names of files of staged rows end in
+STAGED_ROWS = ".staged"  # what the names of files end in that wait for the second stage of an export
 ABANDONED = dt.timedelta(days=1)  # what was last written so long ago is of a run that was killed
 _NOTE = ".error.json"
 _MOST_NOT_COMMITTED = 10_000  # transactions of a log that a manifest names

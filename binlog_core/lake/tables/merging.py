@@ -8,6 +8,7 @@ the driver. `merged` does both with a `Runner` and gives the driver one table af
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +23,7 @@ from ..._sources.object_stores import load_json, telling
 from ...errors import BinlogError
 from ..rows.types import import_pyarrow
 from ..runner import Runner
-from .destination import BUCKETS, note_failure, open_filesystem, write_whole
+from .destination import BUCKETS, STAGED_ROWS, note_failure, open_filesystem, write_whole
 from .parquet_writer import parquet_writer
 from .results import FileStatistics, TableFiles, WrittenSplit
 from .staged import StagedFiles, definition_of, definition_text, from_text, to_text
@@ -31,11 +32,12 @@ from .writer import PartWriter, WriteLimits
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_LISTING = "staged.json"
+_LISTING = f"names{STAGED_ROWS}"
 _PIECES = 1 << 18  # of an index that one worker divides
 _TASK_FILES = 4  # of the size asked for, in memory
 _TASK_BYTES = 512 << 20  # without one
-_SAMPLE_BYTES = 8 << 20
+_LEAST_TASK_BYTES = 32 << 20  # since each task opens all staged files
+_SAMPLE_BYTES, _SAMPLE_FILES = 8 << 20, 64
 _THREADS = 16
 
 
@@ -95,7 +97,9 @@ class TableWriter:
 
     @property
     def _task_bytes(self) -> int:
-        return _TASK_BYTES if self.file_size is None else _TASK_FILES * self.file_size
+        if self.file_size is None:
+            return _TASK_BYTES
+        return max(_TASK_FILES * self.file_size, _LEAST_TASK_BYTES)
 
     def merged(
         self, splits: Iterable[WrittenSplit], light: Runner, runner: Runner
@@ -126,7 +130,8 @@ class TableWriter:
         names = [name for one in staged for name in one.names]
         if not names:
             return iter(())
-        write_whole(filesystem, f"{directory}/{self.prefix}{_LISTING}", json.dumps(names).encode())
+        with self._naming_output():
+            write_whole(filesystem, f"{directory}/{self.prefix}{_LISTING}", json.dumps(names).encode())
         count = max(1, -(-sum(one.pieces for one in staged) // _PIECES))
         edges = [BUCKETS * i // count for i in range(count + 1)]
         tasks = chain.from_iterable(light.map(self.divide, list(pairwise(edges))))
@@ -140,6 +145,8 @@ class TableWriter:
             path = f"{directory}/{one.part}"
             with telling(path), filesystem.open_input_stream(path) as source:
                 lines: list[str] = source.read().decode().split("\n")
+            if len(lines) != len(one.tables):
+                raise BinlogError("not what this export wrote: it was changed", path=path)
             return lines
 
         found: dict[tuple[str, str], list[str]] = {}
@@ -148,14 +155,29 @@ class TableWriter:
                 for names, line in zip(one.tables, lines, strict=True):
                     found.setdefault(names, []).append(line)
         for database, table in sorted(found):
-            lines = found.pop((database, table))
-            yield database, table, [file for line in lines for file in _files_of(line)]
+            with self._naming_output():
+                files = [file for line in found.pop((database, table)) for file in _files_of(line)]
+            yield database, table, files
+
+    @contextlib.contextmanager
+    def _naming_output(self) -> Iterator[None]:
+        """Make each error one of the output, such as a full disk."""
+        try:
+            yield
+        except BinlogError as error:
+            raise error.located(path=self.staging) from error.__cause__
+        except Exception as error:
+            reason = f"the output cannot be written: {type(error).__name__}: {error}"
+            raise BinlogError(reason, path=self.staging) from error
 
     # ------------------------------------------------------------ of workers
 
     def divide(self, buckets: tuple[int, int]) -> list[TableTask]:
         """Tasks for the tables with some buckets, by the index of all staged files."""
-        low, high = buckets
+        with self._naming_output():
+            return self._divide(*buckets)
+
+    def _divide(self, low: int, high: int) -> list[TableTask]:
         pieces = self._staged(0, None).pieces(low, high)
         places = np.repeat(np.arange(len(pieces)), [len(one) for one in pieces])
         every = np.concatenate(pieces)
@@ -181,26 +203,35 @@ class TableWriter:
 
     def _divided(self, bucket: int, places: NDArray[Any], sizes: NDArray[np.int64]) -> list[TableTask]:
         """Parts of a large table, each of at least one file of the size asked for."""
-        total = int(sizes.sum())
-        files = (
-            1 if self.file_size is None else int(total * self._rate(bucket, int(places[0])) // self.file_size)
-        )
+        total, files = int(sizes.sum()), 1
+        if self.file_size is not None:
+            files = int(total * self._rate(bucket, int(places[0]), int(places[-1]) + 1) // self.file_size)
         count = max(1, min(files, total // self._task_bytes))
         sums = np.cumsum(sizes)
         cuts = places[np.searchsorted(sums, [total * i // count for i in range(1, count)])]
         edges = sorted({int(places[0]), *cuts.tolist(), int(places[-1]) + 1})
         return [TableTask(bucket, bucket + 1, *pair) for pair in pairwise(edges)]
 
-    def _rate(self, bucket: int, place: int) -> float:
-        """Bytes of Parquet for each byte of a table's rows in memory, by its first ones."""
-        staged = self._staged(place, place + 1)
-        (pieces,) = staged.pieces(bucket, bucket + 1)
-        _, rows = next(staged.rows([pieces[:1]]))
-        rows = rows.slice(0, max(1, rows.num_rows * _SAMPLE_BYTES // max(rows.nbytes, _SAMPLE_BYTES)))
-        with import_pyarrow().BufferOutputStream() as sink:
+    def _rate(self, bucket: int, first: int, last: int) -> float:
+        """Bytes of Parquet for each byte of a table's rows, by those of some staged files.
+
+        They are not too few: Parquet then takes far more for each.
+        """
+        pa, found, size = import_pyarrow(), list[Any](), 0
+        staged = self._staged(first, min(last, first + _SAMPLE_FILES))
+        for told, rows in staged.rows(staged.pieces(bucket, bucket + 1)):
+            if found and rows.schema != found[0].schema:
+                break
+            found.append(rows)
+            size += told.bytes
+            if size >= _SAMPLE_BYTES:
+                break
+        every = pa.concat_tables(found)
+        rows = every.slice(0, max(1, every.num_rows * _SAMPLE_BYTES // max(size, _SAMPLE_BYTES)))
+        with pa.BufferOutputStream() as sink:
             with parquet_writer(sink, rows.schema, rows, delta=False, codec=self.compression) as writer:
                 writer.write_table(rows)
-            return float(sink.tell() / max(rows.nbytes, 1))
+            return float(sink.tell() / (size * rows.num_rows / every.num_rows))
 
     def write(self, task: tuple[int, TableTask]) -> WrittenTables:
         """Write the files of a task; if it fails, only a note of the error is left.
@@ -214,13 +245,11 @@ class TableWriter:
         filesystem, directory = open_filesystem(self.staging, self.storage_options)
         name = f"{self.prefix}t{number:05}-{uuid.uuid4().hex[:8]}"  # no attempt overwrites another's files
         try:
-            return self._write(filesystem, directory, name, of)
-        except Exception as error:
-            known = error
-            if not isinstance(known, BinlogError):
-                known = BinlogError(f"the output cannot be written: {type(error).__name__}: {error}")
-            note_failure(filesystem, directory, name, known.located(path=self.staging))
-            raise known from error
+            with self._naming_output():
+                return self._write(filesystem, directory, name, of)
+        except BinlogError as error:
+            note_failure(filesystem, directory, name, error)
+            raise
 
     def _write(self, filesystem: Any, directory: str, name: str, task: TableTask) -> WrittenTables:
         staged = self._staged(task.first, task.last)
@@ -249,7 +278,7 @@ class TableWriter:
         tables: dict[tuple[str, str], list[FileStatistics]] = {}
         for file in sorted(done, key=lambda one: one.name.rpartition("/")[2]):  # as they were begun
             tables.setdefault((file.database, file.table), []).append(file)
-        part = f"{name}.tables.json"
+        part = f"{name}.tables{STAGED_ROWS}"
         write_whole(filesystem, f"{directory}/{part}", "\n".join(map(_line_of, tables.values())).encode())
         return WrittenTables(part, tuple(tables))
 

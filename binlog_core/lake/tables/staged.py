@@ -89,10 +89,12 @@ class StagedWriter(PartWriter):
     def _begin(self, key: Any, table: Table) -> Part:
         return Part(key, "", table)
 
+    def _end(self, part: Part) -> None:
+        self._write_piece(part)
+
     def _make_room(self, part: Part) -> None:
         if part.waiting_bytes >= _LARGE_BYTES:  # now, while its values are in the processor's cache
-            for one in [one for one in self._parts.values() if one.key[:2] == part.key[:2]]:
-                self._write_piece(one)
+            self._write_piece(part)
         elif self._waiting_bytes >= self._limits.pending_bytes:
             self._end_file()
 
@@ -122,14 +124,13 @@ class StagedWriter(PartWriter):
         self._rows += rows.num_rows
         self._last_time = max(self._last_time, part.last_time)
         self._waiting_bytes -= size
-        del self._parts[part.key]
+        del self._parts[part.key[:2]]
         self._seconds += time.perf_counter() - began
 
     def _end_file(self) -> None:
         """Write the waiting rows, sorted by bucket, and the index."""
-        order = {key: (bucket_of(*key[:2]), *key[:2]) for key in self._parts}
-        for key in sorted(order, key=order.__getitem__):  # of one table: in the order of the log
-            self._write_piece(self._parts[key])
+        for name in sorted(self._parts, key=lambda name: (bucket_of(*name), *name)):
+            self._write_piece(self._parts[name])
         began, index = time.perf_counter(), np.array(self._index, _ENTRY)
         index = index[np.argsort(index["bucket"], kind="stable")]
         trailer = np.zeros(1, _TRAILER)
@@ -174,9 +175,9 @@ class StagedFile:
         """The index of the pieces with the buckets from `low` on and below `high`, in their order."""
         start = self._source.size() - _TRAILER.itemsize
         data = self._source.read_at(_TRAILER.itemsize, start) if start >= 0 else b""
-        if not data.endswith(_MAGIC):
+        trailer = np.frombuffer(data, _TRAILER)[0] if data.endswith(_MAGIC) else None
+        if trailer is None or not _fits(trailer, start):
             raise BinlogError("not a complete file of staged rows", path=self._path)
-        trailer = np.frombuffer(data, _TRAILER)[0]
         starts = trailer["starts"]
         first, last = int(starts[low >> _SHIFT]), int(starts[(high - 1 >> _SHIFT) + 1])
         start = int(trailer["index"]) + first * _ENTRY.itemsize
@@ -210,6 +211,13 @@ class StagedFile:
 
     def __exit__(self, *_: object) -> None:
         quietly(self._source.close)
+
+
+def _fits(trailer: np.void, end: int) -> bool:
+    """Whether the index ends where the trailer begins, and its places are in order."""
+    starts = trailer["starts"]
+    size = int(starts[-1]) * _ENTRY.itemsize
+    return int(trailer["index"]) + size == end and not (starts[1:] < starts[:-1]).any()
 
 
 class StagedFiles:

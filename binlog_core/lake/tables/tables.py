@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
+import re
 import uuid
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 _MOST_DEFINITIONS = 1000
 _DELETING_THREADS = 32
+_STAGED = re.compile(rf"[0-9a-f]{{12}}-.+\{STAGED_ROWS}", re.DOTALL)  # a run's prefix is before it
 
 
 class LakeTables(Destination):
@@ -85,14 +87,16 @@ class LakeTables(Destination):
 
     def begin(self) -> None:
         """Make the directory, and delete rows that killed runs have staged there."""
-        from pyarrow.fs import FileSelector
+        from pyarrow.fs import FileSelector, FileType
 
         try:
             self.filesystem.create_dir(f"{self.path}/{RUNS}", recursive=True)
             since = dt.datetime.now(dt.UTC) - ABANDONED
             for info in self.filesystem.get_file_info(FileSelector(self.path)):
-                if info.base_name.endswith(STAGED_ROWS) and info.mtime is not None and info.mtime < since:
-                    self.filesystem.delete_file(info.path)
+                staged = _STAGED.fullmatch(info.base_name) and info.type is FileType.File
+                if staged and info.mtime is not None and info.mtime < since:
+                    with contextlib.suppress(FileNotFoundError):  # another run removes the same
+                        self.filesystem.delete_file(info.path)
         except OSError as error:
             raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
 

@@ -127,8 +127,9 @@ class PartWriter:
         self._limits = limits
         self._file_size = file_size
         self._left = None if left is None else dict(left)
-        self._parts: dict[_Key, Part] = {}
-        self._open: dict[_Key, None] = {}  # parts whose files are open, the least recently flushed first
+        self._parts: dict[tuple[str, str], Part] = {}  # by database and table
+        # Those whose files are open, the least recently flushed first.
+        self._open: dict[tuple[str, str], None] = {}
         self._waiting_bytes = 0
         self._names: list[str] = []
         self._done: list[FileStatistics] = []
@@ -177,10 +178,18 @@ class PartWriter:
         self._wait(part, rows.num_rows, told.bytes)
 
     def _part(self, key: _Key, table: Table) -> Part:
-        part = self._parts.get(key)
+        part = self._parts.get(key[:2])
+        if part is not None and part.key != key:
+            # A definition that comes back gets another file: ranges of versions tell whose rows are whose.
+            self._end(part)
+            part = None
         if part is None:
-            part = self._parts[key] = self._begin(key, table)
+            part = self._parts[key[:2]] = self._begin(key, table)
         return part
+
+    def _end(self, part: Part) -> None:
+        """Write what waits of a table that has another definition now."""
+        self._close(part)
 
     def _begin(self, key: _Key, table: Table) -> Part:
         name = f"{self._prefix}-{len(self._names):05}.parquet"
@@ -243,14 +252,14 @@ class PartWriter:
         began = time.perf_counter()
         schema = part.key[3]
         rows = pyarrow.Table.from_batches(part.waiting, schema)
-        self._open.pop(part.key, None)
+        self._open.pop(part.key[:2], None)
         if part.writer is None:
             while len(self._open) >= self._limits.open_files:
                 self._close(self._parts[next(iter(self._open))])
             part.sink = self._filesystem.open_output_stream(f"{self._directory}/{part.name}")
             # Only Delta's own readers are known to take the encoding for long texts.
             part.writer = parquet_writer(part.sink, schema, rows, delta=False, codec=self._compression)
-        self._open[part.key] = None
+        self._open[part.key[:2]] = None
         part.writer.write_table(rows, row_group_size=max(1, part.waiting_rows))
         self._waiting_bytes -= part.waiting_bytes
         part.written_bytes += part.waiting_bytes
@@ -266,7 +275,7 @@ class PartWriter:
         size = part.sink.tell()
         part.sink.close()
         part.seconds += time.perf_counter() - began
-        del self._parts[part.key], self._open[part.key]
+        del self._parts[part.key[:2]], self._open[part.key[:2]]
         self._done.append(self._statistics(part, size))
 
     def _statistics(self, part: Part, size: int) -> FileStatistics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -9,6 +10,7 @@ import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,14 +22,17 @@ from support.outputs import files_of, leftovers, manifest_of  # noqa: E402
 from support.writer import Log, Table  # noqa: E402
 
 from binlog_core import BinlogError  # noqa: E402
+from binlog_core.inspect.history import history  # noqa: E402
 from binlog_core.lake.rows.read_options import ReadOptions  # noqa: E402
 from binlog_core.lake.runner import HERE  # noqa: E402
+from binlog_core.lake.tables import merging  # noqa: E402
 from binlog_core.lake.tables.destination import BUCKETS  # noqa: E402
 from binlog_core.lake.tables.merging import TableTask, TableWriter  # noqa: E402
 from binlog_core.lake.tables.parquet import ParquetDirectory  # noqa: E402
 from binlog_core.lake.tables.results import WrittenSplit  # noqa: E402
 from binlog_core.lake.tables.split_writer import SplitWriter  # noqa: E402
 from binlog_core.lake.tables.staged import StagedWriter  # noqa: E402
+from binlog_core.lake.tables.tables import DeltaTables  # noqa: E402
 from binlog_core.lake.tables.writer import WriteLimits  # noqa: E402
 from binlog_core.splits import plan_splits  # noqa: E402
 
@@ -98,7 +103,10 @@ def test_the_manifest_is_that_of_one_stage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [["large"], ["large", "small"], [f"t{i}" for i in range(9)]])
-def test_files_have_the_size_asked_for(tmp_path: Path, names: list[str]) -> None:
+def test_files_have_the_size_asked_for(
+    tmp_path: Path, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merging, "_LEAST_TASK_BYTES", 1)
     written = write_logs(tmp_path / "in", 30, names, 700)
     size = 40_000
     output = export(tmp_path / "in", tmp_path / "out", staged=True, file_size=size)
@@ -113,7 +121,29 @@ def test_files_have_the_size_asked_for(tmp_path: Path, names: list[str]) -> None
     assert max(counts) > 3
 
 
-def test_a_large_table_is_divided_among_workers(tmp_path: Path) -> None:
+def test_files_of_a_table_whose_first_rows_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parquet takes more for each of few rows of many columns: they do not tell how many files there are."""
+    (tmp_path / "in").mkdir()
+    names = [f"c{i}" for i in range(20)]
+    kind, size = table("t", *((name, "INT") for name in names)), 5_000
+    for number in range(1, 25):
+        log = Log("8.0.36")
+        log.begin()
+        count = 1 if number == 1 else 150
+        log.insert(kind, [{"id": i, "text": "", **dict.fromkeys(names, i & 1)} for i in range(count)])
+        log.commit()
+        (tmp_path / "in" / f"bin.{number:06}").write_bytes(log.getvalue())
+    counts = []
+    for least in (1 << 20, 1):  # one task, and as many as there are files
+        monkeypatch.setattr(merging, "_LEAST_TASK_BYTES", least)
+        output = export(tmp_path / "in", tmp_path / f"out{least}", staged=True, file_size=size)
+        (told,) = manifest_of(output)["tables"]
+        counts.append(len(told["files"]))
+    assert 2 < counts[0] <= counts[1] < counts[0] * 1.5
+
+
+def test_a_large_table_is_divided_among_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "_LEAST_TASK_BYTES", 1)
     write_logs(tmp_path / "in", 30, ["large", "small"], 700)
     into = ParquetDirectory(str(tmp_path / "out"), "run")
     into.begin()
@@ -133,6 +163,24 @@ def test_a_large_table_is_divided_among_workers(tmp_path: Path) -> None:
         if task.low in ends:
             assert ends[task.low] in (0, task.first)
             ends[task.low] = task.last
+    into.abort()
+
+
+def test_tasks_do_not_grow_with_ever_smaller_files(tmp_path: Path) -> None:
+    """Each task opens all staged files."""
+    write_logs(tmp_path / "in", 9, [f"t{i}" for i in range(40)], 50)
+    into = ParquetDirectory(str(tmp_path / "out"), "run")
+    into.begin()
+    staged = stage(tmp_path / "in", into)
+    tasks = list[TableTask]()
+
+    class Noting(TableWriter):
+        def write(self, task: Any) -> Any:
+            tasks.append(task[1])
+            return super().write(task)
+
+    assert list(Noting(into.staging, file_size=1).merged(staged, HERE, HERE) or ())
+    assert [(one.first, one.last) for one in tasks] == [(0, 9)]
     into.abort()
 
 
@@ -161,6 +209,27 @@ def test_definitions_that_change_in_between(tmp_path: Path) -> None:
     assert [one["last_version"] >> 40 for one in manifest["definitions"]] == [2, 4, 5]
     last = pq.read_table(output / told["directory"] / told["files"][2]["name"], partitioning=None)
     assert (last.schema.field("n").type, last["n"].to_pylist()) == (pa.int64(), [50])
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_definition_that_comes_back(tmp_path: Path, staged: bool) -> None:
+    """The manifest says which rows have which: undo and history restore values by it."""
+    (tmp_path / "in").mkdir()
+    for number, kind in enumerate([table("t"), table("t", ("n", "INT")), table("t")], 1):
+        log = Log("8.0.36")
+        log.begin()
+        log.insert(kind, [{"id": number, "text": None, "n": 5}])
+        log.commit()
+        (tmp_path / "in" / f"bin.{number:06}").write_bytes(log.getvalue())
+    output = export(tmp_path / "in", tmp_path / "out", staged=staged)
+    assert read(output) == {"t": [1, 2, 3]}
+    told = manifest_of(output)["definitions"]
+    assert [len(one["columns"]) for one in told] == [2, 3, 2]
+    assert [one["first_version"] >> 40 for one in told] == [1, 2, 3]
+    assert [one["last_version"] >> 40 for one in told] == [1, 2, 3]
+    for number in (1, 2, 3):
+        (version,) = history(str(output), "shop.t", {"id": number})
+        assert (version.change.after or {})["id"] == number
 
 
 def test_attempts_that_run_twice_are_counted_once(tmp_path: Path) -> None:
@@ -199,7 +268,7 @@ def test_staged_rows_that_are_damaged_are_an_error(tmp_path: Path, damage: str) 
     assert results[2].staged is not None
     path = Path(into.staging, results[2].staged.names[0])
     writer = TableWriter(into.staging)
-    (Path(into.staging) / "staged.json").write_text(json.dumps([path.name]))
+    (Path(into.staging) / "names.staged").write_text(json.dumps([path.name]))
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:-9])
     else:
@@ -209,6 +278,47 @@ def test_staged_rows_that_are_damaged_are_an_error(tmp_path: Path, damage: str) 
     failure = into.failure()
     assert failure is not None and str(failure) == str(caught.value)
     assert not list(Path(into.staging).glob("*.parquet"))
+    into.abort()
+    assert leftovers(tmp_path / "out") == ["in"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "place", "count", "no room", "part", "part cut"])
+def test_what_the_driver_cannot_read_or_write_is_an_error(
+    tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_logs(tmp_path / "in", 4, ["a", "b"], 5)
+    into = ParquetDirectory(str(tmp_path / "out"), "run")
+    into.begin()
+    results = stage(tmp_path / "in", into)
+    assert results[2].staged is not None
+    path = Path(into.staging, results[2].staged.names[0])
+    data = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(data[:-9])
+    elif damage == "gone":
+        path.unlink()
+    elif damage == "place":  # of the index
+        path.write_bytes(data[:-16] + b"\xff" * 8 + data[-8:])
+    elif damage == "count":  # of pieces
+        path.write_bytes(data[:-24] + b"\xff" * 8 + data[-16:])
+    elif damage == "no room":
+        full = OSError(errno.ENOSPC, "No space left on device")
+        monkeypatch.setattr(merging, "write_whole", Mock(side_effect=full))
+
+    class Damaged(TableWriter):
+        def write(self, task: Any) -> Any:
+            written = super().write(task)
+            part = Path(self.staging, written.part)
+            if damage == "part":
+                part.write_text(part.read_text().replace("[", "{"))
+            elif damage == "part cut":
+                part.write_text("")
+            return written
+
+    with pytest.raises(BinlogError) as caught:
+        into.commit(results, Damaged(into.staging).merged(results, HERE, HERE))
+    assert (caught.value.path or "").startswith(into.staging)
+    assert ("No space left" in str(caught.value)) == (damage == "no room")
     into.abort()
     assert leftovers(tmp_path / "out") == ["in"]
 
@@ -252,22 +362,42 @@ def test_no_rows_at_all(tmp_path: Path) -> None:
 
 
 def test_tables_of_a_lake(tmp_path: Path) -> None:
-    """Each has one file; what a killed run staged there long ago is removed, not what another writes now."""
+    """Each has one file; what killed runs staged there long ago is removed, and nothing else."""
     deltalake = pytest.importorskip("deltalake")
-    written = write_logs(tmp_path / "in", 8, ["a", "b"], 20)
-    output = tmp_path / "out"
-    output.mkdir()
-    for name, seconds in (("old-00000-a0-000.staged", 1), ("new-00000-a0-000.staged", None)):
-        (output / name).touch()
-        if seconds is not None:
-            os.utime(output / name, (seconds, seconds))
+    names = ["a", "b", "staged"]
+    written = write_logs(tmp_path / "in", 8, names, 20)
+    output, old, new = tmp_path / "out", "0123456789ab", "ba9876543210"
     export(tmp_path / "in", output, format="delta", staged=True)
+    gone = [f"{old}-00000-a0-000.staged", f"{old}-names.staged", f"{old}-t00000-01234567.tables.staged"]
+    kept = [name.replace(old, new) for name in gone] + ["mine.staged", f"{old}.staged", "names.staged"]
+    for name in gone + kept:
+        (output / name).touch()
+    (output / f"{old}-x.staged").mkdir()  # of a table
+    kept.append(f"{old}-x.staged")
+    for path in output.iterdir():
+        if not path.name.startswith(new):
+            os.utime(path, (1, 1))
+    export(tmp_path / "in", output, format="delta", staged=True, run_id="second")
     for name, ids in written.items():
-        (file,) = (output / f"shop.{name}").glob("*.parquet")
-        assert pq.read_table(file, partitioning=None)["id"].to_pylist() == ids
-        assert deltalake.DeltaTable(str(output / f"shop.{name}")).to_pyarrow_table().num_rows == len(ids)
-    assert sorted(path.name for path in output.iterdir()) == [
-        "_runs",
-        "new-00000-a0-000.staged",
-        *(f"shop.{name}" for name in sorted(written)),
-    ]
+        for file in (output / f"shop.{name}").glob("*.parquet"):
+            assert pq.read_table(file, partitioning=None)["id"].to_pylist() == ids
+        assert deltalake.DeltaTable(str(output / f"shop.{name}")).to_pyarrow_table().num_rows == 2 * len(ids)
+    there = {path.name for path in output.iterdir()}
+    assert there == {"_runs", *kept, *(f"shop.{name}" for name in names)}
+
+
+def test_two_runs_that_remove_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("deltalake")
+    path = tmp_path / "0123456789ab-names.staged"
+    path.touch()
+    os.utime(path, (1, 1))
+    into = DeltaTables(str(tmp_path), "run")
+    remove = into.filesystem.delete_file
+
+    def removed_twice(path: str) -> None:
+        remove(path)
+        remove(path)
+
+    monkeypatch.setattr(into.filesystem, "delete_file", removed_twice)
+    into.begin()
+    assert not path.exists()

@@ -15,6 +15,7 @@ import pyarrow.fs  # noqa: E402
 from support.export import file_of  # noqa: E402
 from support.golden import golden_logs  # noqa: E402
 from support.source import orders  # noqa: E402
+from support.writer import Log, Table  # noqa: E402
 
 from binlog_core import BinlogError  # noqa: E402
 from binlog_core.lake.rows.read_options import ReadOptions  # noqa: E402
@@ -117,6 +118,26 @@ def test_a_bucket_is_read_by_itself(tmp_path: Path) -> None:
 def test_text_about_rows_comes_back() -> None:
     known = file_of("a/b.parquet", "né\n\ud800", pa.schema([]), key=None, last_time=5)
     assert staged.from_text(staged.to_text(known), known.schema, None) == known
+
+
+def test_a_definition_that_comes_back_has_another_piece(tmp_path: Path) -> None:
+    """Pieces of a table are in the order of the log, and none spans rows of another definition."""
+    writer = StagedWriter(FILES, str(tmp_path), "p", 0)
+    for number, more in enumerate(([], [("n", "INT")], []), 1):
+        log, path = Log("8.0.36"), tmp_path / f"bin.{number:06}"
+        log.begin()
+        log.insert(Table("d", "t", [("id", "INT"), *more]), [{"id": number, "n": 5}])
+        log.commit()
+        path.write_bytes(log.getvalue())
+        (split,) = plan_splits(path)
+        for chunk in SplitRows(split, ReadOptions()).chunks():
+            writer.write(chunk)
+    writer.finish()
+    assert writer.staged is not None
+    with StagedFile(FILES, str(tmp_path / writer.staged.names[0])) as file:
+        found = list(file.read(file.pieces(0, BUCKETS)))
+    assert [rows["id"].to_pylist() for _, rows in found] == [[1], [2], [3]]
+    assert [told.last_version >> 40 for told, _ in found] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("length", [0, 10, 3000])

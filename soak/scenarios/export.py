@@ -133,6 +133,7 @@ class Connected:
 
 
 def called_here() -> None:
-    from binlog_core.spark import running
+    from binlog_core.spark import running, workers
 
-    running.call_tasks = lambda _, function, tasks: [function(one) for one in tasks]
+    for module in (running, workers):
+        module.call_tasks = lambda _, function, tasks: [function(one) for one in tasks]

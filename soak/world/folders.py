@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -310,6 +311,10 @@ class _Tasks:
     def mapPartitions(self, work: Callable[[Iterable[Any]], Iterable[Any]]) -> _Tasks:
         """One partition for each task."""
         return _Tasks(self.starts, work)
+
+    def map(self, work: Callable[[Any], Any]) -> _Tasks:
+        """One result for each task."""
+        return self.mapPartitions(partial(map, work))
 
     def collect(self) -> list[Any]:
         """The results."""

@@ -74,11 +74,11 @@ def test_a_library_that_is_missing_is_named_before_the_server_is_asked(
         mirror("mysql://root@127.0.0.1:1", tmp_path, tables="a.*", format=format)
 
     monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'binlog_core\[delta\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*binlog_core\[delta\]"):
         run()
     monkeypatch.setitem(sys.modules, "pyiceberg.catalog", None)
     for format in ("iceberg", None):
-        with pytest.raises(MissingExtraError, match=r"pip install 'binlog_core\[iceberg\]'"):
+        with pytest.raises(MissingExtraError, match=r"pip install .*binlog_core\[iceberg\]"):
             run(format)
     monkeypatch.undo()
     with pytest.raises(UnreachableError):

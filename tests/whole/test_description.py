@@ -30,7 +30,7 @@ def test_of_the_readme_only_texts_of_links_stay(backend: ModuleType) -> None:
     assert not IN_THE_SOURCE.search(described)
     assert "![" not in described and "!A" not in described  # an image is left out with its mark
     assert "\n\n\n" not in described
-    assert "docs/live-servers.md" in described
+    assert "the checkpoint: Live servers." in described
 
 
 def test_links_to_elsewhere_and_other_files_stay(backend: ModuleType) -> None:

@@ -1,6 +1,7 @@
 """The two stages of an export at two numbers of tables: CPU time, files and the driver's bytes for each.
 
-Cost per table may grow by a fifth from the small size to the large one. The splits after the first are links
+Its ratios are printed. What fails is growth that no load of the machine explains: work that grows with the square of
+tables costs ten times as much per table at the large size. The splits after the first are links
 to its staged rows, as of logs in which the same tables have changed.
 """
 
@@ -31,8 +32,9 @@ from binlog_core.lake.tables.staged import StagedWriter
 from binlog_core.lake.tables.writer import DEFAULT_FILE_SIZE
 from binlog_core.splits import plan_splits
 
-MOST = 1.2  # times the cost per table of the small size
-ROUNDS = 3  # at most: what else runs on the machine only adds to a time
+MOST_TIME = 2  # times the cost per table of the small size
+MOST_HELD = 1.2
+ROUNDS = 3  # what else runs on the machine only adds to a time
 TABLES = (100, 1_000)
 SPLITS = 20
 TABLE_BYTES = 25_000  # in the driver
@@ -97,17 +99,14 @@ def test_exporting_many_tables(tmp_path: Path) -> None:
     for number in range(ROUNDS):
         (folder := tmp_path / str(number)).mkdir()
         rounds.append([export(folder, tables) for tables in TABLES])
-        small, large = (
-            [min(figures) for figures in zip(*sized, strict=True)] for sized in zip(*rounds, strict=True)
-        )
-        growth = [more / less for less, more in zip(small, large, strict=True)]
-        if max(growth) <= MOST:
-            break
+    small, large = ([min(figures) for figures in zip(*sized, strict=True)] for sized in zip(*rounds, strict=True))
+    growth = [more / less for less, more in zip(small, large, strict=True)]
     LINES["exports"] += [
         f"staging {TABLES[1]:,} tables of a split: {large[0] * 1e6:.0f} us CPU a table, {growth[0]:.2f} of"
         f" {TABLES[0]}",
         f"a file of each from {SPLITS} splits: {large[1] * 1e6:.0f} us CPU a table, {growth[1]:.2f}",
         f"in the driver: {large[2]:,.0f} bytes a table, {growth[2]:.2f}",
     ]
-    assert max(growth) <= MOST, rounds
+    assert max(growth[:2]) <= MOST_TIME, rounds
+    assert growth[2] <= MOST_HELD
     assert large[2] < TABLE_BYTES

@@ -140,3 +140,15 @@ OPTIONS = {
         values=Deletes,
     ),
 }
+
+
+def check_choice(name: str, value: object) -> None:
+    """Refuse a value that an option of a few texts does not have.
+
+    Raises
+    ------
+    ValueError
+    """
+    values = get_args(OPTIONS[name].values)
+    if not (isinstance(value, str) and value in values):
+        raise ValueError(f"{name}={value!r}: expected {' or '.join(map(repr, values))}")

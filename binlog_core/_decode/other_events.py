@@ -202,7 +202,7 @@ class OtherEvents:
         self, statement: bytes, database: bytes, offset: int, whole: Callable[[], QueryEvent]
     ) -> Iterator[Group]:
         definitions, changed = self._definitions, changes_rows(statement)
-        if (changed or may_change_definitions(statement)) and self._is_repeated():
+        if self._is_repeated() and (changed or may_change_definitions(statement)):
             return
         self._asides.note_statement(statement, database, whole)
         if changed:
@@ -332,9 +332,9 @@ class OtherEvents:
 
     def select_transaction(self) -> None:
         """Let the loop step over the transaction that begins, unless its GTID is selected."""
-        selection, gtid = self._selection, gtid_of(self._loop.gtid())
-        selected = is_selected(gtid, selection.gtids, selection.exclude_gtids)
-        self._plans.repeats = not is_selected(gtid, None, selection.repeated)
+        selection = self._selection
+        selected = is_selected(gtid_of(self._loop.gtid()), selection.gtids, selection.exclude_gtids)
+        self._plans.repeats = self._is_repeated()
         selection.met.gtids |= selected
         self._loop.skip_transaction(not selected)
 

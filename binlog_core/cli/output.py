@@ -42,7 +42,7 @@ _OPTIONS = {"partial": "--partial"} | {  # by arguments that take a value
 _ARGUMENT = re.compile(rf"\b({'|'.join(_OPTIONS)})=(\S?)")
 # In errors, which may quote a condition such as keys=3, only where no value follows.
 _ARGUMENT_ALONE = re.compile(rf"\b({'|'.join(_OPTIONS)})=()(?=[\s,;:.)]|$)")
-_SCHEMA = re.compile(r'\b(schema|unnamed)="([^"]+)"')
+_NAMED = re.compile(r'\b(schema|unnamed)="([^"]+)"')
 _MOST_NOTED = 1000
 # What a server's settings make of all its logs alike: noted once, with the first place.
 _OF_ALL_LOGS = tuple(
@@ -212,7 +212,7 @@ def _warnings_as_notes(without: str | None) -> Iterator[None]:
 def _with_schema_option(text: str) -> str:
     if DDL_FOLLOWED.is_set():
         text = text.replace(NAMES_REMEDY, _WITHOUT_CREATE)
-    return _SCHEMA.sub(r"--\1 \2", text)
+    return _NAMED.sub(r"--\1 \2", text)
 
 
 def _as_option(argument: re.Match[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex, cast, get_args
 
 import numpy as np
 
-from .._base.options import OPTIONS
+from .._base.options import OPTIONS, check_choice
 from .._base.times import as_utc
 from .._decode.selection import MAX_POSITION
 from .._sources.places import is_server
@@ -20,7 +20,7 @@ from ..position import CommitRecord, Position
 
 _VALUES = {name: get_args(one.values) for name, one in OPTIONS.items()}
 _SWITCHES = {name: None in values for name, values in _VALUES.items() if bool in map(type, values)}
-_CHOICES = {name: values for name, values in _VALUES.items() if isinstance(values[0], str)}
+_CHOICES = [name for name, values in _VALUES.items() if isinstance(values[0], str)]
 _TAKE: dict[str, tuple[str, Any]] = {  # what options take besides None
     "keys": ("a path or a dict", str | os.PathLike | Mapping),
     "storage_options": ("a dict", Mapping),
@@ -46,9 +46,9 @@ def check(target: object, given: Mapping[str, Any]) -> None:
         value = given[name]
         if not (isinstance(value, bool | np.bool_) or (may_lack and value is None)):
             raise TypeError(f"{name}={value!r}: expected True or False")
-    for name, values in _CHOICES.items():
-        if name in given and not (isinstance(given[name], str) and given[name] in values):
-            raise ValueError(f"{name}={given[name]!r}: expected {' or '.join(map(repr, values))}")
+    for name in _CHOICES:
+        if name in given:
+            check_choice(name, given[name])
     for name, (what, kinds) in _TAKE.items():
         if not (given[name] is None or isinstance(given[name], kinds)):
             raise TypeError(f"{name}= takes {what}, not {type(given[name]).__name__}")

@@ -12,11 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, quote, urlencode
 
 from .._base.durations import seconds_of
-from .._base.options import Deletes
+from .._base.options import Deletes, check_choice
 from .._sources.places import is_url, local_path
 from ..errors import MirrorError
 from .columns import ColumnSettings, read_key
@@ -180,8 +180,7 @@ def mirror(
         raise ValueError(f"unsigned_bigint={unsigned_bigint!r}: expected 'decimal' or 'bigint'")
     if rate is not None and not 0 < rate < math.inf:
         raise ValueError(f"rate={rate!r}: expected a number above 0")
-    if deletes not in get_args(Deletes):
-        raise ValueError(f"deletes={deletes!r}: expected 'copy' or 'vectors'")
+    check_choice("deletes", deletes)
     from ..server.world import REAL
     from .serving import Serving
     from .settings import rename as set_names

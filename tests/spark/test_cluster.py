@@ -85,6 +85,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def archive(whole: Path) -> str:
+    return str(packed(whole))
+
+
 def driven(code: str, given: list[str], folder: Path) -> dict[tuple[str, str], Any]:
     """What a driver found, by the names of its cases and of what it did."""
     done = subprocess.run(
@@ -102,7 +107,7 @@ def driven(code: str, given: list[str], folder: Path) -> dict[tuple[str, str], A
     return {(name, did): result for name, did, result in found}
 
 
-def test_a_classic_session(here: Cluster, whole: Path, tmp_path: Path) -> None:
+def test_a_classic_session(here: Cluster, whole: Path, archive: str, tmp_path: Path) -> None:
     log = str(orders(tmp_path))  # 80 rows
     bare = environment(tmp_path / "bare", package=False)
     other = environment(tmp_path / "other", version="0.0.9")
@@ -117,7 +122,7 @@ def test_a_classic_session(here: Cluster, whole: Path, tmp_path: Path) -> None:
         ["another version", str(other), None, ["export", "changes"]],
         ["a file for Python", str(bare), py_file, ["export", "changes"]],
     ]
-    given = [here.master, log, str(tmp_path / "out"), str(packed(whole)), json.dumps(cases)]
+    given = [here.master, log, str(tmp_path / "out"), archive, json.dumps(cases)]
     found = driven(DRIVER, given, tmp_path)
     for case in cases[:2]:
         assert [found[case[0], did] for did in each] == [80, 80, 80]
@@ -134,9 +139,9 @@ def test_a_classic_session(here: Cluster, whole: Path, tmp_path: Path) -> None:
             assert "Getting it onto a cluster" in last
 
 
-def test_spark_connect(here: Cluster, whole: Path, tmp_path: Path) -> None:
+def test_spark_connect(here: Cluster, archive: str, tmp_path: Path) -> None:
     pytest.importorskip("grpc")
     log = str(orders(tmp_path))
-    given = [here.connect(), log, str(tmp_path / "out"), str(packed(whole))]
+    given = [here.connect(), log, str(tmp_path / "out"), archive]
     found = driven(CONNECT, given, tmp_path)
     assert found == {("connect", "changes"): 80, ("connect", "export"): 80}

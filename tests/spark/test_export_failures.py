@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 from support.failing import FailingAlways, FailingOnce, KilledOnce, MergingFailsOnce, MergingKilledOnce
 from support.golden import golden_logs
-from support.outputs import POSITIONS, by_pyarrow, files_of, hold, leftovers, manifest_of, write_log
+from support.outputs import (
+    POSITIONS,
+    by_pyarrow,
+    files_named,
+    files_of,
+    hold,
+    leftovers,
+    manifest_of,
+    write_log,
+)
 from support.writer import Log, Table
 
 pa = pytest.importorskip("pyarrow")
@@ -166,10 +175,7 @@ def test_what_a_failed_attempt_wrote_is_not_in_the_output(
     output = tmp_path / "out"
     export_logs([golden.path for golden in logs], output, spark=spark, options=POSITIONS)
     manifest = manifest_of(output)
-    named = {
-        f"{table['directory']}/{file['name']}" for table in manifest["tables"] for file in table["files"]
-    }
-    assert files_of(output) == {"_manifest.json", *named}
+    assert files_of(output) == {"_manifest.json", *files_named(manifest)}
     hold(by_pyarrow(output, manifest), logs, manifest)
     assert leftovers(output) == []
 
@@ -186,10 +192,7 @@ def test_what_a_failed_attempt_merged_is_not_in_the_output(
     assert len(result.splits) > 3
     assert {table.files for table in result.tables} == {1}
     manifest = manifest_of(output)
-    named = {
-        f"{table['directory']}/{file['name']}" for table in manifest["tables"] for file in table["files"]
-    }
-    assert files_of(output) == {"_manifest.json", *named}
+    assert files_of(output) == {"_manifest.json", *files_named(manifest)}
     hold(by_pyarrow(output, manifest), logs, manifest)
     assert leftovers(output) == []
 

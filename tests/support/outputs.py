@@ -26,6 +26,11 @@ def manifest_of(output: Path) -> dict[str, Any]:
     return manifest
 
 
+def files_named(manifest: dict[str, Any]) -> set[str]:
+    """The data files that a manifest names, from its directory."""
+    return {f"{table['directory']}/{file['name']}" for table in manifest["tables"] for file in table["files"]}
+
+
 def files_of(output: Path) -> set[str]:
     return {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
 

@@ -153,16 +153,13 @@ class Rewriter:
         gone: NDArray[np.bool_],
         completing: list[tuple[pa.Table, NDArray[np.int64]]],
     ) -> Replaced:
-        new: list[DataFile] = []
-        if completing:
-            only = np.ones(len(gone), np.bool_)
-            written = self._rewritten(file, parquet, only, completing)
-            new += written.new
-        if not gone.all():
-            vector = Vector.new(np.flatnonzero(gone).astype(np.uint64))
-            new.append(replace(file, rows=len(gone), deleted=vector))
-        completed = sum(int(np.count_nonzero(found >= 0)) for _, found in completing)
-        return Replaced(file.name, True, tuple(new), completed)
+        found = Replaced(file.name, True)
+        if completing:  # only these rows
+            found = self._rewritten(file, parquet, np.ones(len(gone), np.bool_), completing)
+        if gone.all():
+            return found
+        vector = Vector.new(np.flatnonzero(gone).astype(np.uint64))
+        return replace(found, new=(*found.new, replace(file, rows=len(gone), deleted=vector)))
 
     def _rewritten(
         self,

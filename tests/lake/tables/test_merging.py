@@ -18,7 +18,7 @@ pa = pytest.importorskip("pyarrow")
 
 import pyarrow.parquet as pq  # noqa: E402
 from support.exported import export  # noqa: E402
-from support.outputs import files_of, leftovers, manifest_of  # noqa: E402
+from support.outputs import files_named, files_of, leftovers, manifest_of  # noqa: E402
 from support.writer import Log, Table  # noqa: E402
 
 from binlog_core import BinlogError  # noqa: E402
@@ -252,10 +252,7 @@ def test_attempts_that_run_twice_are_counted_once(tmp_path: Path) -> None:
     assert {one.table: one.rows["insert"] for one in tables} == {
         name: len(ids) for name, ids in written.items()
     }
-    named = {
-        f"{one['directory']}/{file['name']}" for one in manifest_of(output)["tables"] for file in one["files"]
-    }
-    assert files_of(output) == {"_manifest.json", *named}
+    assert files_of(output) == {"_manifest.json", *files_named(manifest_of(output))}
     assert leftovers(output) == ["in"]
 
 

@@ -199,7 +199,7 @@ def columns_by_pattern(given: Columns | None) -> dict[str, tuple[str, ...]]:
 
 def check_columns(selection: Selection) -> None:
     """Refuse names that no definition had; at the end, since a later ALTER could have added them."""
-    for pattern, seen in selection.met.columns.items():
+    for pattern, seen in () if selection.met.left_out else selection.met.columns.items():
         missing = set(selection.columns[pattern]) - seen
         if missing:
             raise SchemaError(
@@ -226,7 +226,7 @@ def check_condition(selection: Selection, *, whole: bool = True) -> None:
     met = selection.met
     for table, error in met.unfitting.items():
         named = _is_named(table, selection.tables or ())
-        fits_none = whole and table not in met.fitting and (named or not met.fitting)
+        fits_none = whole and not met.left_out and table not in met.fitting and (named or not met.fitting)
         if fits_none or (named and error.column is not None):
             raise error
 

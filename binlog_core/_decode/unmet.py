@@ -25,7 +25,7 @@ def report_unmet(
         met.undefined = (
             undefined if before is None else {key: undefined[key] for key in undefined if key in before}
         )
-    if not met.last:
+    if not met.last or met.left_out:
         return
     unmet = [
         f"{argument}={pattern!r}{near(pattern, met.tables)}"

@@ -34,6 +34,9 @@ class NamesMet:
         By full name, what a definition of a table lacks for the condition.
     rows : bool
         Whether there were row changes.
+    left_out : bool
+        Whether an index let parts be skipped without saying which tables they have: a name that was not found may
+        be there.
     undefined : dict of str to list of str or None
         Keys of ``schema=`` that no table had, with the existing tables; None: not checked.
     last : bool
@@ -47,6 +50,7 @@ class NamesMet:
     fitting: dict[str, Table] = field(default_factory=dict)
     unfitting: dict[str, ConditionError] = field(default_factory=dict)
     rows: bool = False
+    left_out: bool = False
     undefined: dict[str, Collection[str]] | None = None
     last: bool = True
 
@@ -82,6 +86,7 @@ class NamesMet:
         for pattern, columns in other.columns.items():
             self.columns.setdefault(pattern, set()).update(columns)
         self.gtids |= other.gtids
+        self.left_out |= other.left_out
         for table in other.fitting.values():
             self.fits(table)
         for name, error in other.unfitting.items():

@@ -264,6 +264,8 @@ class _Choice:
         if selection.selects_gtids:
             chosen &= self._of_gtids(firsts)
         wanted[left] = chosen
+        if (ranges.column("definition")[firsts[~chosen]] == MANY).any():
+            selection.met.left_out = True
         return wanted
 
     def inside(self, numbers: Numbers) -> Mask:

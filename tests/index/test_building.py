@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.indexed import UUID, Read, found_by, write_log
@@ -12,7 +13,7 @@ from support.questions import answer, without_index
 from support.writer import Log, Table
 
 from binlog_core.conditions.language import quoted
-from binlog_core.index import building
+from binlog_core.index import building, ranges
 from binlog_core.index.making import index
 
 pytest.importorskip("pyarrow")
@@ -87,6 +88,40 @@ def test_a_range_with_too_many_tables_still_says_whose_it_is(
     index(path)
     assert len(found_by(path, **question)) == (2 if "gtid" in str(question) else 6)
     assert found_by(path, where="_server_id = 4 or _thread_id = 8") == found_by(path, server_id=4) == []
+
+
+@pytest.mark.parametrize("tables", [1, 2])
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"where": "v = 1"},
+        {"where": "v = 1", "tables": "shop.u"},
+        {"tables": "shop.u"},
+        {"tables": "shop.*", "columns": {"shop.*": ["id", "v"]}},
+    ],
+)
+def test_a_name_may_be_that_of_a_table_that_was_left_out_unseen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: dict[str, Any], tables: int
+) -> None:
+    """A range of too many tables is skipped for its server; the range that is read has another table."""
+    monkeypatch.setattr(building, "_MOST_TABLES", tables)
+    monkeypatch.setattr(ranges, "RANGE_BYTES", 1)
+    log = Log("8.4.0")
+    for i, names in enumerate(("tu", "t"), 1):
+        log.server_id = i
+        log.gtid(UUID, i)
+        log.begin("shop")
+        for name in names:
+            other = "v" if name == "u" else "n"
+            table = Table("shop", name, [("id", "INT"), (other, "INT")], primary_key=["id"])
+            log.insert(table, [{"id": i, other: 7}])
+        log.commit()
+    log.rotate()
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    index(path)
+    question = {"server_id": 2, **named}
+    assert answer(path, question) == without_index(lambda: answer(path, question))
 
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

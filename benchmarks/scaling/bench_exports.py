@@ -1,8 +1,8 @@
 """The two stages of an export at two numbers of tables: CPU time, files and the driver's bytes for each.
 
-Its ratios are printed. What fails is growth that no load of the machine explains: work that grows with the square of
-tables costs ten times as much per table at the large size. The splits after the first are links
-to its staged rows, as of logs in which the same tables have changed.
+Its ratios are printed. What fails is growth that no load of the machine explains: work that grows with the
+square of tables costs ten times as much per table at the large size. The splits after the first are links to
+its staged rows, as of logs in which the same tables have changed.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ class NamesMet:
     rows : bool
         Whether there were row changes.
     left_out : bool
-        Whether an index let parts be skipped without saying which tables they have: a name that was not found may
-        be there.
+        Whether an index let parts be skipped without saying which tables they have: a name that was not found
+        may be there.
     undefined : dict of str to list of str or None
         Keys of ``schema=`` that no table had, with the existing tables; None: not checked.
     last : bool

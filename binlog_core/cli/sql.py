@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from typing import Annotated, Any, Literal
@@ -63,6 +64,8 @@ def sql(
 
       binlog-core sql "from transactions order by row_images desc limit 5" /var/lib/mysql
     """
+    if os.path.exists(query):
+        raise typer.BadParameter(f"{query!r} is a file: expected the query before the logs")
     with errors_as_lines():
         from ..scans.duckdb import connect
         from ..scans.duckdb import query as run

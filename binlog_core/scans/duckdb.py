@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from .._base.change_columns import CHANGE_COLUMNS
 from .._tables.full_names import canonical_name, own_name, split_name
-from .._tables.given_names import near_names
 from ..errors import MissingExtraError, SchemaError
 from ..log.opened import in_all_threads, log_of
 from .scans import (
@@ -227,9 +226,9 @@ def query(log: Log, sql: str, con: duckdb.DuckDBPyConnection | None = None) -> d
                 qualified = "." in name or f".{name.lower()}" in sql.lower()
                 if name and not qualified and _register_bare(con, name, tables):
                     continue
-                if name and qualified and near_names(name, tables):
-                    raise unknown_table(name, tables) from None
-                raise
+                if not name:
+                    raise
+                raise unknown_table(name, {*tables, *_VIEWS, "changes()"}) from None
             # A name that the query computes, maybe.
             name = bytes.fromhex(unknown["table"]).decode("utf-8", "replace")
             written_so = canonical_name(name)

@@ -45,6 +45,13 @@ def test_command_line(tmp_path: Path) -> None:
     assert len(ran.err.splitlines()) == 1
 
 
+def test_a_log_before_the_query_is_a_wrong_order() -> None:
+    ran = run("sql", GTID.path, "select 1")
+    assert (ran.code, ran.out) == (2, b"")
+    assert "expected the query before the logs" in " ".join(ran.err.replace("│", " ").split())
+    assert run("sql", "x" * 5000, GTID.path).err.startswith("error: the query failed")
+
+
 def test_ctrl_c_while_duckdb_asks_python_is_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     # An exception of Python while DuckDB plans a query becomes an error of DuckDB.
     def interrupted(*_: object, **__: object) -> None:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 _NUMBERED = re.compile(r"(?P<base>.*)\.(?P<digits>[0-9]{1,19})(?P<packed>\.(?:gz|zst|xz))?", re.DOTALL)
 _IN_INNODB = re.compile(r"(?P<base>.*-)(?P<digits>[0-9]{1,19})\.ibb", re.DOTALL)
 
+INDEX_NAME = "binlog-core-index"  # our index of a folder's logs, beside them
+OLD_INDEX_NAME = "binlog-core-index.parquet"  # of versions before 0.2.0
 SEGMENT = re.compile(r"timeline-[0-9]+")  # of an archive
 
 _LONGEST_NAME = 512

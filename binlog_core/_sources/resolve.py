@@ -13,7 +13,7 @@ from .._base.redaction import shown_url
 from ..errors import BinlogError, MissingFileError, NotABinlogError
 from .archived import logs_of_archive
 from .log_files import IndexFile, LogFile, LogFiles
-from .log_names import LeftOut, find_gaps, order_logs
+from .log_names import INDEX_NAME, OLD_INDEX_NAME, LeftOut, find_gaps, order_logs
 from .places import LocalFiles, StorePlace, is_server, is_url, logs_among, place_of
 from .sources import SharedFile
 
@@ -69,7 +69,9 @@ def resolve(
     if isinstance(target, LogFile):
         return LogFiles([target])
     if isinstance(target, (list, tuple)):
-        return _joined([resolve(t, keys=keys, mmap=mmap, storage_options=storage_options) for t in target])
+        # A shell's /backup/* names our index among the logs.
+        targets = [one for one in target if not _is_our_index(one)] or target
+        return _joined([resolve(t, keys=keys, mmap=mmap, storage_options=storage_options) for t in targets])
     if not isinstance(target, (str, os.PathLike, IndexFile)):
         if hasattr(target, "read"):
             name = getattr(target, "name", None)
@@ -125,7 +127,13 @@ def _matching(path: str) -> list[str] | None:
     found = sorted(one for one in glob.glob(path, recursive=True) if os.path.isfile(one))
     if not found:
         raise MissingFileError("no file matches the pattern", path=path)
-    return [one for one in found if not one.endswith((".index", ".json"))]
+    return [one for one in found if not one.endswith((".index", ".json")) and not _is_our_index(one)]
+
+
+def _is_our_index(target: object) -> bool:
+    if not isinstance(target, (str, os.PathLike)):
+        return False
+    return os.path.basename(_text(target)) in (INDEX_NAME, OLD_INDEX_NAME)
 
 
 def _text(path: Any) -> str:

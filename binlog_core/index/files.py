@@ -27,6 +27,8 @@ import numpy as np
 from .._base.new_files import sync_directory, unfinished
 from .._base.own_files import remove
 from .._format.magic import MAGIC
+from .._sources.log_names import INDEX_NAME as NAME
+from .._sources.log_names import OLD_INDEX_NAME as OLD_NAME
 from .._sources.log_names import archive_of
 from .._sources.places import local_path, place_of
 from ..errors import BinlogError, MissingExtraError
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
 
     from .._sources.sources import Source
 
-NAME = "binlog-core-index"
-OLD_NAME = "binlog-core-index.parquet"  # of versions before 0.2.0
 _END, _MARK = struct.Struct("<III8s"), b"BCINDEX4"
 _CHUNK = np.dtype([("begin", "<i8"), ("length", "<i8"), ("sum", "<u4")])  # where a column's values lie
 _ENDS_LEN = 4096  # bytes at both ends of a log that tell it from others

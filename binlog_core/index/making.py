@@ -16,6 +16,7 @@ from os import PathLike
 from typing import Any
 
 from .._sources.log_files import LogFile
+from .._sources.log_names import INDEX_NAME as NAME
 from .._sources.places import local_path
 from .._sources.resolve import resolve
 from ..errors import BinlogError
@@ -24,7 +25,6 @@ from ..report import BinlogWarning
 from ..schema.definitions import Definitions, load
 from .building import built
 from .files import (
-    NAME,
     Identity,
     IndexDamage,
     Part,

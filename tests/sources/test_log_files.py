@@ -257,6 +257,10 @@ def test_a_pattern_that_matches_a_log_and_its_copy(tmp_path: Path) -> None:
     with binlog_core.open(f"{tmp_path}/*.orig") as opened:
         assert sum(1 for _ in opened.rows()) == count
     (tmp_path / "notes.json").touch()
+    (tmp_path / "binlog-core-index").write_bytes(b"not a log")
+    assert [file.path for file in resolve(f"{tmp_path}/*")] == [
+        file.path for file in resolve(f"{tmp_path}/log*")
+    ]
     with pytest.raises(binlog_core.MissingFileError, match="no log matches the pattern"):
         binlog_core.open(f"{tmp_path}/*.json")
 
@@ -267,7 +271,8 @@ def test_what_a_shell_makes_of_a_pattern(tmp_path: Path, monkeypatch: pytest.Mon
         written(tmp_path, LOG, f"bin.{number:06}")
     written(tmp_path, gzip.compress(LOG), "bin.000001.gz")
     written(tmp_path, b"./bin.000001\n./bin.000002\n", "bin.index")
-    found = resolve(sorted(str(path) for path in tmp_path.glob("bin.*")))
+    written(tmp_path, b"not a log", "binlog-core-index")
+    found = resolve(sorted(str(path) for path in tmp_path.glob("bin*")))
     assert [os.path.basename(file.path) for file in found] == ["bin.000001", "bin.000002"]
     assert [(os.path.basename(path), os.path.basename(kept)) for path, kept in found.left_out] == [
         ("bin.000001.gz", "bin.000001")

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from ..._sources.log_names import OLD_INDEX_NAME as INDEX
 from ..._sources.object_stores import arrow_filesystem, load_json, telling
 from ..._sources.places import local_path
 from ..._tables.described import described_table
 from ..._tables.tables import Table
 from ...errors import BinlogError, MissingExtraError, cannot_read
-from ...index.files import OLD_NAME as INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable

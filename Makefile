@@ -144,10 +144,13 @@ $(VENV)/.run: build/.wheel
 $(VENV)/.test: build/.wheel
 	$(call install,all$(comma)dev)
 
-# Without the archive, the tests take longer; so making it may fail, and is tried once.
+# Without the archive, the tests take longer; so making it may fail, and is tried once. Meanwhile pytest compiles the
+# tests with its asserts, which each worker would do for all of them otherwise.
 build/.java-classes: tests/support/java_classes.py | $(VENV)/.test
 	@mkdir -p build
-	-@$(BIN)/python tests/support/java_classes.py build/java-classes.jsa >build/java-classes.log 2>&1 || { tail -3 build/java-classes.log; false; }
+	-@$(BIN)/pytest tests --collect-only -qq >/dev/null 2>&1 & \
+	    $(BIN)/python tests/support/java_classes.py build/java-classes.jsa >build/java-classes.log 2>&1 || tail -3 build/java-classes.log; \
+	    wait
 	@touch $@
 
 comma := ,

@@ -1,4 +1,4 @@
-"""``binlog-core export``: logs into Parquet, one directory per table, on Spark."""
+"""``binlog-core export``: logs into Parquet, one directory per table, on Spark or in this process."""
 
 from __future__ import annotations
 
@@ -55,6 +55,10 @@ def export(
         ),
     ],
     master: Annotated[str, typer.Option(help="Spark master.")] = "local[*]",
+    runner: Annotated[
+        Literal["spark", "local"],
+        typer.Option(help="Who does the work: Spark, or threads of this process, without Java."),
+    ] = "spark",
     tables: Annotated[list[str] | None, option("tables")] = None,
     exclude_table: Annotated[list[str] | None, option("exclude_tables")] = None,
     where: Annotated[str | None, option("where")] = None,
@@ -119,13 +123,15 @@ def export(
     *,
     login: LoginOptions,
 ) -> None:
-    """Write the row changes in binary logs as Parquet with Spark, one directory per table.
+    """Write the row changes in binary logs as Parquet, with or without Spark, one directory per table.
 
     Examples:
 
       binlog-core export /archive/binlogs /lake/changes --table 'shop.*'
 
       binlog-core export 'mysql-bin.*' out --master 'local[8]' --show 3
+
+      binlog-core export 'mysql-bin.*' out --runner local
 
       binlog-core export /archive/binlogs /lake/changes --state /lake/changes.state --status export.prom
 
@@ -139,6 +145,8 @@ def export(
         raise typer.BadParameter(f"--metadata {unknown[0]!r}: expected {', '.join(LAKE_METADATA)}")
     if current is not None and (format != "parquet" or images != "both"):
         raise typer.BadParameter("--current needs --format parquet and --images both")
+    if runner == "local" and (current is not None or show):
+        raise typer.BadParameter("--current and --show need --runner spark")
     if state is None and status:
         raise typer.BadParameter("--status needs --state")
     if state is not None and (current or overwrite or run_id or xa == "committed"):
@@ -154,7 +162,7 @@ def export(
         raise typer.BadParameter("--state of a server needs --archive: the next run continues there")
     with errors_as_lines(), contextlib.ExitStack() as kept:
         from ..lake.rows.option_texts import size_or_none
-        from ..spark import ReadOptions, export_logs
+        from ..spark import LocalRunner, ReadOptions, export_logs
         from ..spark.current import write_current
         from ..splits import plan_splits
 
@@ -184,11 +192,12 @@ def export(
         for one in inputs:
             with open_log(one, keys=options.keys):
                 pass
-        with spark_session(master, "export") as spark, splits_bar() as bar:
+        with _session(master, runner) as spark, splits_bar() as bar:
             result = export_logs(
                 inputs,
                 output,
                 spark=spark,
+                runner=LocalRunner() if spark is None else None,
                 options=options,
                 overwrite=overwrite,
                 compression=compression,
@@ -203,19 +212,22 @@ def export(
             )
             for file in status or ():
                 write_state(file, result)
-            shown = [
-                (full_name(table.database, table.table), _changes(spark, table.directory, show))
-                for table in (result.tables if show and format == "parquet" else ())
-            ]
-            now = [] if current is None else write_current(spark, output, current, overwrite=overwrite)
-            shown += [
-                (
-                    f"{full_name(table.database, table.table)}, as it is now",
-                    _rows(spark.read.parquet(table.directory), show),
-                )
-                for table in now
-                if show and table.directory is not None
-            ]
+            shown: list[tuple[str, tuple[list[str], list[tuple[Any, ...]]]]] = []
+            now: list[CurrentTable] = []
+            if spark is not None:
+                shown += [
+                    (full_name(table.database, table.table), _changes(spark, table.directory, show))
+                    for table in (result.tables if show and format == "parquet" else ())
+                ]
+                now += [] if current is None else write_current(spark, output, current, overwrite=overwrite)
+                shown += [
+                    (
+                        f"{full_name(table.database, table.table)}, as it is now",
+                        _rows(spark.read.parquet(table.directory), show),
+                    )
+                    for table in now
+                    if show and table.directory is not None
+                ]
     console = Console(highlight=False, emoji=False)
     print_table(console, _summary(result))
     if result.state is not None:
@@ -237,6 +249,11 @@ def _keep(server: str, folder: str, login: LoginOptions) -> None:
             keep_archive(server, folder, until="now", **access)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def _session(master: str, runner: str) -> contextlib.AbstractContextManager[SparkSession | None]:
+    """The session that does the work; None: this process."""
+    return contextlib.nullcontext() if runner == "local" else spark_session(master, "export")
 
 
 @contextlib.contextmanager

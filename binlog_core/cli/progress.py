@@ -13,8 +13,8 @@ from .output import messages, printable, size
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from ..lake.tables.split_runs import Progress as SplitProgress
     from ..log.log import Log
-    from ..spark.running import Progress as SplitProgress
 
 _PATIENCE = 1.0  # seconds
 

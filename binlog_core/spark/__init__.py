@@ -9,6 +9,7 @@ from ..lake.apply.file_target import IcebergTarget
 from ..lake.rows.read_options import ReadOptions
 from ..lake.rows.reader import SplitRows, read_split
 from ..lake.rows.source_options import SourceOptions
+from ..lake.runner import LocalRunner
 from ..lake.tables.results import ExportResult, ExportState
 from ..lake.tables.writer import WriteLimits
 from ..splits import Split, plan_splits
@@ -27,6 +28,7 @@ __all__ = [
     "ExportResult",
     "ExportState",
     "IcebergTarget",
+    "LocalRunner",
     "Progress",
     "ReadOptions",
     "SourceOptions",

@@ -26,12 +26,13 @@ from ..lake.tables.merging import TableWriter
 from ..lake.tables.parquet import ParquetDirectory
 from ..lake.tables.results import ExportResult, ExportState, TableResult, WrittenSplit
 from ..lake.tables.resuming import Resuming
+from ..lake.tables.split_runs import run_splits
 from ..lake.tables.split_writer import SplitWriter
 from ..lake.tables.staged import StagedWriter
 from ..lake.tables.writer import DEFAULT_FILE_SIZE, PartWriter, WriteLimits
 from ..schema.given import Schema
 from ..splits import DEFAULT_SPLIT_SIZE, Split, SplitResult, plan_splits
-from .running import Progress, merge_tables, run_splits, spark_failure
+from .running import Progress, merge_tables, run_job, spark_failure
 from .workers import SparkRunner
 
 if TYPE_CHECKING:
@@ -63,8 +64,9 @@ def export_logs(
     output_options: dict[str, Any] | None = None,
     xa: Xa = "prepared",
     state: str | os.PathLike[str] | None = None,
+    runner: Runner | None = None,
 ) -> ExportResult:
-    """Write the row changes of binary logs as Parquet, one directory per table, on Spark.
+    """Write the row changes of binary logs as Parquet, one directory per table, on Spark or without it.
 
     Parameters
     ----------
@@ -116,6 +118,9 @@ def export_logs(
         A file that records how far the logs are exported. The next call with it writes what is new, up to the
         last transaction that has ended. Parquet then goes to a directory for each run, ``OUTPUT/000001`` and
         so on.
+    runner : Runner or None
+        Who reads and writes, instead of Spark: `LocalRunner` has threads of this process do it, without Java.
+        The files and commits are the same.
 
     Returns
     -------
@@ -132,7 +137,7 @@ def export_logs(
         The condition of `options` fits no table that has changes, or no definition of a table given by name,
         or a value in it does not fit its column there. Nothing is committed then.
     MissingExtraError
-        pyspark, pyarrow, Java, or the library of the format is missing.
+        pyarrow, the library of the format or, without a `runner`, pyspark or Java is missing.
 
     Notes
     -----
@@ -145,6 +150,8 @@ def export_logs(
         raise ValueError(f"xa={xa!r}: expected prepared or committed")
     if file_size is not None and file_size < 0:
         raise ValueError(f"file_size={file_size}: expected bytes, or 0 for no limit")
+    if spark is not None and runner is not None:
+        raise ValueError("spark cannot be combined with runner")
     options = options or ReadOptions()
     splits = plan_splits(logs, split_size, storage_options=options.storage_options)
     options = replace(options, absent=True, statements=True)
@@ -172,17 +179,18 @@ def export_logs(
     destination.refuse_inputs(split.path for split in splits)
     numbers = {path: i for i, path in enumerate(dict.fromkeys(split.path for split in splits))}
     session = spark
-    if session is None:
+    if session is None and runner is None:
         from .session import start_session
 
         session = start_session(master)
     try:
+        workers: Runner = runner or SparkRunner(session)  # type: ignore[arg-type]
         destination.begin()
         if options.keys is not None:
             destination.keep_private()
-        options = _loaded(options, whole, SparkRunner(session))
+        options = _loaded(options, whole, workers)
         if xa == "committed":
-            options = replace(options, prepared=_prepared(options, whole, SparkRunner(session)))
+            options = replace(options, prepared=_prepared(options, whole, workers))
         common: dict[str, Any] = {
             "compression": compression,
             "limits": limits or WriteLimits(),
@@ -200,17 +208,25 @@ def export_logs(
             **common,
         )
         try:
-            results, reread = run_splits(session, writer, splits, progress, done, split_size)
-            _check_where(options, results, whole=resuming is None)
-            merged = merge_tables(session, TableWriter(destination.staging, **common), results)
+            tables_of = TableWriter(destination.staging, **common)
+            if session is None:
+                results, reread = run_splits(workers, writer, splits, progress, done, split_size)
+                _check_where(options, results, whole=resuming is None)
+                merged = tables_of.merged(results, workers.light, workers)
+            else:
+                results, reread = run_job(session, writer, splits, progress, done, split_size)
+                _check_where(options, results, whole=resuming is None)
+                merged = merge_tables(session, tables_of, results)
         except BinlogError:
             raise
         except Exception as error:
-            raise destination.failure() or spark_failure(error) from error
+            if (noted := destination.failure()) is None and session is None:
+                raise
+            raise noted or spark_failure(error) from error
         tables = destination.commit(results, merged)
     finally:
         destination.abort()
-        if spark is None:
+        if session is not None and spark is None:
             session.stop()
     after = None if resuming is None else _finished(resuming, tables, results, logs, options)
     names = {full_name(table.database, table.table) for table in tables}

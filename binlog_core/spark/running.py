@@ -10,11 +10,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BinlogError
-from ..lake.plan.parts import TaskPart, tasks_of_parts
 from ..lake.tables.merging import TableWriter
 from ..lake.tables.results import TableFiles, WrittenSplit
+from ..lake.tables.split_runs import Progress as Progress
+from ..lake.tables.split_runs import in_order, in_rounds, split_tasks
 from ..lake.tables.split_writer import SplitWriter
-from ..splits import Split, SplitResult, check_seams
+from ..splits import Split, SplitResult
 from .shipped import ShippedFunction
 from .workers import POLL_SECONDS, SparkRunner, attempt_name, call_tasks, job_group
 
@@ -23,26 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CALLING = "An error occurred while calling "
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far an export has come.
-
-    Parameters
-    ----------
-    done, total : int
-        Splits that are done, and all splits.
-    log_bytes : int
-        Bytes of logs that were read.
-    rows : int
-        Row images that were written.
-    """
-
-    done: int
-    total: int
-    log_bytes: int = 0
-    rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,7 +54,7 @@ def _counter(session: SparkSession) -> Accumulator[tuple[int, int, int]]:
     return session.sparkContext.accumulator((0, 0, 0), Sums())
 
 
-def run_splits(
+def run_job(
     session: SparkSession,
     writer: SplitWriter,
     splits: list[Split],
@@ -98,15 +79,15 @@ def run_splits(
                 watcher.start()
 
             def write(todo: list[Split]) -> list[WrittenSplit]:
-                tasks = _tasks(todo, size)
+                tasks = split_tasks(todo, size)
                 return context.parallelize(tasks, len(tasks)).mapPartitions(work).collect()
 
-            found, reread = _rounds(write, splits, done)
+            found, reread = in_rounds(write, splits, done)
     finally:
         stop.set()
         if watcher.is_alive():
             watcher.join()
-    return _results(found, progress), reread
+    return in_order(found, progress), reread
 
 
 def _run_connected(
@@ -117,7 +98,7 @@ def _run_connected(
     done: list[SplitResult],
     size: int | None,
 ) -> tuple[list[WrittenSplit], int]:
-    """Like `run_splits`, in a session of Spark Connect, which does not have RDDs."""
+    """Like `run_job`, in a session of Spark Connect, which does not have RDDs."""
     if progress is not None:
         progress(Progress(0, len(splits)))
 
@@ -125,15 +106,10 @@ def _run_connected(
         return [writer.write(split, attempt_name()) for split in task]
 
     def write(todo: list[Split]) -> list[WrittenSplit]:
-        return list(chain.from_iterable(call_tasks(session, work, _tasks(todo, size))))
+        return list(chain.from_iterable(call_tasks(session, work, split_tasks(todo, size))))
 
-    found, reread = _rounds(write, splits, done)
-    return _results(found, progress), reread
-
-
-def _tasks(splits: list[Split], size: int | None) -> list[list[Split]]:
-    """The splits of each task."""
-    return [[part.split for part in task] for task in tasks_of_parts(list(map(TaskPart, splits)), size)]
+    found, reread = in_rounds(write, splits, done)
+    return in_order(found, progress), reread
 
 
 def merge_tables(
@@ -146,29 +122,6 @@ def merge_tables(
         else nullcontext()
     ):
         return writer.merged(results, SparkRunner(session), SparkRunner(session, 1, again=True))
-
-
-def _rounds(
-    write: Callable[[list[Split]], list[WrittenSplit]], splits: list[Split], done: list[SplitResult]
-) -> tuple[dict[int, WrittenSplit], int]:
-    """Write splits, and repeat those whose seams do not fit until all do; how many were repeated."""
-    found: dict[int, WrittenSplit] = {}
-    reread, todo = 0, splits
-    while todo:
-        found |= {one.split.index: one for one in write(todo)}
-        todo = check_seams([*done, *(one.seam for one in found.values())])
-        reread += len(todo)
-    return found, reread
-
-
-def _results(
-    found: dict[int, WrittenSplit], progress: Callable[[Progress], None] | None
-) -> list[WrittenSplit]:
-    results = [found[i] for i in sorted(found)]
-    if progress is not None:
-        rows, log_bytes = (sum(getattr(one, name) for one in results) for name in ("rows", "log_bytes"))
-        progress(Progress(len(results), len(results), log_bytes, rows))
-    return results
 
 
 def _watch(done: Any, total: int, progress: Callable[[Progress], None], stop: threading.Event) -> None:

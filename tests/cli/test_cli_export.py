@@ -166,10 +166,21 @@ def test_what_cannot_be_read_is_reported_before_spark_starts(
         ["a", "b", "--split-size", "many"],
         ["a", "b", "--format", "delta", "--current", "c"],
         ["a", "b", "--metadata", "_gtid,_thread_id"],
+        ["a", "b", "--runner", "local", "--show", "1"],
+        ["a", "b", "--runner", "local", "--current", "c"],
     ],
 )
 def test_usage_errors(arguments: list[str]) -> None:
     assert CliRunner().invoke(app, ["export", *arguments]).exit_code == 2
+
+
+def test_without_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    command = ["export", str(GOLDEN.path), str(tmp_path / "out"), "--runner", "local"]
+    done = CliRunner().invoke(app, command, env={"COLUMNS": "160"})
+    assert done.exit_code == 0
+    assert f"1 log, {size(len(GOLDEN.data) - 4)} in 1 split" in " ".join(done.output.split())
+    assert (tmp_path / "out" / "_manifest.json").exists()
 
 
 def test_wide_rows_are_shown_upright() -> None:

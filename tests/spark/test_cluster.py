@@ -15,19 +15,20 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from support.cluster import Cluster, environment, packed
+from support.cluster import JAVA_OPTIONS, Cluster, environment, packed
 from support.source import orders
 
 pytestmark = pytest.mark.spark
 
 # What runs on the driver. It reads cases, each a Python for the executors, and what to do with it.
 DRIVER = """
-import json, shutil, sys
+import json, os, shutil, sys
 from binlog_core.spark import ReadOptions, changes_df, export_logs, register, start_session
 
 master, log, out, archive, cases = sys.argv[1:]
 config = {"spark.executor.memory": "512m", "spark.task.maxFailures": "1"}
 config["spark.archives"] = archive + "#environment"
+config["spark.executor.extraJavaOptions"] = os.environ["JAVA_OPTIONS"]
 spark = start_session(master, config=config)
 
 options = ReadOptions(tables=("shop.orders",))
@@ -98,7 +99,7 @@ def driven(code: str, given: list[str], folder: Path) -> dict[tuple[str, str], A
         text=True,
         check=False,
         cwd=folder,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "JAVA_OPTIONS": JAVA_OPTIONS},
         timeout=600,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]

@@ -21,31 +21,19 @@ from support.outputs import (
     manifest_of,
     write_log,
 )
-from support.writer import Log, Table
+from support.writer import Table
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession  # noqa: E402
 
-from binlog_core import BinlogError, DecodeError, NotABinlogError  # noqa: E402
+from binlog_core import BinlogError, DecodeError  # noqa: E402
 from binlog_core.spark import ReadOptions, Split, export_logs  # noqa: E402
 from binlog_core.spark import export as export_module  # noqa: E402
 from binlog_core.spark.current import write_current  # noqa: E402
 
 pytestmark = pytest.mark.spark
-
-
-def test_a_cut_log_is_exported_up_to_there(spark: SparkSession, tmp_path: Path) -> None:
-    golden = golden_logs("mysql97/types_ints")[0]
-    position = max(golden.row_positions)
-    log = tmp_path / "bin.000001"
-    log.write_bytes(golden.data[: position + 25])
-    result = export_logs(log, tmp_path / "out", spark=spark)
-    (split,) = result.splits
-    assert split.end_position == position
-    assert f"offset {position}" in (split.tail or "")
-    assert manifest_of(tmp_path / "out")["logs"][0]["tail"] == split.tail
 
 
 def test_a_damaged_log_is_named_and_nothing_is_committed(spark: SparkSession, tmp_path: Path) -> None:
@@ -68,17 +56,6 @@ def test_a_damaged_log_is_named_and_nothing_is_committed(spark: SparkSession, tm
     assert result.counts == {"skipped_events": 1}
 
 
-def test_no_binlog_at_all(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    with pytest.raises(NotABinlogError):
-        export_logs(tmp_path / "in", tmp_path / "out", spark=spark)
-    (tmp_path / "in" / "x").write_bytes(b"\x00no binlog, that is for sure")
-    with pytest.raises(NotABinlogError) as caught:
-        export_logs(tmp_path / "in" / "x", tmp_path / "out", spark=spark)
-    assert caught.value.path == str(tmp_path / "in" / "x")
-    assert leftovers(tmp_path / "out") == ["in"]
-
-
 def test_a_log_that_is_gone_when_it_is_read(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,27 +65,6 @@ def test_a_log_that_is_gone_when_it_is_read(
         export_logs(gone, tmp_path / "out", spark=spark)
     assert caught.value.path == gone
     assert leftovers(tmp_path / "out") == []
-
-
-def test_an_output_that_exists(spark: SparkSession, tmp_path: Path) -> None:
-    log = write_log(tmp_path / "in" / "bin.000001", (Table("d", "t", [("id", "INT")]), [{"id": 1}]))
-    output = tmp_path / "out"
-    output.mkdir()  # an empty directory counts as none
-    export_logs(log, output, spark=spark)
-    before = files_of(output)
-    with pytest.raises(BinlogError, match="exists"):
-        export_logs(log, output, spark=spark)
-    assert files_of(output) == before
-    # A failing run leaves the earlier export alone, one that succeeds replaces all of it.
-    bad = tmp_path / "in" / "bin.000002"
-    bad.write_bytes(log.read_bytes()[:-30] + bytes(30))
-    with pytest.raises(DecodeError):
-        export_logs(bad, output, spark=spark, overwrite=True)
-    assert files_of(output) == before
-    other = write_log(tmp_path / "in" / "bin.000003", (Table("d", "u", [("id", "INT")]), [{"id": 1}]))
-    export_logs(other, output, spark=spark, overwrite=True)
-    assert {name.partition("/")[0] for name in files_of(output)} == {"_manifest.json", "d.u"}
-    assert sorted(leftovers(output)) == ["in"]
 
 
 @pytest.mark.parametrize("directory", ["../../elsewhere", "/etc", "d.other", None])
@@ -145,27 +101,6 @@ def test_the_users_job_group_is_kept(spark: SparkSession, tmp_path: Path) -> Non
             context.setLocalProperty(name, None)  # type: ignore[arg-type]
 
 
-def test_what_is_not_an_export_is_never_overwritten(spark: SparkSession, tmp_path: Path) -> None:
-    log = write_log(tmp_path / "in" / "bin.000001")
-    for output in (tmp_path, tmp_path / "in", log):
-        with pytest.raises(BinlogError) as caught:
-            export_logs(log, output, spark=spark, overwrite=True)
-        assert caught.value.path == str(output)
-    with pytest.raises(BinlogError):
-        export_logs(log, log / "under-a-file", spark=spark)
-    assert files_of(tmp_path) == {"in/bin.000001"}
-
-
-def test_an_output_that_holds_the_logs(spark: SparkSession, tmp_path: Path) -> None:
-    log = write_log(tmp_path / "in" / "bin.000001")
-    (tmp_path / "in" / "_manifest.json").write_text('{"tables": [], "statements": []}')
-    with pytest.raises(BinlogError, match=r"has bin\.000001, which the earlier export did not write"):
-        export_logs(log, tmp_path / "in", spark=spark, overwrite=True)
-    with pytest.raises(BinlogError, match="contains the log"):
-        export_logs(log, tmp_path / "in", spark=spark, format="delta")
-    assert log.exists()
-
-
 @pytest.mark.parametrize("failing", [FailingOnce, KilledOnce])
 def test_what_a_failed_attempt_wrote_is_not_in_the_output(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: type
@@ -197,14 +132,6 @@ def test_what_a_failed_attempt_merged_is_not_in_the_output(
     assert leftovers(output) == []
 
 
-def test_sizes_that_are_none(tmp_path: Path) -> None:
-    log = write_log(tmp_path / "in" / "bin.000001")
-    for name in ("file_size", "split_size"):
-        with pytest.raises(ValueError, match=f"{name}=-1: expected bytes, or 0 "):
-            export_logs(log, tmp_path / "out", **{name: -1})  # type: ignore[arg-type]
-    assert leftovers(tmp_path / "out") == ["in"]
-
-
 def test_a_job_that_fails_leaves_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,32 +140,6 @@ def test_a_job_that_fails_leaves_nothing(
     with pytest.raises(BinlogError, match="injected"):
         export_logs(golden.path, tmp_path / "out", spark=spark)
     assert os.listdir(tmp_path) == []
-
-
-def test_tables_that_cannot_be_decoded_are_reported(spark: SparkSession, tmp_path: Path) -> None:
-    good, bad = Table("d", "good", [("id", "INT")]), Table("d", "bad", [("id", "INT")])
-    log = write_log(tmp_path / "bin.000001", (good, [{"id": 1}]), (bad, [{"id": 2}]))
-    data = log.read_bytes()
-    place = data.index(b"\x03bad\x00") + len(b"\x03bad\x00")
-    assert data[place : place + 2] == b"\x01\x03"  # one column, LONG
-    broken = Log("8.0.36", checksum=False)
-    for table, code in ((good, 3), (bad, 99)):
-        part = Log("8.0.36", checksum=False)
-        part.begin()
-        head = part.position
-        part.insert(table, [{"id": 1}])
-        part.commit()
-        event = bytearray(part.getvalue()[head:])
-        at = event.index(table.name.encode() + b"\x00") + len(table.name) + 1
-        event[at + 1] = code
-        broken.begin()
-        broken.raw(bytes(event))
-    log.write_bytes(broken.getvalue())
-    result = export_logs(log, tmp_path / "out", spark=spark)
-    assert [table.table for table in result.tables] == ["good"]
-    assert result.counts["undecodable_tables"] == 1
-    first = result.splits[0].first["undecodable_tables"]
-    assert first.table == "d.bad"
 
 
 def test_the_module_needs_no_library_to_be_imported() -> None:

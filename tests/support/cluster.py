@@ -11,12 +11,17 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Callable
 from importlib.metadata import distribution
 from pathlib import Path
 
 WORKERS = 2
 _NEEDED = ("numpy", "pyarrow", "pandas", "python-dateutil", "pytz", "tzdata", "six")
 _OF_SPARK = ("pyspark", "py4j")  # with a downloaded Spark they are in SPARK_HOME
+# Those for short runs (conftest.py); what is set for Spark itself is not allowed for executors.
+JAVA_OPTIONS = " ".join(
+    one for one in os.environ.get("SPARK_SUBMIT_OPTS", "").split() if one.startswith("-X")
+)
 
 
 class Cluster:
@@ -36,7 +41,8 @@ class Cluster:
         from binlog_core.spark.java import ensure_java
 
         self._folder, self._home = folder, Path(pyspark.__file__).parent
-        self._environment = {**os.environ, "SPARK_HOME": str(self._home), "JAVA_HOME": ensure_java()}
+        own = {"SPARK_HOME": str(self._home), "JAVA_HOME": ensure_java()}
+        self._environment = {**os.environ, **own, "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS}
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Cluster:
@@ -113,7 +119,7 @@ def _line(said: Path, pattern: str) -> str:
 
 
 def environment(folder: Path, *, version: str | None = None, package: bool = True) -> Path:
-    """A Python environment for executors, and the path of its Python.
+    """A Python environment for executors, and the path of its Python; only the package is copied into it.
 
     Parameters
     ----------
@@ -126,8 +132,10 @@ def environment(folder: Path, *, version: str | None = None, package: bool = Tru
     """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (libraries,) = folder.glob("lib/python*/site-packages")
-    for name in (*_NEEDED, *(["binlog_core"] if package else [])):
-        _copied(name, libraries)
+    for name in _NEEDED:
+        _brought(name, libraries, os.symlink)
+    if package:
+        _brought("binlog_core", libraries, _copied)
     if package:
         import binlog_core
 
@@ -146,17 +154,22 @@ def environment(folder: Path, *, version: str | None = None, package: bool = Tru
     return folder / "bin" / "python"
 
 
-def _copied(name: str, libraries: Path) -> None:
+def _brought(name: str, libraries: Path, bring: Callable[[Path, Path], object]) -> None:
     try:
         found = distribution(name)
     except ImportError:
         return  # not every version of pandas needs each
     for top in {file.parts[0] for file in found.files or () if ".." not in file.parts}:
-        source, target = Path(str(found.locate_file(top))), libraries / top
-        if source.is_dir():
-            shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("tests"))
-        elif source.suffix == ".py":
-            shutil.copy(source, target)
+        source = Path(str(found.locate_file(top)))
+        if source.is_dir() or source.suffix == ".py":
+            bring(source, libraries / top)
+
+
+def _copied(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        shutil.copy(source, target)
 
 
 def packed(folder: Path) -> Path:

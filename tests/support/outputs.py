@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
+from decimal import Decimal
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +50,20 @@ def write_log(path: Path, *statements: tuple[Table, list[dict[str, Any]]], serve
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(log.getvalue())
     return path
+
+
+def evolving(folder: Path) -> list[Path]:
+    """A table that gets a column, then another type; values of kinds that lakes treat differently."""
+    columns = [("id", "INT"), ("price", "DECIMAL(12,2)"), ("at", "DATETIME"), ("note", "VARCHAR(20)")]
+    old = Table("d", "t", columns)
+    more = Table("d", "t", [*columns, ("small", "TINYINT")])
+    wide = Table("d", "t", [("id", "BIGINT"), *columns[1:], ("small", "TINYINT")])
+    values = {"price": Decimal("12.50"), "at": dt.datetime(2026, 1, 2, 3, 4, 5), "note": "ä"}
+    return [
+        write_log(folder / "bin.000001", (old, [{"id": i, **values} for i in range(5)])),
+        write_log(folder / "bin.000002", (more, [{"id": 5, **values, "small": 7}])),
+        write_log(folder / "bin.000003", (wide, [{"id": 1 << 40, **values, "small": 8}])),
+    ]
 
 
 def exportable(server: str) -> list[Golden]:

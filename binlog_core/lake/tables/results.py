@@ -166,7 +166,7 @@ class WrittenSplit:
     log_bytes : int
         Bytes of the log that were read.
     seconds, cpu_seconds, read_seconds : float
-        Total time; CPU time of the worker; time without converting to Parquet and writing.
+        Total time; CPU time of the worker's process; time without converting to Parquet and writing.
     server_version : str
         The version of the server that wrote the log.
     not_committed : tuple of (int, int)

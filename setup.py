@@ -113,6 +113,7 @@ setup(
             include_dirs=["src", numpy.get_include()],
             depends=[
                 "src/arrow/copy_spans.h",
+                "src/arrow/views.h",
                 "src/types/ascii.h",
                 "src/crc/crc32.h",
                 "src/crc/crc32c.h",

@@ -127,7 +127,10 @@ def _read(data: Any, road: int, **options: Any) -> None:
         else:
             for batch in log.batches():
                 if len(batch.array) < MAX_BATCH:
-                    batch.to_arrow(text_errors="replace" if road == 3 else "raise").validate(full=True)
+                    batch.to_arrow(
+                        text_errors="replace" if road == 3 else "raise",
+                        text="view" if len(batch.array) & 1 else "string",
+                    ).validate(full=True)
         str(log.report)
 
 

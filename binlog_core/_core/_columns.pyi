@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ class Layout:
         columns: Sequence[Column],
         fields: Sequence[ArrowField],
         changes: Sequence[ImageColumn] = (),
+        change_views: Container[str] = (),
     ) -> None: ...
 
 def export_batch(
@@ -31,17 +32,21 @@ def export_batch(
     text_errors: TextErrors = "raise",
     documents: Mapping[str, Mapping[int, bytes | None]] | None = None,
     extras: Sequence[ChangeColumn] = (),
+    views: Container[str] = (),
     transactions: NDArray[np.void] | None = None,
     most: int,
 ) -> tuple[tuple[ArrowField, ...], object]: ...
 def export_columns(
     layout: Layout,
     capsule: object,
+    buffer: Buffer,
     *,
     extras: Sequence[ChangeColumn] = (),
+    views: Container[str] = (),
 ) -> object | None: ...
 def hold_pool(on: bool) -> None: ...
 def use_wide(on: bool) -> bool: ...
+def view_parts(bits: int) -> int: ...
 def array_address(capsule: object) -> int: ...
 def span_values(
     records: NDArray[np.void],

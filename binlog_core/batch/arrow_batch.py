@@ -17,7 +17,18 @@ from .._tables.transcoding import TextErrors
 from ..errors import DecodeError, SchemaError
 from ..gtids import gtid_text
 from .arrow_forms import IMAGE_COLUMNS, OP_LABELS, form_of
-from .arrow_types import ArrowField, ChangeColumn, Geometry, Vectors, WideDecimals, struct_field
+from .arrow_types import (
+    VIEWS,
+    ArrowField,
+    ChangeColumn,
+    Geometry,
+    Text,
+    Vectors,
+    WideDecimals,
+    followed,
+    struct_field,
+    view_names,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -38,7 +49,7 @@ class ArrowBatch:
     ----------
     batch : ChangeBatch
         The batch to export.
-    change_columns, extras, rows, fill_absent, text_errors, vectors, wide_decimals, geometry
+    change_columns, extras, rows, fill_absent, text_errors, vectors, wide_decimals, geometry, text
         As in ``ChangeBatch.export``.
     columns : sequence of Column or None
         The columns to give; None gives those of the batch. One that the records do not have is all null.
@@ -56,8 +67,25 @@ class ArrowBatch:
         vectors: Vectors = "fixed",
         wide_decimals: WideDecimals = "decimal256",
         geometry: Geometry = "struct",
+        text: Text = "string",
         columns: Sequence[Column] | None = None,
     ) -> None:
+        def again(text: Text) -> ArrowBatch:
+            return ArrowBatch(
+                batch,
+                change_columns=change_columns,
+                extras=extras,
+                rows=rows,
+                fill_absent=fill_absent,
+                text_errors=text_errors,
+                vectors=vectors,
+                wide_decimals=wide_decimals,
+                geometry=geometry,
+                text=text,
+                columns=columns,
+            )
+
+        self._again = again
         self.batch = batch
         self._held: tuple[tuple[ArrowField, ...], object] | None = None
         self.columns = batch.value_columns if columns is None else tuple(columns)
@@ -72,6 +100,8 @@ class ArrowBatch:
             raise ValueError(f"vectors={vectors!r}: expected fixed or list")
         if wide_decimals not in ("decimal256", "text"):
             raise ValueError(f"wide_decimals={wide_decimals!r}: expected decimal256 or text")
+        if text not in ("string", "view") and not isinstance(text, frozenset):
+            raise ValueError(f"text={text!r}: expected string, view, or a frozenset of names")
         if isinstance(change_columns, str):
             change_columns = (change_columns,)
         names = DEFAULT_CHANGE_COLUMNS if change_columns is True else tuple(change_columns or ())
@@ -79,9 +109,10 @@ class ArrowBatch:
         made = 0
         while made < len(names) and names[made] in IMAGE_COLUMNS:
             made += 1
-        self._form = form_of(batch, self.columns, names[:made], vectors, wide_decimals, geometry)
+        self._form = form_of(batch, self.columns, names[:made], vectors, wide_decimals, geometry, text)
         self._made = names[:made]
         self._extras = (*[change_column(batch, name, rows) for name in names[made:]], *extras)
+        self._views = view_names(text, [extra.name for extra in self._extras])
         own = self._form.names
         if not own.isdisjoint(names) or not own.isdisjoint([extra.name for extra in extras]):
             raise SchemaError(
@@ -107,7 +138,10 @@ class ArrowBatch:
         """
         if self.text_errors == "binary":
             return self.export()[0]
-        return (*self._form.layout.fields, *(extra.field for extra in self._extras))
+        return self._planned()
+
+    def _planned(self) -> tuple[ArrowField, ...]:
+        return (*self._form.layout.fields, *_fields_of(self._extras, self._views))
 
     def hold(self) -> None:
         """Make the columns now, for the next `export`."""
@@ -125,7 +159,23 @@ class ArrowBatch:
             fill_absent=self.fill_absent,
             text_errors=self.text_errors,
             extras=self._extras,
+            views=self._views,
         )
+
+    def following(self, requested_schema: object) -> ArrowBatch:
+        """The batch with strings and bytes as a requested schema has them: as such, or as views.
+
+        Parameters
+        ----------
+        requested_schema : PyCapsule or None
+        """
+        if requested_schema is None:
+            return self
+        fields = self._planned()
+        views = followed(fields, requested_schema)
+        if views == {field.name for field in fields if field.format in VIEWS.values()}:
+            return self
+        return self._again(views)
 
     def to_pyarrow(self) -> pyarrow.RecordBatch:
         """The columns as ``pyarrow.RecordBatch``; errors as in ``ChangeBatch.export``."""
@@ -136,13 +186,13 @@ class ArrowBatch:
         return schema_capsule(struct_field(self.fields()))
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        """Schema and array, as PyCapsules; a requested schema is not followed."""
-        fields, array = self.export()
+        """Schema and array, as PyCapsules; of a requested schema only views of text are followed."""
+        fields, array = self.following(requested_schema).export()
         return schema_capsule(struct_field(fields)), array
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """A stream of this one batch, as PyCapsule; a requested schema is not followed."""
-        fields, array = self.export()
+        """A stream of this one batch, as PyCapsule; of a requested schema only views are followed."""
+        fields, array = self.following(requested_schema).export()
         return stream_capsule(struct_field(fields), iter((array,)))
 
 
@@ -185,12 +235,13 @@ def _exported(
     fill_absent: bool = False,
     text_errors: TextErrors = "raise",
     extras: Sequence[ChangeColumn] = (),
+    views: frozenset[str] = frozenset(),
 ) -> tuple[tuple[ArrowField, ...], object]:
     """Fields, and the columns in a capsule; errors as in ``ChangeBatch.export``."""
     if rows is None and not fill_absent and (made := batch.take_columns(layout)) is not None:
-        array = export_columns(layout, made, extras=extras)
+        array = export_columns(layout, made, batch.buffer, extras=extras, views=views)
         if array is not None:
-            more = [extra.field for extra in extras]
+            more = _fields_of(extras, views)
             return (*layout.fields, *more) if more else layout.fields, array
     try:
         return export_batch(
@@ -202,11 +253,16 @@ def _exported(
             text_errors=text_errors,
             documents=json_documents(batch),
             extras=extras,
+            views=views,
             transactions=batch.transactions,
             most=batch.arrow_bytes,
         )
     except DecodeError as error:
         raise error.located(path=batch.path, table=batch.table.full_name) from error.__cause__
+
+
+def _fields_of(extras: Sequence[ChangeColumn], views: frozenset[str]) -> list[ArrowField]:
+    return [extra.field.as_view() if extra.name in views else extra.field for extra in extras]
 
 
 def record_numbers(rows: Rows, count: int) -> NDArray[np.intp]:

@@ -16,10 +16,12 @@ from .arrow_types import (
     ArrowField,
     Geometry,
     ImageColumn,
+    Text,
     Vectors,
     WideDecimals,
     arrow_fields,
     struct_field,
+    view_names,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class Form:
     columns : tuple of Column
     changes : sequence of str
         Keys of IMAGE_COLUMNS, for columns that follow these.
-    vectors, wide_decimals, geometry
+    vectors, wide_decimals, geometry, text
         As in ``ChangeBatch.export``.
 
     Attributes
@@ -70,11 +72,16 @@ class Form:
         vectors: Vectors,
         wide_decimals: WideDecimals,
         geometry: Geometry,
+        text: Text,
     ) -> None:
-        fields = arrow_fields(columns, vectors=vectors, wide_decimals=wide_decimals, geometry=geometry)
+        fields = arrow_fields(
+            columns, vectors=vectors, wide_decimals=wide_decimals, geometry=geometry, text=text
+        )
         self.columns = columns
         self.names = frozenset([column.name for column in columns])
-        self.layout = Layout(dtype, columns, fields, [IMAGE_COLUMNS[name] for name in changes])
+        self.layout = Layout(
+            dtype, columns, fields, [IMAGE_COLUMNS[name] for name in changes], view_names(text, changes)
+        )
 
     @cached_property
     def schema(self) -> pyarrow.Schema:
@@ -106,6 +113,7 @@ def form_of(
     vectors: Vectors,
     wide_decimals: WideDecimals,
     geometry: Geometry,
+    text: Text,
 ) -> Form:
     """The form of a batch's records and these options, cached; parameters as in :class:`Form`."""
     plan = batch.plan
@@ -113,10 +121,10 @@ def form_of(
     dtype = batch.dtype
     # Keyed by the identity of dtype and columns, which the forms hold: comparing them takes longer than the
     # rest. A stream makes a new tuple of the same columns for each batch that it has to fit.
-    key = (id(dtype), *map(id, columns), changes, vectors, wide_decimals, geometry)
+    key = (id(dtype), *map(id, columns), changes, vectors, wide_decimals, geometry, text)
     form = forms.get(key)
     if form is None:
-        form = Form(dtype, columns, changes, vectors, wide_decimals, geometry)
+        form = Form(dtype, columns, changes, vectors, wide_decimals, geometry, text)
         if len(forms) >= _MOST:
             forms.clear()
         forms[key] = form

@@ -7,7 +7,7 @@ of the Apache Arrow documentation.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
+from .._core._capsules import requested_formats
 from .._tables.column_types import KINDS, Kind
 from .._tables.tables import Column
 
@@ -27,11 +28,15 @@ if TYPE_CHECKING:
 Vectors = Literal["fixed", "list"]
 WideDecimals = Literal["decimal256", "text"]
 Geometry = Literal["struct", "ewkb"]
+Text = Literal["string", "view"] | frozenset[str]
 NewColumns = Literal["raise", "drop"]
 
 _MAX_DIMENSIONS = 16383  # of MySQL's VECTOR; larger numbers come from broken logs and size no memory
 _EXTENSION_NAME = "ARROW:extension:name"
 _EXTENSION_METADATA = "ARROW:extension:metadata"
+
+# Strings and binary, and their views
+VIEWS = {"u": "vu", "z": "vz"}
 
 # NumPy's type characters are not Arrow's.
 _NUMBER_FORMATS = {
@@ -54,6 +59,7 @@ class SharedOptions(ValueOptions, total=False):
 
     change_columns: bool | str | Sequence[str]
     fill_absent: bool
+    text: Text
 
 
 class StreamOptions(SharedOptions, total=False):
@@ -110,8 +116,13 @@ class ArrowField:
         )
 
     def as_binary(self) -> ArrowField:
-        """This field with the type binary."""
-        return replace(self, format="z", metadata=())
+        """This field with the type binary, or binary view."""
+        return replace(self, format="vz" if self.format in VIEWS.values() else "z", metadata=())
+
+    def as_view(self) -> ArrowField:
+        """This field with views instead of strings or bytes; unchanged if it has neither."""
+        view = VIEWS.get(self.format)
+        return self if view is None else replace(self, format=view)
 
 
 def arrow_field(
@@ -172,10 +183,43 @@ def arrow_fields(
     vectors: Vectors = "fixed",
     wide_decimals: WideDecimals = "decimal256",
     geometry: Geometry = "struct",
+    text: Text = "string",
 ) -> tuple[ArrowField, ...]:
-    """The Arrow fields of columns, in their order; see :func:`arrow_field`."""
+    """The Arrow fields of columns, in their order; see :func:`arrow_field`.
+
+    Parameters
+    ----------
+    text : "string", "view" or frozenset of str
+        The columns of strings and bytes that are views: none, all, or those of these names.
+    """
     options: dict[str, Any] = {"vectors": vectors, "wide_decimals": wide_decimals, "geometry": geometry}
-    return tuple([arrow_field(c, **options) for c in columns])
+    views = view_names(text, [column.name for column in columns])
+    fields = [arrow_field(column, **options) for column in columns]
+    return tuple([field.as_view() if field.name in views else field for field in fields])
+
+
+def view_names(text: Text, names: Iterable[str]) -> frozenset[str]:
+    """The names of the columns that are views, of all that have these names."""
+    return text if isinstance(text, frozenset) else frozenset(names if text == "view" else ())
+
+
+def followed(fields: Iterable[ArrowField], requested: object) -> frozenset[str]:
+    """The names of the fields that are views once a requested schema is followed.
+
+    Parameters
+    ----------
+    fields : iterable of ArrowField
+    requested : PyCapsule
+        A schema. Only this of it is followed: whether strings and bytes come as such or as views.
+    """
+    asked = requested_formats(requested)
+    views = set()
+    for field in fields:
+        plain = next((plain for plain, view in VIEWS.items() if field.format in (plain, view)), None)
+        wanted = asked.get(field.name)
+        if plain is not None and (wanted if wanted in (plain, VIEWS[plain]) else field.format) != plain:
+            views.add(field.name)
+    return frozenset(views)
 
 
 def struct_field(fields: tuple[ArrowField, ...]) -> ArrowField:

@@ -22,7 +22,7 @@ from .._tables.tables import record_dtype as record_dtype
 from .._tables.transcoding import TextErrors
 from ..errors import DecodeError, MissingExtraError
 from .arrow_batch import NO_POLARS, ArrowBatch, json_documents, made_by_default, made_together
-from .arrow_types import ArrowField, ChangeColumn, ExportOptions, Geometry, Vectors, WideDecimals
+from .arrow_types import ArrowField, ChangeColumn, ExportOptions, Geometry, Text, Vectors, WideDecimals
 from .records import RAW_COLUMN as RAW_COLUMN
 from .records import BatchRecords
 from .subsets import only
@@ -221,6 +221,7 @@ class ChangeBatch(BatchRecords):
         vectors: Vectors = "fixed",
         wide_decimals: WideDecimals = "decimal256",
         geometry: Geometry = "struct",
+        text: Text = "string",
     ) -> ArrowBatch:
         """The batch in Arrow's memory layout, without any Arrow library.
 
@@ -251,6 +252,10 @@ class ChangeBatch(BatchRecords):
         geometry : "struct" or "ewkb"
             Give GEOMETRY as a struct of srid (uint32) and wkb (binary), or as binary in PostGIS's EWKB: the
             type has bit 0x20000000 set and the SRID follows it. With an SRID of 0 this is plain WKB.
+        text : "string", "view" or frozenset of str
+            Give strings and bytes as Arrow's string and binary, which are copies, or as string view and
+            binary view, which refer to the log and keep its bytes in memory or mapped. A frozenset names the
+            columns to give as views. A consumer's requested schema comes before this option.
 
         Returns
         -------
@@ -282,6 +287,7 @@ class ChangeBatch(BatchRecords):
             vectors=vectors,
             wide_decimals=wide_decimals,
             geometry=geometry,
+            text=text,
         )
 
     def to_arrow(self, **options: Unpack[ExportOptions]) -> pyarrow.RecordBatch:
@@ -394,11 +400,11 @@ class ChangeBatch(BatchRecords):
         return self.export().__arrow_c_schema__()
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        """:meth:`export` with its defaults, as Arrow PyCapsules; a requested schema is not followed."""
+        """:meth:`export` with its defaults, as Arrow PyCapsules; of a requested schema views are followed."""
         return self.export().__arrow_c_array__(requested_schema)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """:meth:`export` with its defaults, as Arrow PyCapsule; a requested schema is not followed."""
+        """:meth:`export` with its defaults, as Arrow PyCapsule; of a requested schema views are followed."""
         return self.export().__arrow_c_stream__(requested_schema)
 
     # --- Inside --------------------------------------------------------------------------------

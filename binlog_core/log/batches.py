@@ -19,6 +19,7 @@ from ..batch.arrow_types import (
     SharedOptions,
     StreamOptions,
     arrow_field,
+    followed,
     struct_field,
 )
 from ..batch.change_batch import TRANSACTION_DTYPE, ChangeBatch
@@ -284,15 +285,30 @@ class ArrowStream:
 
     def __arrow_c_schema__(self) -> object:
         """The schema, as PyCapsule; reads the first batch."""
+        return schema_capsule(struct_field(self._fields()))
+
+    def _fields(self) -> tuple[ArrowField, ...]:
         first = self.batches.peek()
         columns = self.columns
         if first is None and columns is None:
             columns = self.batches.defined_columns()
-        return schema_capsule(struct_field(_stream_fields(first, columns, self.options, self.batches._of)))
+        return _stream_fields(first, columns, self.options, self.batches._of)
+
+    def following(self, requested_schema: object) -> ArrowStream:
+        """The stream with strings and bytes as a requested schema has them: as such, or as views.
+
+        Parameters
+        ----------
+        requested_schema : PyCapsule or None
+        """
+        if requested_schema is None:
+            return self
+        options: SharedOptions = {**self.options, "text": followed(self._fields(), requested_schema)}
+        return ArrowStream(self.batches, columns=self.columns, new_columns=self.new_columns, **options)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The stream, as PyCapsule; a requested schema is not followed."""
-        fields, parts = self.parts()
+        """The stream, as PyCapsule; of a requested schema only views of text are followed."""
+        fields, parts = self.following(requested_schema).parts()
         return stream_capsule(struct_field(fields), (part.export()[1] for part in parts))
 
 

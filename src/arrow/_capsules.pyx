@@ -81,6 +81,31 @@ def schema_capsule(field):
     return capsule
 
 
+def requested_formats(capsule):
+    """The columns of a schema that a consumer requests.
+
+    Parameters
+    ----------
+    capsule : PyCapsule
+        An ArrowSchema, named "arrow_schema"; it stays the caller's.
+
+    Returns
+    -------
+    dict of str to str
+        The format string of each child of the struct, by name; empty if it was released. Of two children of one name
+        the last counts.
+    """
+    cdef const ArrowSchema* node = <const ArrowSchema*> PyCapsule_GetPointer(capsule, "arrow_schema")
+    cdef int64_t i
+    formats = {}
+    if node.release != NULL:
+        for i in range(node.n_children):
+            if node.children[i].name != NULL and node.children[i].format != NULL:
+                name = (<bytes> node.children[i].name).decode("utf-8", "replace")
+                formats[name] = (<bytes> node.children[i].format).decode("utf-8", "replace")
+    return formats
+
+
 # --- Streams -------------------------------------------------------------------------------------
 
 cdef class _StreamSource:

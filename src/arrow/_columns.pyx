@@ -13,7 +13,7 @@ from libc.string cimport memcpy, memset
 
 cimport numpy as cnp
 
-from arrow.arena cimport EXACT, add_block, arena_t, drop_arena, init_array, new_arena
+from arrow.arena cimport EXACT, add_block, arena_t, drop_arena, hold, init_array, new_arena
 from arrow.c_data cimport ArrowArray
 from arrow.copy_spans cimport binlog_has_wide
 from arrow.gather cimport gather
@@ -23,10 +23,11 @@ from arrow.nodes cimport fill_node
 from arrow.sink cimport made_t
 from arrow.tile cimport (
     GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY,
-    GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COMMIT_TIME, LAYOUT_NULL, LAYOUT_OBJECT, NULL_BYTES, TILE,
-    all_null, allocate_slots, column_t, fixed_size, gather_nulls, is_null, mark_null, or_bytes, reserve_data,
-    store_validity, tile_t,
+    GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_BYTES_VIEW, LAYOUT_COMMIT_TIME, LAYOUT_NULL, LAYOUT_OBJECT,
+    LAYOUT_UTF8_VIEW, NULL_BYTES, TILE, all_null, allocate_slots, column_t, fixed_size, gather_nulls, is_null,
+    mark_null, or_bytes, reserve_data, store_validity, tile_t,
 )
+from arrow.views cimport PART_BITS, is_view, settle_views
 from batch.records cimport OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
 from memory.memory cimport lock_pool, pool_t, release, unlock_pool
 from wire.codes cimport KIND_GEOMETRY, KIND_VECTOR
@@ -55,6 +56,18 @@ def use_wide(bint on):
     global wide
     before = wide
     wide = on and binlog_has_wide()
+    return before
+
+
+cdef int part_bits = PART_BITS
+
+
+def view_parts(int bits):
+    """Set the size of the buffers that views are divided into, as a power of two; return the old one. For tests, and
+    for layouts that are made later."""
+    global part_bits
+    before = part_bits
+    part_bits = bits
     return before
 
 
@@ -196,6 +209,7 @@ cdef class _Columns:
         tile.count = <int> min(<int64_t> TILE, self.rows - first)
         tile.buffer = <const uint8_t*> self.buffer.buf
         tile.buffer_len = <uint64_t> self.buffer.len
+        tile.base = tile.buffer
         tile.records = self.base + first * self.stride
         tile.stride = self.stride
         if self.copies != NULL:
@@ -308,6 +322,7 @@ cdef class _Columns:
         cdef int64_t record
         cdef uint8_t absent
         self.clear(c)
+        c.width = 0
         if not allocate_slots(self.arena, c, self.rows):
             c.status = GATHER_NO_MEMORY
             return 0
@@ -424,7 +439,7 @@ cdef object take_out(_Columns gathered, object fields, object text_errors, objec
                 raise
         if c.status in (GATHER_BAD_TEXT, GATHER_BAD_JSON) and text_errors == "binary":
             gathered.clear(c)
-            c.layout = LAYOUT_BYTES
+            c.layout = LAYOUT_BYTES_VIEW if c.layout == LAYOUT_UTF8_VIEW else LAYOUT_BYTES
             fields = (*fields[:k], fields[k].as_binary(), *fields[k + 1:])
             gathered.fill_columns(k, k + 1)
         elif c.status == GATHER_BAD_TEXT:
@@ -436,19 +451,25 @@ cdef object take_out(_Columns gathered, object fields, object text_errors, objec
     return fields
 
 
-cdef object array_capsule(_Columns gathered, object extras):
+cdef object array_capsule(_Columns gathered, object buffer, object extras, object views):
     cdef int64_t k
     cdef ArrowArray* node = <ArrowArray*> calloc(1, sizeof(ArrowArray))
     if node == NULL:
         raise MemoryError
     capsule = PyCapsule_New(node, "arrow_array", destroy_array_capsule)
+    settled = settle_views(gathered.arena, gathered.items, gathered.count, gathered.rows, gathered.record_len,
+                           <const uint8_t*> gathered.buffer.buf)
+    if settled < 0:
+        raise no_memory(gathered, None)
+    if settled:
+        hold(gathered.arena, buffer)
     if not init_array(gathered.arena, node, gathered.rows, 1, gathered.count + len(extras)):
         raise no_memory(gathered, None)
     for k in range(gathered.count):
         if not fill_node(gathered.arena, node.children[k], &gathered.items[k], gathered.rows):
             raise no_memory(gathered, gathered.layout.columns[k].name)
     for k, extra in enumerate(extras, gathered.count):
-        if not fill_change_column(gathered.arena, node.children[k], extra, gathered.rows):
+        if not fill_change_column(gathered.arena, node.children[k], extra, gathered.rows, extra.name in views):
             raise no_memory(gathered, extra.name)
     return capsule
 
@@ -463,6 +484,7 @@ def export_batch(
     text_errors="raise",
     documents=None,
     extras=(),
+    views=(),
     transactions=None,
     size_t most,
 ):
@@ -485,6 +507,8 @@ def export_batch(
         For each JSON column name and record the text that is used instead of its span.
     extras : sequence of ChangeColumn
         Columns to append, of m (or n) values each.
+    views : container of str
+        The names of those whose text becomes views.
     transactions : ndarray of TRANSACTION_DTYPE, or None
         The transactions that the records' transaction numbers refer to, where the layout needs them.
     most : int
@@ -507,17 +531,19 @@ def export_batch(
     gathered = _Columns(layout, records, buffer, rows, fill_absent, transactions, most)
     fields = take_out(gathered, layout.fields, text_errors, documents or {})
     if extras:
-        fields = (*fields, *[extra.field for extra in extras])
-    return fields, array_capsule(gathered, extras)
+        fields = (*fields, *[extra.field.as_view() if extra.name in views else extra.field for extra in extras])
+    return fields, array_capsule(gathered, buffer, extras, views)
 
 
-def export_columns(Layout layout not None, capsule not None, *, extras=()):
+def export_columns(Layout layout not None, capsule not None, buffer, *, extras=(), views=()):
     """Like :func:`export_batch`, for a batch that was decoded into columns of the layout (`Records.take_columns`).
 
     Parameters
     ----------
     capsule : PyCapsule
         The columns; the call uses them up.
+    buffer : bytes-like
+        Where they were decoded from.
 
     Returns
     -------
@@ -526,6 +552,8 @@ def export_columns(Layout layout not None, capsule not None, *, extras=()):
     """
     cdef made_t* made = <made_t*> PyCapsule_GetPointer(capsule, "binlog_columns")
     cdef int64_t k
+    cdef int settled
+    cdef Py_buffer held
     cdef ArrowArray* node
     if made.count != layout.count:
         raise ValueError(f"layout: expected that of the {made.count} columns, not one of {layout.count}")
@@ -533,13 +561,24 @@ def export_columns(Layout layout not None, capsule not None, *, extras=()):
     if node == NULL:
         raise MemoryError
     array = PyCapsule_New(node, "arrow_array", destroy_array_capsule)
+    for k in range(layout.count):
+        if is_view(&made.items[k]) and made.items[k].end:
+            PyObject_GetBuffer(buffer, &held, PyBUF_SIMPLE)
+            settled = settle_views(made.arena, made.items, made.count, made.rows, layout.record_len,
+                                   <const uint8_t*> held.buf + made.begin)
+            PyBuffer_Release(&held)
+            if settled < 0:
+                return None
+            if settled:
+                hold(made.arena, buffer)
+            break
     if not init_array(made.arena, node, made.rows, 1, layout.count + len(extras)):
         return None
     for k in range(layout.count):
         if not fill_node(made.arena, node.children[k], &made.items[k], made.rows):
             return None
     for k, extra in enumerate(extras, layout.count):
-        if not fill_change_column(made.arena, node.children[k], extra, made.rows):
+        if not fill_change_column(made.arena, node.children[k], extra, made.rows, extra.name in views):
             return None
     return array
 

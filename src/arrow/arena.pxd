@@ -3,6 +3,7 @@
 # Header-only: used by _columns.pyx.
 # Source: Apache Arrow documentation, "The Arrow C data interface".
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
@@ -28,6 +29,24 @@ cdef extern from *:
     # Under the sanitizer each buffer is a block of exactly its size, so a write past its end is detected.
     const bint EXACT "BINLOG_EXACT"
 
+cdef extern from *:
+    """
+    /* In whatever thread; at the interpreter's end what was held is left to the system. */
+    static void binlog_let_go(Py_buffer* view) {
+        PyGILState_STATE state;
+    #if PY_VERSION_HEX >= 0x030D0000
+        if (!Py_IsInitialized() || Py_IsFinalizing())
+    #else
+        if (!Py_IsInitialized() || _Py_IsFinalizing())
+    #endif
+            return;
+        state = PyGILState_Ensure();
+        PyBuffer_Release(view);
+        PyGILState_Release(state);
+    }
+    """
+    void let_go "binlog_let_go"(Py_buffer* view) noexcept nogil
+
 cdef enum:
     ALIGNED = 64                # what Arrow recommends; also a cache line
 
@@ -46,6 +65,8 @@ cdef struct arena_t:
     size_t total
     size_t most                 # the limit of `total`
     bint full                   # an allocation was refused: it would have exceeded `most`
+    bint holds                  # views refer to what is in …
+    Py_buffer held
 
 
 cdef inline arena_t* new_arena(pool_t* pool, size_t most) noexcept nogil:
@@ -66,7 +87,17 @@ cdef inline void drop_arena(arena_t* arena) noexcept nogil:
             block = arena.blocks
             arena.blocks = block.next
             give_back(arena.pool, <uint8_t*> block, block.capacity)
+        if arena.holds:
+            let_go(&arena.held)
         free(arena)
+
+
+cdef inline int hold(arena_t* arena, object buffer) except -1:
+    # The arena keeps the buffer alive. No other thread knows it yet
+    if not arena.holds:
+        PyObject_GetBuffer(buffer, &arena.held, PyBUF_SIMPLE)
+        arena.holds = True
+    return 0
 
 
 cdef inline bint add_block(arena_t* arena, size_t least) noexcept nogil:

@@ -1,15 +1,17 @@
 # Which loop gathers a column from the records, and what that loop needs. Header-only: used by _columns.pyx.
 # Objects that must outlive the loops go into the list `keep`.
 
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t, uint32_t
 
 from arrow.tile cimport (
-    LABEL, LAYOUT_BYTES, LAYOUT_COMMIT_TIME, LAYOUT_COPY, LAYOUT_DAYS, LAYOUT_DECIMAL64, LAYOUT_DECIMAL_TEXT,
-    LAYOUT_ENUM, LAYOUT_EWKB, LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_LABEL, LAYOUT_MICROS,
-    LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_SECONDS, LAYOUT_SET, LAYOUT_TABLE, LAYOUT_UTF16_BE, LAYOUT_UTF16_LE,
-    LAYOUT_UTF32, LAYOUT_UTF8, LAYOUT_VECTOR, column_t,
+    LABEL, LAYOUT_BYTES, LAYOUT_BYTES_VIEW, LAYOUT_COMMIT_TIME, LAYOUT_COPY, LAYOUT_DAYS, LAYOUT_DECIMAL64,
+    LAYOUT_DECIMAL_TEXT, LAYOUT_ENUM, LAYOUT_EWKB, LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_LABEL,
+    LAYOUT_LABEL_VIEW, LAYOUT_MICROS, LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_SECONDS, LAYOUT_SET, LAYOUT_TABLE,
+    LAYOUT_UTF16_BE, LAYOUT_UTF16_LE, LAYOUT_UTF32, LAYOUT_UTF8, LAYOUT_UTF8_VIEW, LAYOUT_VECTOR, column_t,
 )
+from arrow.views cimport BINLOG_VIEW, binlog_put_view
 from batch.records cimport span_t
 from wire.codes cimport KIND_BINARY, KIND_DATE, KIND_GEOMETRY, KIND_JSON, KIND_VECTOR
 
@@ -18,7 +20,7 @@ cdef inline bint is_stored_so(const column_t* c) noexcept nogil:
     # Whether the loop of its layout reads a field of c.stored bytes
     if c.layout == LAYOUT_COPY:
         return c.width == c.stored and c.stored in (1, 2, 4, 8, 16, 32)
-    if c.layout == LAYOUT_LABEL:
+    if c.layout == LAYOUT_LABEL or c.layout == LAYOUT_LABEL_VIEW:
         return c.stored == 1
     if c.layout == LAYOUT_ENUM:
         return c.stored == 2
@@ -63,6 +65,7 @@ cdef inline int plan_members(column_t* c, object field, list keep) except -1:
 cdef inline int plan_span(column_t* c, object column, object field, list keep) except -1:
     cdef const uint32_t[::1] table
     cdef int kind = column.kind
+    cdef str form = field.format[1:] if c.view else field.format
     if field.format.startswith("w:"):
         c.layout = LAYOUT_FIXED_BYTES
         c.width = c.pad = int(field.format[2:])
@@ -70,9 +73,12 @@ cdef inline int plan_span(column_t* c, object column, object field, list keep) e
         c.layout = LAYOUT_FIXED_BYTES
         c.width = 4 * <uint32_t> int(field.format[3:])
         c.nested = True
-    elif field.format == "z":
+    elif form == "z":
         c.layout = LAYOUT_EWKB if kind == KIND_GEOMETRY else LAYOUT_BYTES
         c.pad = column.pad_to if kind == KIND_BINARY else 0
+        if c.view and c.layout == LAYOUT_BYTES and not c.pad:
+            c.layout = LAYOUT_BYTES_VIEW
+            c.width = BINLOG_VIEW
     elif kind == KIND_GEOMETRY:
         c.layout = LAYOUT_GEOMETRY
         c.width = 4
@@ -84,7 +90,10 @@ cdef inline int plan_span(column_t* c, object column, object field, list keep) e
         from binlog_core._tables import transcoding
 
         encoding = transcoding.encoding_of(column.charset)
-        if encoding == "utf8":
+        if encoding == "utf8" and c.view:
+            c.layout = LAYOUT_UTF8_VIEW
+            c.width = BINLOG_VIEW
+        elif encoding == "utf8":
             c.layout = LAYOUT_UTF8
         elif encoding == "utf16be":
             c.layout = LAYOUT_UTF16_BE
@@ -107,6 +116,7 @@ cdef inline int plan_column(column_t* c, object column, str stored, object field
     # A column of the table. stored: what KINDS says of its kind
     c.width = itemsize
     c.layout = LAYOUT_COPY
+    c.view = field.format in ("vu", "vz")
     if stored == "nothing":
         c.layout = LAYOUT_NULL
         c.width = 0
@@ -121,7 +131,7 @@ cdef inline int plan_column(column_t* c, object column, str stored, object field
     elif stored == "decimal" and itemsize == 8:
         c.layout = LAYOUT_DECIMAL64
         c.width = 16
-    elif stored == "decimal" and field.format == "u":
+    elif stored == "decimal" and field.format in ("u", "vu"):
         from binlog_core.errors import DecodeError
 
         if itemsize != 32 or not 0 <= column.scale <= 40:
@@ -149,9 +159,11 @@ cdef inline bytes label_slots(object labels):
     return b"".join([text.ljust(LABEL - 1, b"\0") + bytes([len(text)]) for text in texts])
 
 
-cdef inline int plan_change(column_t* c, object change, list keep) except -1:
-    # An ImageColumn. Each batch brings its own transactions.
+cdef inline int plan_change(column_t* c, object change, bint view, list keep) except -1:
+    # An ImageColumn; view: text becomes views. Each batch brings its own transactions.
     cdef bytes slots
+    cdef bytearray views
+    cdef uint32_t k
     c.width = c.stored
     c.layout = LAYOUT_COPY
     if change.labels is not None:
@@ -160,6 +172,15 @@ cdef inline int plan_change(column_t* c, object change, list keep) except -1:
         c.width = 0
         c.labels = <const uint8_t*> PyBytes_AS_STRING(slots)
         c.code_count = len(change.labels)
+        if view:
+            views = kept(keep, bytearray(BINLOG_VIEW * len(change.labels)))
+            for k in range(<uint32_t> len(change.labels)):
+                binlog_put_view(<uint8_t*> PyByteArray_AS_STRING(views) + k * BINLOG_VIEW, c.labels + k * LABEL,
+                                <uint32_t> c.labels[(k + 1) * LABEL - 1], k * LABEL, c.part_bits)
+            c.view = True
+            c.layout = LAYOUT_LABEL_VIEW
+            c.width = BINLOG_VIEW
+            c.label_views = <const uint8_t*> PyByteArray_AS_STRING(views)
     elif change.name == "_timestamp":
         c.layout = LAYOUT_SECONDS
         c.width = 8

@@ -12,9 +12,10 @@ from arrow.gather_spans cimport (
 from arrow.tile cimport (
     GATHER_BAD_NUMBER, GATHER_NO_MEMORY, GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COMMIT_TIME,
     LAYOUT_COPY, LAYOUT_DAYS, LAYOUT_DECIMAL64, LAYOUT_DECIMAL_TEXT, LAYOUT_ENUM, LAYOUT_EWKB, LAYOUT_FIXED_BYTES,
-    LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_LABEL, LAYOUT_MICROS, LAYOUT_SECONDS, LAYOUT_SET, LAYOUT_UTF8,
-    LAYOUT_VECTOR, bad_row, column_t, gather_status_t, is_null, mark_null, reserve_data, tile_t,
+    LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_LABEL, LAYOUT_LABEL_VIEW, LAYOUT_MICROS, LAYOUT_SECONDS, LAYOUT_SET,
+    LAYOUT_UTF8, LAYOUT_VECTOR, bad_row, column_t, gather_status_t, is_null, mark_null, reserve_data, tile_t,
 )
+from arrow.views cimport gather_label_views, gather_views, is_view
 from wire.cursor cimport load_u16, load_u32, load_u64
 
 cdef struct two_words_t:
@@ -230,6 +231,10 @@ cdef inline gather_status_t gather(column_t* c, tile_t* tile) noexcept nogil:
         return gather_fixed_bytes(c, tile)
     if c.layout == LAYOUT_BYTES or c.layout == LAYOUT_UTF8:
         return gather_bytes(c, tile)
+    if is_view(c):
+        return gather_views(c, tile)
+    if c.layout == LAYOUT_LABEL_VIEW:
+        return gather_label_views(c, tile)
     if c.layout == LAYOUT_GEOMETRY:
         return gather_geometry(c, tile)
     if c.layout == LAYOUT_EWKB:

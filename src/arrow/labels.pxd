@@ -9,6 +9,7 @@ from libc.string cimport memcpy
 from arrow.arena cimport allot, arena_t, init_array
 from arrow.c_data cimport ArrowArray
 from arrow.tile cimport SLACK
+from arrow.views cimport view_offsets
 
 
 cdef inline int fill_labels(
@@ -99,7 +100,20 @@ cdef inline object too_much_text(uint64_t size):
     return DecodeError(f"{size} bytes of text in one batch: at most {INT32_MAX}")
 
 
-cdef inline int fill_change_column(arena_t* arena, ArrowArray* node, object extra, int64_t count) except -1:
+cdef inline int fill_change_column(arena_t* arena, ArrowArray* node, object extra, int64_t count,
+                                   bint view) except -1:
+    # As below; view: text becomes views
+    if not fill_change(arena, node, extra, count):
+        return 0
+    if view and (extra.labels is not None or extra.text is not None):
+        # The node of offsets holds the arena once; that of views takes its place
+        arena.holders -= 1
+        node.release = NULL
+        return view_offsets(arena, node, <const int32_t*> node.buffers[1], <const uint8_t*> node.buffers[2], count)
+    return 1
+
+
+cdef inline int fill_change(arena_t* arena, ArrowArray* node, object extra, int64_t count) except -1:
     # A ChangeColumn, which has seen to its values being contiguous, its codes being uint32 within range, and its places
     # being int64 that ascend from 0 to the end of its text.
     # 0: the arena gave no memory

@@ -18,6 +18,8 @@ cdef class Layout:
         One for each column, from ``arrow_field``.
     changes : sequence of ImageColumn
         Columns about the changes, which follow the table's.
+    change_views : container of str
+        The names of those of them whose text becomes views.
     """
 
     cdef column_t* items
@@ -32,12 +34,13 @@ cdef class Layout:
     cdef readonly tuple fields
     cdef list keep
 
-    def __cinit__(self, dtype, columns, fields, changes=()):
+    def __cinit__(self, dtype, columns, fields, changes=(), change_views=()):
         self.keep = []
         self.dtype = dtype
         self.columns = (*columns, *changes)
         self.table_columns = len(columns)
-        self.fields = (*fields, *[change.field for change in changes])
+        self.fields = (*fields, *[
+            change.field.as_view() if change.name in change_views else change.field for change in changes])
         image, image_offset = dtype.fields["image"][:2]
         null_bitmap, null_offset = image.fields["null_bitmap"][:2]
         self.record_len = dtype.itemsize
@@ -54,7 +57,7 @@ cdef class Layout:
         for column, field in zip(columns, fields, strict=True):
             self.add(column, field, places, row_offset)
         for change in changes:
-            self.add_change(change, image.fields, image_offset)
+            self.add_change(change, change.name in change_views, image.fields, image_offset)
 
     @property
     def address(self):
@@ -65,6 +68,7 @@ cdef class Layout:
         # A column of the table
         cdef column_t* c = &self.items[self.count]
         cdef str stored = KINDS[column.kind].stored
+        c.part_bits = part_bits
         c.missing = column.name not in places
         if c.missing:
             plan_column(c, column, stored, field, column.dtype.itemsize, self.keep)
@@ -87,13 +91,14 @@ cdef class Layout:
         self.count += 1
         return 0
 
-    cdef int add_change(self, object change, object places, uint32_t offset) except -1:
+    cdef int add_change(self, object change, bint view, object places, uint32_t offset) except -1:
         # A column made of the fields before the row
         cdef column_t* c = &self.items[self.count]
         dtype, place = places[change.source][:2]
         c.field = offset + place
         c.stored = dtype.itemsize
-        plan_change(c, change, self.keep)
+        c.part_bits = part_bits
+        plan_change(c, change, view, self.keep)
         if not is_stored_so(c):
             raise ValueError(f"change column {change.name!r}: {dtype} is not what it is made of")
         self.count += 1

@@ -1,13 +1,15 @@
 # A column's buffers as a node of an Arrow array. Header-only: used by _columns.pyx.
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from arrow.arena cimport add_dictionary, allot, arena_t, init_array
 from arrow.c_data cimport ArrowArray
 from arrow.tile cimport (
-    LAYOUT_ENUM, LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_NULL, LAYOUT_SET, LAYOUT_VECTOR, column_t,
+    LABEL, LAYOUT_ENUM, LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_LABEL_VIEW, LAYOUT_NULL, LAYOUT_SET, LAYOUT_VECTOR,
+    column_t,
 )
+from arrow.views cimport fill_views, is_view, view_offsets
 
 
 cdef inline bint fill_dictionary(arena_t* arena, ArrowArray* node, const column_t* c) noexcept nogil:
@@ -28,6 +30,7 @@ cdef inline bint fill_dictionary(arena_t* arena, ArrowArray* node, const column_
 cdef inline bint fill_node(arena_t* arena, ArrowArray* node, const column_t* c, int64_t rows) noexcept nogil:
     # Point the column's node at its buffers, which belong to the arena. False: no memory.
     cdef ArrowArray* child
+    cdef uint8_t* labels
     if c.layout == LAYOUT_NULL:
         if not init_array(arena, node, rows, 0, 0):
             return False
@@ -55,6 +58,19 @@ cdef inline bint fill_node(arena_t* arena, ArrowArray* node, const column_t* c, 
                 or not init_array(arena, node.children[0], rows * (c.width // 4), 2, 0)):
             return False
         node.children[0].buffers[1] = c.slots
+    elif c.layout == LAYOUT_LABEL_VIEW:
+        labels = <uint8_t*> allot(arena, LABEL * <size_t> c.code_count)
+        if labels == NULL:
+            return False
+        memcpy(labels, c.labels, LABEL * <size_t> c.code_count)
+        if not fill_views(arena, node, c.slots, labels, LABEL * <uint64_t> c.code_count, rows, c.part_bits):
+            return False
+    elif is_view(c):
+        if not fill_views(arena, node, c.slots, c.data, c.end, rows, c.part_bits):
+            return False
+    elif c.view:
+        if not view_offsets(arena, node, c.offsets, c.data, rows):
+            return False
     elif c.offsets != NULL:
         if not init_array(arena, node, rows, 3, 0):
             return False

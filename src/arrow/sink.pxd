@@ -23,6 +23,7 @@ cdef struct made_t:
     column_t* items
     int count
     int64_t rows
+    uint64_t begin                      # of the first row in the buffer: places in views count from it
 
 
 cdef struct sink_t:
@@ -69,6 +70,7 @@ cdef inline sink_t* new_sink(pool_t* pool, size_t most, const column_t* layout, 
     sink.nulls = <uint8_t*> sink.places + places
     sink.made.count = count
     sink.made.rows = 0
+    sink.made.begin = 0
     sink.made.items = <column_t*> malloc((<size_t> count + 1) * sizeof(column_t))
     sink.made.arena = new_arena(pool, most)
     rows += ROWS                # for a last tile that is not full

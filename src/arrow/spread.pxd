@@ -6,8 +6,10 @@ from libc.string cimport memcpy
 from arrow.arena cimport allot, arena_t
 from arrow.gather_spans cimport repeat_label
 from arrow.tile cimport (
-    LABEL, LAYOUT_COMMIT_TIME, LAYOUT_COPY, LAYOUT_LABEL, LAYOUT_SECONDS, SLACK, allocate_slots, column_t,
+    LABEL, LAYOUT_COMMIT_TIME, LAYOUT_COPY, LAYOUT_LABEL, LAYOUT_LABEL_VIEW, LAYOUT_SECONDS, SLACK, allocate_slots,
+    column_t,
 )
+from arrow.views cimport BINLOG_VIEW
 from batch.records cimport OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE, image_t
 from batch.runs cimport run_t
 from wire.cursor cimport load_u32, load_u64
@@ -131,6 +133,27 @@ cdef inline bint spread_labels(column_t* c, const run_t* runs, size_t count, int
     return True
 
 
+cdef inline bint spread_label_views(const column_t* c, const run_t* runs, size_t count, int64_t rows) noexcept nogil:
+    cdef const uint8_t* view
+    cdef uint8_t* out = c.slots
+    cdef size_t other, i
+    cdef int64_t _at
+    cdef uint8_t op
+    for i in range(count):
+        op = runs[i].image.op
+        if op >= c.code_count or OP_UPDATE_POSTIMAGE >= c.code_count:
+            return False
+        view = c.label_views + BINLOG_VIEW * op
+        # An update's images alternate: the second label lies this far after the first
+        other = BINLOG_VIEW * (OP_UPDATE_POSTIMAGE - OP_UPDATE_PREIMAGE) if op == OP_UPDATE_PREIMAGE else 0
+        for _at in range(runs[i].first, end_of(runs, count, i, rows)):
+            memcpy(out, view, BINLOG_VIEW)
+            view += other
+            other = 0 - other
+            out += BINLOG_VIEW
+    return True
+
+
 cdef inline bint spread_seconds(const column_t* c, const run_t* runs, size_t count, int64_t rows,
                                 uint64_t* out) noexcept nogil:
     cdef size_t i
@@ -148,6 +171,8 @@ cdef inline bint spread(column_t* c, const run_t* runs, size_t count, int64_t ro
         return False
     if c.layout == LAYOUT_LABEL:
         return spread_labels(c, runs, count, rows, arena)
+    if c.layout == LAYOUT_LABEL_VIEW:
+        return spread_label_views(c, runs, count, rows)
     if c.layout == LAYOUT_COMMIT_TIME:
         return spread_times(c, runs, count, rows, <int64_t*> c.slots)
     if c.layout == LAYOUT_SECONDS:

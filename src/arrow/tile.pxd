@@ -2,7 +2,7 @@
 # Also what a column has gathered so far, and which of a tile's values are null. Header-only: used by _columns.pyx.
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport UINT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from arrow.arena cimport ALIGNED, allot, arena_t
@@ -27,6 +27,9 @@ cdef enum layout_t:
     LAYOUT_COMMIT_TIME    # number of a transaction to microseconds of its commit
     LAYOUT_SET
     LAYOUT_FIXED_BYTES    # MariaDB's UUID, VECTOR as fixed-size list
+    LAYOUT_BYTES_VIEW     # where the value lies: see views.h
+    LAYOUT_UTF8_VIEW
+    LAYOUT_LABEL_VIEW     # as LAYOUT_LABEL
     LAYOUT_BYTES          # this and all that follow have offsets
     LAYOUT_LABEL          # uint8 number to one of a few short texts
     LAYOUT_DECIMAL_TEXT   # four limbs to text
@@ -71,6 +74,9 @@ cdef struct column_t:
     const uint32_t* table     # one-byte character set, see from_table
     bint keeps_ascii
     const uint8_t* labels     # LABEL bytes each, the last of which is the label's length
+    const uint8_t* label_views
+    bint view                 # its node has views; where it has offsets, they are made of these
+    int part_bits             # a buffer of views begins at each multiple of 1 << part_bits
     const uint8_t* transactions
     uint32_t transaction_len  # bytes of one of them
     uint32_t commit_time      # offset of an int64 in it, below 0 if unknown
@@ -82,6 +88,8 @@ cdef struct column_t:
     uint8_t* data
     size_t data_len
     size_t data_capacity
+    uint64_t first            # views, of which data_len counts the bytes: from tile.base to the first that lies there …
+    uint64_t end              # … and to the end of the last; 0: none does
     gather_status_t status
     int64_t failed            # the row that status is about
 
@@ -93,6 +101,7 @@ cdef struct tile_t:
     int64_t rows              # of all tiles
     const uint8_t* buffer     # what spans refer to
     uint64_t buffer_len
+    const uint8_t* base       # what views refer to
     bint wide                 # what binlog_has_wide said
     arena_t* arena
     memory_t text             # for values that are printed first
@@ -145,6 +154,8 @@ cdef inline bint allocate_slots(arena_t* arena, column_t* c, int64_t rows) noexc
         if c.slots == NULL:
             return False
         memset(c.slots + size, 0, SLACK)
+    c.first = UINT64_MAX
+    c.end = 0
     if has_offsets(c):
         c.offsets = <int32_t*> allot(arena, (<size_t> rows + 1) * sizeof(int32_t))
         c.data = <uint8_t*> allot(arena, SLACK)

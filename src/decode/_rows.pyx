@@ -19,6 +19,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from arrow.tile cimport column_t
+from arrow.views cimport has_views
 from batch.gathered cimport batch_t, release_batch
 from batch.records cimport OUTCOME_COMMITTED, transaction_t
 from crc.checksum cimport binlog_crc32_best
@@ -357,13 +358,14 @@ cdef class Decoder(Definitions):
         return take_memory(&memory)
 
     cdef int copy_values(self, bint records=False) except -1:
-        # Afterwards no batch (with `records`: no batch of records) has values in the window that it may keep
+        # Afterwards no batch (with `records`: no batch of records or views) has values in the window that it may keep
         cdef uint32_t i
         cdef batch_t* batch
         cdef int status = DECODE_OK
         for i in range(self.loop.group.batch_count):
             batch = &self.loop.group.batches[i]
-            if batch.count and not batch.copies and not (records and batch.sink != NULL) and status == DECODE_OK:
+            if batch.count and not batch.copies and status == DECODE_OK and not (
+                    records and batch.sink != NULL and not has_views(batch.sink.made.items, batch.sink.made.count)):
                 status = leave_buffer(&self.loop, batch)
         if status != DECODE_OK:
             raise MemoryError

@@ -19,6 +19,7 @@ from arrow.sink cimport LANE, ROW_BYTES, ROWS, WIDEST, keep_nulls, make_room, si
 from arrow.tile cimport (
     GATHER_OK, LAYOUT_MICROS, LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_UTF8, column_t, mark_null, tile_t,
 )
+from arrow.views cimport is_view, view_values
 from batch.gathered cimport batch_t
 from decode.image_set cimport step_of
 from decode.plan cimport (
@@ -227,8 +228,10 @@ cdef inline bint gathered(sink_t* sink, column_t* c, const uint8_t* values, size
 
 cdef inline bint take_texts(column_t* c, tile_t* tile, const uint8_t** at, uint32_t offset,
                             const step_t* step) noexcept nogil:
-    # Copies located text, and checks it
+    # Copies located text, or makes views of it, and checks it
     cdef size_t begin = c.data_len
+    if is_view(c):
+        return view_values(c, tile, 0, at, offset, step.width) == GATHER_OK
     return copy_values(c, tile, at, offset, step.width) == GATHER_OK and (
         c.layout != LAYOUT_UTF8 or check_utf8(c, tile, begin) == GATHER_OK)
 
@@ -326,6 +329,7 @@ cdef inline rows_t rows_for_columns(batch_t* batch, const uint8_t* buffer, uint6
     rows.budget = INT64_MAX
     rows.exact = True
     batch.sink.tile.buffer = buffer
+    batch.sink.tile.base = buffer + batch.sink.made.begin
     batch.sink.tile.buffer_len = length
     return rows
 

@@ -152,6 +152,8 @@ cdef inline int take_event_rows(loop_t* loop, plan_t* plan, batch_t* batch, imag
     if (images.whole and (after == NULL or after.whole) and not is_rows_v0(event.kind)
             and event.kind != PARTIAL_UPDATE_ROWS_EVENT
             and <size_t> (window.cur.end - body.end) + window.room >= BINLOG_STEP):
+        if batch.count == 0:
+            batch.sink.made.begin = <uint64_t> (body.pos - window.data)
         rows = rows_for_columns(batch, window.data, <uint64_t> (window.cur.end - window.data))
         count = take_images(plan.columnar, images, batch.sink, body.pos, body.end, plan.record_len, &rows)
     if count >= 0 and not (after != NULL and count & 1):

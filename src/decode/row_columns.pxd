@@ -9,6 +9,7 @@ from libc.string cimport memcpy
 
 from arrow.sink cimport LANE, sink_t
 from arrow.tile cimport LAYOUT_BYTES, LAYOUT_COPY, LAYOUT_MICROS, LAYOUT_UTF8, column_t
+from arrow.views cimport is_view
 from decode.plan cimport STRIP_MAX, columnar_t, image_set_t, rows_t, step_t, strip_t, wire_column_t
 from decode.row_image cimport begin_sparse
 from decode.strips cimport (
@@ -40,7 +41,7 @@ cdef struct aims_t:
 
 
 cdef inline bint is_text(const column_t* c) noexcept nogil:
-    return (c.layout == LAYOUT_UTF8 or c.layout == LAYOUT_BYTES) and not c.pad
+    return is_view(c) or ((c.layout == LAYOUT_UTF8 or c.layout == LAYOUT_BYTES) and not c.pad)
 
 
 cdef inline bint is_direct(const column_t* c) noexcept nogil:

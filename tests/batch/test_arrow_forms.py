@@ -14,7 +14,12 @@ from binlog_core.batch import arrow_forms as forms
 
 pytestmark = pytest.mark.sanitize
 
-COMMON: dict[str, Any] = {"vectors": "fixed", "wide_decimals": "decimal256", "geometry": "struct"}
+COMMON: dict[str, Any] = {
+    "vectors": "fixed",
+    "wide_decimals": "decimal256",
+    "geometry": "struct",
+    "text": "string",
+}
 
 
 def test_batches_of_one_plan_share_a_form_and_options_do_not() -> None:

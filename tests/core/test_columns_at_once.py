@@ -512,7 +512,7 @@ def test_columns_of_another_layout_are_refused(tmp_path: Path) -> None:
         made = batch.take_columns(batch.export()._form.layout)
         assert made is not None
         with pytest.raises(ValueError, match="expected that of the 16 columns, not one of 12"):
-            export_columns(batch.export(change_columns=False)._form.layout, made)
+            export_columns(batch.export(change_columns=False)._form.layout, made, batch.buffer)
 
 
 def test_positions_without_records(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from support.truth import change_differences, differences
 
 import binlog_core
 from binlog_core._core._jsonb import parse_json_diffs
+from binlog_core.batch.arrow_types import Text
 from binlog_core.batch.change_batch import ChangeBatch
 
 pytestmark = pytest.mark.sanitize
@@ -36,9 +37,9 @@ class Change:
     gtid: str | None = None
 
 
-def images(batch: ChangeBatch) -> list[dict[str, Any]]:
+def images(batch: ChangeBatch, text: Text) -> list[dict[str, Any]]:
     """The batch's records as Arrow has them; what Arrow cannot say is null there, and looked up."""
-    arrow = batch.to_arrow(change_columns=["_change_type", "_position", "_row", "_timestamp"])
+    arrow = batch.to_arrow(change_columns=["_change_type", "_position", "_row", "_timestamp"], text=text)
     arrow.validate(full=True)
     records = arrow.to_pylist()
     for column in batch.columns:
@@ -60,11 +61,11 @@ def images(batch: ChangeBatch) -> list[dict[str, Any]]:
     return records
 
 
-def changes(log: binlog_core.Log) -> list[Change]:
+def changes(log: binlog_core.Log, text: Text = "string") -> list[Change]:
     found: list[tuple[int, int, Change]] = []
     for batch in log.batches():
         before = None
-        for record in images(batch):
+        for record in images(batch, text):
             kind, position, row, moment = (
                 record.pop(name) for name in ("_change_type", "_position", "_row", "_timestamp")
             )
@@ -87,10 +88,11 @@ def changes(log: binlog_core.Log) -> list[Change]:
     return [change for _, _, change in found]
 
 
+@pytest.mark.parametrize("text", ["string", "view"])
 @pytest.mark.parametrize("golden", ALL, ids=str)
-def test_arrow_holds_against_the_server(golden: Golden) -> None:
+def test_arrow_holds_against_the_server(golden: Golden, text: Text) -> None:
     with binlog_core.open(golden.path, **golden.open_arguments) as log:
-        got = changes(log)
+        got = changes(log, text)
     known = KNOWN_SCHEMA if golden.needs_schema else None
     assert differences(got, golden, known, place=False) == []
     assert {change.position for change in got} <= golden.row_positions
@@ -138,7 +140,7 @@ def test_streams_and_pickles_hold_the_same(golden: Golden) -> None:
             assert pickle.loads(pickle.dumps(batch)).to_arrow().equals(arrow)
 
 
-@pytest.mark.parametrize("option", ["geometry", "vectors", "wide_decimals"])
+@pytest.mark.parametrize("option", ["geometry", "text", "vectors", "wide_decimals"])
 def test_an_unknown_way_is_refused(option: str) -> None:
     with binlog_core.open(golden_logs("mysql97/types_ints")[0].path) as log:
         batch = next(iter(log.batches()))

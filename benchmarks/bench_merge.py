@@ -24,6 +24,7 @@ from binlog_core.lake.apply.batch import apply_images
 from binlog_core.lake.apply.file_target import FileTarget
 from binlog_core.lake.apply.files import FileWriter
 from binlog_core.lake.apply.jobs import Folder
+from binlog_core.lake.apply.key_index import KeyIndex
 from binlog_core.lake.tables.delta import DeltaLakeTable
 from binlog_core.lake.tables.table import DataFile
 
@@ -84,7 +85,9 @@ def measure(path: Path, rows: int, count: int, *, vectors: bool) -> tuple[float,
     for number in range(TRIES):
         batch = updates(rows, count, 1 + number * 10 * count)
         before, began = bytes_in(path), time.process_time()
-        into = FileTarget(DeltaLakeTable(str(path)), Folder(str(path), delta=True), vectors=vectors)
+        index = KeyIndex(f"{path}-keys", f"{path}-keys", b"any") if vectors else None
+        place = Folder(str(path), delta=True)
+        into = FileTarget(DeltaLakeTable(str(path)), place, vectors=vectors, index=index)
         apply_images(batch, into, ("id",), primary_key=("id",), same_key=True)
         found.append((time.process_time() - began, bytes_in(path) - before))
     return min(found)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import uuid
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._base.own_files import held, make_folder, remove, rename
-from ...report import BinlogWarning
 from ..tables.table import DataFile
 from . import key_runs
 from .jobs import Folder, Jobs
@@ -142,7 +141,7 @@ class KeyIndex:
         builder: _Builder,
         jobs: Jobs,
     ) -> list[_Own]:
-        """The runs, with one more for some files: it takes in all that are not larger by half."""
+        """The runs, with one more for some files: it takes in those that have less than twice its rows."""
         new: list[str] = []
         try:
             make_folder(self.folder, self.root)
@@ -172,9 +171,7 @@ class KeyIndex:
                     one.run.check()
                     continue
                 self.forget(one.run.path)
-        except OSError as error:  # a full disk, for example
-            text = f"rows are searched without a key index: {error}"
-            warnings.warn(text, BinlogWarning, stacklevel=2)
+        except OSError:  # a full disk, for example: the files are read, as without an index
             return [*runs]
         finally:
             for path in new:
@@ -241,13 +238,14 @@ class _Builder:
         """The paths of the runs; files that are not as the table says are left out."""
         written: list[str] = []
         waiting: list[_Part] = []
+        count = 0
         try:
-            for file in files:
-                for part in self._parts(file):
-                    waiting.append(part)
-                    if sum(one.file.keys for one in waiting) >= _SPILLED:
-                        written.append(self._written(waiting))
-                        waiting = []
+            for part in itertools.chain.from_iterable(map(self._parts, files)):
+                waiting.append(part)
+                count += part.file.keys
+                if count >= _SPILLED:
+                    written.append(self._written(waiting))
+                    waiting, count = [], 0
             if waiting:
                 written.append(self._written(waiting))
         except OSError:
@@ -301,11 +299,13 @@ class _Part(NamedTuple):
 def _groups(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
     """Files for tasks that take about as long."""
     group: list[DataFile] = []
+    rows = 0
     for one in files:
         group.append(one)
-        if sum(file.rows for file in group) >= _SPILLED:
+        rows += one.rows
+        if rows >= _SPILLED:
             yield group
-            group = []
+            group, rows = [], 0
     if group:
         yield group
 

@@ -1,9 +1,10 @@
-"""Cost of a round of updates of random keys: files written again (copy) against deletion vectors (vectors).
+"""Cost of a round of updates of random keys: files written again (copy), or deletion vectors, whose rows are
+found by reading (vectors) or by the key index (index).
 
     python benchmarks/bench_merge.py [ROWS [ROWS [UPDATES]]]
 
-Makes Delta tables of so many rows (100,000 and 10,000,000), in files of a million rows in the order of the
-key, as copies do. Prints the CPU time of a round of updates (10,000) on each, the best of three, the bytes
+Makes Delta tables of so many rows (1,000,000 and 10,000,000), in files of a million rows in the order of the
+key, as copies do. Prints the CPU time of a round of updates (100,000) on each, the best of three, the bytes
 that it writes, and how often the smaller table's cost the larger one's is. Then the time of `deltalake` for a
 sum over the table, before the rounds and after them.
 """
@@ -24,10 +25,12 @@ from binlog_core.lake.apply.batch import apply_images
 from binlog_core.lake.apply.file_target import FileTarget
 from binlog_core.lake.apply.files import FileWriter
 from binlog_core.lake.apply.jobs import Folder
+from binlog_core.lake.apply.key_index import KeyIndex
 from binlog_core.lake.tables.delta import DeltaLakeTable
 from binlog_core.lake.tables.table import DataFile
 
-SIZES, UPDATES, TRIES = (100_000, 10_000_000), 10_000, 3
+SIZES, UPDATES, TRIES = (1_000_000, 10_000_000), 100_000, 3
+WAYS = "copy", "vectors", "index"
 FILE_ROWS, GROUP_ROWS = 1_000_000, 100_000
 SCHEMA = pa.schema({"id": pa.int64(), "k": pa.int32(), "pad": pa.string()})
 
@@ -78,16 +81,18 @@ def read(path: Path) -> float:
     return time.process_time() - began
 
 
-def measure(path: Path, rows: int, count: int, *, vectors: bool) -> tuple[float, int]:
-    """CPU seconds of a round, the best of some, and the bytes that it writes."""
+def measure(path: Path, rows: int, count: int, way: str) -> tuple[float, float, int]:
+    """CPU seconds of the first round and of the best of some, and the bytes that one writes."""
     found = []
+    keys = KeyIndex(f"{path}-keys", str(path.parent), b"of this benchmark") if way == "index" else None
     for number in range(TRIES):
         batch = updates(rows, count, 1 + number * 10 * count)
         before, began = bytes_in(path), time.process_time()
-        into = FileTarget(DeltaLakeTable(str(path)), Folder(str(path), delta=True), vectors=vectors)
+        place = Folder(str(path), delta=True)
+        into = FileTarget(DeltaLakeTable(str(path)), place, vectors=way != "copy", index=keys)
         apply_images(batch, into, ("id",), primary_key=("id",), same_key=True)
         found.append((time.process_time() - began, bytes_in(path) - before))
-    return min(found)
+    return found[0][0], *min(found)
 
 
 def main() -> None:
@@ -95,19 +100,20 @@ def main() -> None:
     sizes, count = given[:2] or SIZES, (given[2:] or [UPDATES])[0]
     cost: dict[tuple[str, int], float] = {}
     for rows in sizes:
-        for way in ("copy", "vectors"):
+        for way in WAYS:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "t"
                 make(path, rows)
                 before = read(path)
-                seconds, written = measure(path, rows, min(count, rows), vectors=way == "vectors")
-                cost[way, rows] = seconds
+                first, cost[way, rows], written = measure(path, rows, min(count, rows), way)
+                size = bytes_in(Path(f"{path}-keys"))
+                made = f", the first {first:.2f} s with {size / 1e6:.0f} MB of index" if size else ""
                 print(
-                    f"{rows:>12,} rows, {count:,} updates, {way:>7}: {seconds:.2f} s CPU,"
+                    f"{rows:>12,} rows, {count:,} updates, {way:>7}: {cost[way, rows]:.2f} s CPU{made},"
                     f" {written / 1e6:.1f} MB written; a sum {before:.2f} s before, {read(path):.2f} s after",
                     flush=True,
                 )
-    for way in ("copy", "vectors"):
+    for way in WAYS:
         print(f"{way}: {cost[way, sizes[-1]] / cost[way, sizes[0]]:.1f} times")
 
 

@@ -159,7 +159,11 @@ def apply_round(
         if changes is None:
             continue
         into = FileTarget(
-            table, place, properties=properties if batch.below == end else None, vectors=lake.vectors
+            table,
+            place,
+            properties=properties if batch.below == end else None,
+            vectors=lake.vectors,
+            index=lake.key_index(state, app_id),
         )
         computed = columns.generated if mariadb else ()
         apply_images(

@@ -144,6 +144,7 @@ class Mirroring:
         self.logs_computed = True  # generated columns, of updated rows
         # Cleanups to do: at first those of a run that was killed, and of tables that are not wanted any more.
         self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state), self._remove_changes]
+        self._left.append(partial(lake.remove_key_indexes, state))
         self._leave_unwanted()
         self._told: set[str] = set()  # patterns of tables and columns that mean none
         self._missed: Counter[str] = Counter()  # how often a table was gone or changed when it was copied
@@ -179,6 +180,7 @@ class Mirroring:
         for one in unwanted:
             one.end_copy()
         tables = (*self.state.tables.values(), *unwanted)
+        self._left += [partial(self._lake.remove_key_indexes, self.state)] if unwanted else []
         self._left += [partial(clean_up, self._lake, one, copy) for one in tables for copy in one.left]
 
     def amended(self, *, look: bool) -> None:

@@ -21,6 +21,7 @@ from .._sources.places import local_path
 from .._tables.full_names import full_name
 from ..errors import MirrorError
 from ..lake.apply.jobs import Folder
+from ..lake.apply.key_index import KeyIndex
 from ..lake.exports.manifests import MIRROR
 from ..lake.tables.delta import DeltaLakeTable
 from ..lake.tables.destination import directory_name, open_filesystem, write_whole
@@ -35,6 +36,7 @@ _LOCK_TRIES, _LOCK_PAUSE = 10, 0.02
 ARCHIVE = "archive"
 CHANGES = "changes"  # of the current round
 COPIES = "copies"  # notes about chunks that are read, by the copies' ids
+_KEYS = "keys"  # the key indexes of tables
 _HISTORY = "history"  # the directory of a table has a dot in its name
 _FORMAT = 1
 FORMATS = ("delta", "iceberg")
@@ -456,6 +458,24 @@ class Lake:
         if self.is_delta:
             return Folder(self.table(state, history), delta_options(self.storage_options), delta=True)
         return Folder(self._of_catalog(state, history).place(), self.storage_options)
+
+    def key_index(self, state: TableState, mirror: str) -> KeyIndex | None:
+        """The key index of a table, by the mirror's id; None: rounds write no deletion vectors."""
+        if not self.vectors:
+            return None
+        folder = f"{self.path}/{MIRROR}/{_KEYS}/{directory_name(*state.names)}"
+        return KeyIndex(folder, self.path, mirror.encode())
+
+    def remove_key_indexes(self, mirror: MirrorState) -> None:
+        """Remove those of tables that are mirrored no longer, or all if rounds write no deletion vectors."""
+        from pyarrow.fs import FileSelector
+
+        tables = (one for one in mirror.tables.values() if self.vectors and one.stage != "dropped")
+        kept = {directory_name(*one.names) for one in tables}
+        folder = FileSelector(f"{self.path}/{MIRROR}/{_KEYS}", allow_not_found=True)
+        for info in self.filesystem.get_file_info(folder):
+            if info.base_name not in kept:
+                self.remove(f"{_KEYS}/{info.base_name}")
 
     def load(self) -> MirrorState | None:
         """The state of the mirror in this lake; None if there is none.

@@ -27,6 +27,7 @@ from support.faults import Faults
 
 from binlog_core._base.options import Deletes
 from binlog_core.errors import BinlogError, DivergedError, PurgedError, UnreachableError
+from binlog_core.lake.apply import key_index
 from binlog_core.mirror import Compared, copies, holder, mirror, mirroring, reporting, status, verify
 from binlog_core.mirror.state import Lake
 
@@ -316,6 +317,9 @@ class _Run(Play):
             (copies, "_ahead", lambda batches, give_up: batches),
             (mirroring, "_ROUND_BYTES", _ROUND_BYTES),
             (mirroring, "_AT_ONCE", 1),
+            (key_index, "_WORTH", 0),
+            (key_index, "_ROWS_A_KEY", 0),
+            (key_index, "_SPILLED", 8),
             (mirroring, "_AGAIN", 20.0),
             (reporting, "time", self._clock),
             (holder, "time", self._clock),

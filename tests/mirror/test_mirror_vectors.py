@@ -15,6 +15,7 @@ pytest.importorskip("pymysql")
 from support.lake_forms import VectorForm
 from support.refused import mirrored
 
+from binlog_core.lake.apply import key_index
 from binlog_core.lake.tables.delta import DeltaLakeTable
 from binlog_core.mirror import mirror, resync, verify
 from binlog_core.mirror.state import Lake, MirrorState
@@ -168,3 +169,26 @@ def test_keys_of_any_characters(url: str, sql: Sql, tmp_path: Path, deletes: str
         mirrored(url, tmp_path, **settings)
         assert here(tmp_path) == sorted(sql("SELECT * FROM t"))
     assert all(one.agrees for one in verify(tmp_path))
+
+
+def test_rounds_find_keys_by_an_index_which_goes_with_its_table(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_WORTH", "_ROWS_A_KEY"):
+        monkeypatch.setattr(key_index, name, 0)
+    chance, keys = random.Random(5), tmp_path / "_mirror" / "keys"
+    sql("INSERT INTO t SELECT seq, seq * 3 FROM seq_3_to_500")
+    mirrored(url, tmp_path, **VECTORS)
+    for number in range(5):
+        change(sql, chance, 30)
+        mirrored(url, tmp_path, **{**VECTORS, "compact": 1e-6 if number == 3 else None})
+        assert here(tmp_path) == there(sql)
+        assert [*keys.glob("refused.t/*.keys")]
+    assert all(one.agrees for one in verify(tmp_path))
+    resync(tmp_path, "refused.t")  # all its files are others now
+    assert here(tmp_path) == there(sql)
+    change(sql, chance, 30)
+    mirrored(url, tmp_path, **VECTORS)
+    assert (here(tmp_path), all(one.agrees for one in verify(tmp_path))) == (there(sql), True)
+    mirrored(url, tmp_path, **{**VECTORS, "deletes": "copy"})
+    assert [*keys.iterdir()] == []

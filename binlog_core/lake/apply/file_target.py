@@ -15,6 +15,7 @@ from .attempts import attempt
 from .changes import Changes
 from .conversions import one_holds_the_other
 from .jobs import Folder, Jobs
+from .key_index import KeyIndex
 from .rewriting import Checker, Replaced, Rewriter
 from .sinks import FileSink, Sunk
 
@@ -38,6 +39,8 @@ class FileTarget:
         Further properties of its commits.
     vectors : bool
         Whether files whose rows change stay, and get deletion vectors; otherwise they are rewritten.
+    index : KeyIndex or None
+        Where the rows of keys are found, for deletion vectors; None: by reading the files.
 
     Raises
     ------
@@ -52,8 +55,10 @@ class FileTarget:
         *,
         properties: dict[str, str] | None = None,
         vectors: bool = False,
+        index: KeyIndex | None = None,
     ) -> None:
-        self._table, self.place, self._properties, self._vectors = table, place, properties, vectors
+        self._table, self.place, self._properties = table, place, properties
+        self._vectors, self._index = vectors, index
         if vectors and (found := table.no_vectors):
             raise BinlogError(
                 f"the table can have no deletion vectors here: {', '.join(found)}", path=table.uri
@@ -114,7 +119,10 @@ class FileTarget:
             rewriter = Rewriter(
                 place, workspace, wanted, changes.keys, tuple(sunk), effects.values, every, self._vectors
             )
-            replaced = jobs.run(rewriter, [file for file in known if rewriter.concerns(file)])
+            concerned = [file for file in known if rewriter.concerns(file)]
+            marked = self._by_index(rewriter, known, concerned, jobs)
+            replaced = jobs.run(rewriter, [one for one in concerned if one.name not in marked])
+            replaced += marked.values()
             written += [file for one in replaced for file in one.new]
             _check_completed(sunk, replaced, changes.keys)
             puts, deletes = sum(one.puts for one in sunk), sum(one.deletes for one in sunk)
@@ -125,6 +133,18 @@ class FileTarget:
             elif len(wanted) > len(here):
                 self._table.add_columns(wanted)
         return puts, deletes
+
+    def _by_index(
+        self, rewriter: Rewriter, files: Sequence[DataFile], concerned: Sequence[DataFile], jobs: Jobs
+    ) -> dict[str, Replaced]:
+        """What becomes of the files that need not be read, by their names."""
+        sunk = rewriter.sunk
+        if self._index is None or not self._vectors or rewriter.every or any(one.partial for one in sunk):
+            return {}
+        count = sum(one.puts + one.deletes for one in sunk)
+        key = import_pyarrow().schema([rewriter.schema.field(name) for name in rewriter.keys])
+        found = self._index.found(files, concerned, key, rewriter.sought(), count, self.place, jobs)
+        return {one.name: rewriter.marked(one, found[one.name]) for one in concerned if one.name in found}
 
     def _commit(
         self,

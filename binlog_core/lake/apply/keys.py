@@ -47,14 +47,27 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _words(column: pa.Array) -> NDArray[np.uint64]:
     """A word for each value; null is 0."""
-    pa = import_pyarrow()
-    types, kind = pa.types, column.type
+    types, kind = import_pyarrow().types, column.type
     if types.is_string(kind) or types.is_binary(kind):
         return _of_bytes(column)
+    first, *more = as_words(column)
+    return _mixed(first) + more[0] if more else first
+
+
+def as_words(column: pa.Array) -> list[NDArray[np.uint64]]:
+    """Values of one size as words, two for a decimal; only equal values have equal words, and null has any.
+
+    Raises
+    ------
+    ValueError
+        The column has another type.
+    """
+    pa = import_pyarrow()
+    types, kind = pa.types, column.type
     if types.is_decimal128(kind):
         pairs = np.frombuffer(column.buffers()[1], np.uint64).reshape(-1, 2)
         pairs = pairs[column.offset : column.offset + len(column)]
-        return _mixed(pairs[:, 0]) + pairs[:, 1]
+        return [pairs[:, 0], pairs[:, 1]]
     if types.is_boolean(kind):
         column = column.cast(pa.uint8())
     elif types.is_date32(kind):
@@ -63,11 +76,11 @@ def _words(column: pa.Array) -> NDArray[np.uint64]:
         column = column.cast(pa.int64())
     elif types.is_floating(kind):
         numbers = _with_one_zero(column).to_numpy(zero_copy_only=False)
-        return np.asarray(numbers.astype(np.float64).view(np.uint64))
+        return [np.asarray(numbers.astype(np.float64).view(np.uint64))]
     elif not types.is_integer(kind):
         raise unfit(kind)
     values = column.fill_null(0).to_numpy(zero_copy_only=False)
-    return np.asarray(values.astype(np.int64).view(np.uint64))
+    return [np.asarray(values.astype(np.int64).view(np.uint64))]
 
 
 def _of_bytes(column: pa.Array) -> NDArray[np.uint64]:

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from ..rows.types import import_pyarrow
 from ..tables.table import DataFile
-from ..tables.vectors import Vector
+from ..tables.vectors import Vector, deleted_rows
 from .alterations import Check
 from .files import FileWriter, is_bound, live_rows, shaped, tables_of
 from .folding import fits
 from .jobs import Folder
+from .key_runs import distinct
 from .keys import one_array, places, rows_with
 
 if TYPE_CHECKING:
@@ -96,6 +97,24 @@ class Rewriter:
                     if bounds[1] < bounds[2] or bounds[3] < bounds[0]:
                         return False
         return True
+
+    def sought(self) -> Iterator[list[pa.Array]]:
+        """The keys, in the types of the table."""
+        types = [self.schema.field(name).type for name in self.keys]
+        return (_keys(_loaded(one.keys, self.workspace), self.keys, types) for one in self.sunk)
+
+    def marked(self, file: DataFile, rows: NDArray[np.uint64]) -> Replaced:
+        """Delete some rows of a file without reading it; some may be deleted already."""
+        if not len(rows):
+            return Replaced(file.name, False)
+        before = np.empty(0, np.uint64)
+        if file.deleted is not None:
+            before = deleted_rows(file.deleted, file.rows, self.place.open(), self.place.root)
+        gone = distinct(np.concatenate((before, rows)))
+        if len(gone) == len(before):
+            return Replaced(file.name, False)
+        new = () if len(gone) == file.rows else (replace(file, deleted=Vector.new(gone)),)
+        return Replaced(file.name, True, new)
 
     def __call__(self, file: DataFile) -> Replaced:
         """Search a file for the keys, and rewrite it if it has any of them."""

@@ -27,8 +27,12 @@ _ARRAY = 4096  # values that a container has as an array
 _SPAN = 1 << 16  # values that a container may have
 _MOST_BYTES = 32  # of a value: one that has a bitmap and a container to itself, as a run
 _INLINE = 4 << 10  # bytes of a vector that is kept in the table's log
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_VALUES = {digit: number for number, digit in enumerate(_DIGITS)}
+_DIGITS = np.frombuffer(
+    b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#", "S1"
+)
+_VALUES = np.full(256, -1, np.int64)
+_VALUES[_DIGITS.view(np.uint8)] = np.arange(85)
+_POWERS = 85 ** np.arange(5)[::-1]
 _UUID = 20  # digits of its 16 bytes
 
 
@@ -310,15 +314,8 @@ def _array(payload: bytes, at: int, count: int, kind: str) -> NDArray[Any]:
 
 def text_of(data: bytes) -> str:
     """Bytes in Z85; zeros are added up to a multiple of four."""
-    out = []
-    data += bytes(-len(data) % 4)
-    for (number,) in struct.iter_unpack(">I", data):
-        digits = ""
-        for _ in range(5):
-            number, digit = divmod(number, 85)
-            digits = _DIGITS[digit] + digits
-        out.append(digits)
-    return "".join(out)
+    numbers = np.frombuffer(data + bytes(-len(data) % 4), ">u4").astype(np.int64)
+    return bytes(_DIGITS[numbers[:, None] // _POWERS % 85].tobytes()).decode()
 
 
 def bytes_of(text: str) -> bytes:
@@ -329,14 +326,9 @@ def bytes_of(text: str) -> bytes:
     ValueError
         It is not one.
     """
-    out = bytearray()
-    for at in range(0, len(text), 5):
-        number = 0
-        for digit in text[at : at + 5]:
-            if digit not in _VALUES:
-                raise ValueError(f"{digit!r} is no digit of Z85")
-            number = 85 * number + _VALUES[digit]
-        if number >= 1 << 32 or at + 5 > len(text):
-            raise ValueError("it is not in Z85")
-        out += number.to_bytes(4, "big")
-    return bytes(out)
+    digits = _VALUES[np.frombuffer(text.encode("latin-1"), np.uint8)]
+    if (digits < 0).any():
+        raise ValueError(f"{text[int(np.argmax(digits < 0))]!r} is no digit of Z85")
+    if len(digits) % 5 or ((numbers := digits.reshape(-1, 5) @ _POWERS) >= 1 << 32).any():
+        raise ValueError("it is not in Z85")
+    return numbers.astype(">u4").tobytes()

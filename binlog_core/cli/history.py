@@ -120,10 +120,7 @@ def history(
             if not found:
                 raise BinlogError(f"the logs have no change of {', '.join(rest[:count])}", table=table)
             if limit is not None and len(found) > limit:
-                earlier = len(found) - limit
-                note(
-                    f"{earlier:,} earlier {'change is' if earlier == 1 else 'changes are'} not shown (--limit)"
-                )
+                note(f"earlier changes that are not shown (--limit): {len(found) - limit:,}")
                 found = found[-limit:]
             versions = [as_dict(one) for one in found]
         if form == "text" and to is None:

@@ -16,7 +16,6 @@ _ANSWERS = {
     "--read-from-remote-master": _SERVER,
     "-R": _SERVER,
     "--host": _SERVER,
-    "-h": _SERVER,
     "--port": _SERVER,
     "-P": _SERVER,
     "--user": _SERVER,

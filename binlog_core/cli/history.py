@@ -78,7 +78,7 @@ def history(
 
       binlog-core history shop.orders id=42 /backup/db1 --as-of '2026-11-21 08:00'
 
-      binlog-core history shop.orders id=42 mysql://repl@db1 --limit 5
+      binlog-core history shop.orders id=42 /backup/db1 --limit 5
 
       binlog-core history shop.lines order_id=42 line=1 mysql-bin.0000* -f jsonl
     """

@@ -33,7 +33,9 @@ COMPILED_IN = (
 )
 # In the README, which is the package's description: on a package index these would lead nowhere.
 LINK_INTO_THE_SOURCE = re.compile(rb"(?<!!)\[([^\]]+)\]\((?!https?:)[^)\s]+\)")
-IMAGE_IN_THE_SOURCE = re.compile(rb"^!\[[^\]]*\]\((?!https?:)[^)\s]+\)\n\n", re.MULTILINE)
+IMAGE_IN_THE_SOURCE = re.compile(
+    rb"^(?:!\[[^\]]*\]\((?!https?:)[^)\s]+\)|<picture>(?s:.*?)</picture>)\n\n", re.MULTILINE
+)
 
 
 def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:

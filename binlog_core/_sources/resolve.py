@@ -115,7 +115,8 @@ def check_no_server(target: object) -> None:
     """Refuse a server where files are expected."""
     if is_server(target):
         raise BinlogError(
-            "expected files, not a server: archive the server's logs first (binlog-core archive)",
+            "expected files, not a server: archive the server's logs first (binlog-core archive); on Spark,"
+            ' option("server", …) does so',
             path=shown_url(target),
         )
 

@@ -70,6 +70,9 @@ def events(
     exclude_gtids: Annotated[str | None, option("exclude_gtids")] = None,
     server_id: Annotated[str | None, option("server_id")] = None,
     thread_id: ThreadOption = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="Stop after this many events.")
+    ] = None,
     grep: Annotated[str | None, typer.Option(metavar="REGEX", help="Only lines that match.")] = None,
     form: Annotated[
         Literal["text", "jsonl"], typer.Option("--format", "-f", help="Readable lines, or JSON objects.")
@@ -104,6 +107,7 @@ def events(
             width = max(Console().width, _LEAST_WIDTH) if is_terminal() else None
             seen: set[str] = set()
             any_events = False
+            printed = 0
             file = standard_output()
             gtids = _Gtids(include_gtids, exclude_gtids)
             found = _events(log, gtids.needed(types, threads=bool(threads)))
@@ -136,6 +140,9 @@ def events(
                     file.write(f"{line}\n".encode())
                 if following.follow:
                     file.flush()
+                printed += 1
+                if printed == limit:
+                    return
             if gtids.unmet:
                 note(f"no transaction is in --include-gtids {include_gtids}")
             elif servers and not any_events:

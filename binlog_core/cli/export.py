@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from .._base.change_columns import LAKE_METADATA
 from .._base.options import OnError, TextErrors, Unnamed, Xa
+from .._decode.selection import is_wanted_name
 from .._sources.places import is_server
 from .._tables.full_names import full_name
 from ..archive import archive as keep_archive
@@ -24,15 +26,18 @@ from ..batch.change_batch import OPS
 from ..conditions.language import condition_of
 from ..errors import BinlogError
 from ..log.opening import open as open_log
+from ..log.server_names import names_at
 from ..report import KINDS
-from .options import LoginOptions, option, spread
-from .output import errors_as_lines, messages, note, print_table, printable, size
+from .options import LoginOptions, logs_have_names, option, spread
+from .output import DDL_FOLLOWED, errors_as_lines, messages, note, print_table, printable, size
 from .progress import patience, splits_bar
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from ..lake.rows.read_options import ReadOptions
     from ..lake.tables.results import ExportResult, ExportState
+    from ..schema.given import Schema
     from ..spark.current import CurrentTable
 
 _LOG_LINES = 20  # of Spark's own, shown when it fails by itself
@@ -162,7 +167,8 @@ def export(
         raise typer.BadParameter("--state of a server needs --archive: the next run continues there")
     with errors_as_lines(), contextlib.ExitStack() as kept:
         from ..lake.rows.option_texts import size_or_none
-        from ..spark import LocalRunner, ReadOptions, export_logs
+        from ..lake.rows.read_options import ReadOptions
+        from ..spark import LocalRunner, export_logs
         from ..spark.current import write_current
         from ..splits import plan_splits
 
@@ -184,14 +190,17 @@ def export(
             text_errors=text_errors,
             on_error=on_error,
         )
-        if live:
+        server = inputs[0] if live else None
+        if server is not None:
             folder = archive or kept.enter_context(tempfile.TemporaryDirectory(prefix="binlog-core-"))
-            _keep(inputs[0], folder, login)
+            _keep(server, folder, login)
             inputs = [folder]
         plan_splits(inputs)  # unreadable input is reported before Spark is started, which takes seconds
         for one in inputs:
             with open_log(one, keys=options.keys):
                 pass
+        if schema is None and unnamed == "refuse" and not logs_have_names(inputs, keys=options.keys):
+            options = dataclasses.replace(options, schema=_names(server, options, login))
         with _session(master, runner) as spark, splits_bar() as bar:
             result = export_logs(
                 inputs,
@@ -254,6 +263,17 @@ def _keep(server: str, folder: str, login: LoginOptions) -> None:
 def _session(master: str, runner: str) -> contextlib.AbstractContextManager[SparkSession | None]:
     """The session that does the work; None: this process."""
     return contextlib.nullcontext() if runner == "local" else spark_session(master, "export")
+
+
+def _names(server: str | None, options: ReadOptions, login: LoginOptions) -> Schema | Literal["ddl"]:
+    """Where names come from that the logs lack: the server that is exported, or CREATE TABLE in the logs."""
+    if server is not None:
+        address = login.address(server, "INPUT")
+        names = names_at(address, lambda one: is_wanted_name(one, options.tables, options.exclude_tables))
+        if names:
+            return names  # otherwise the user may see none of the tables
+    DDL_FOLLOWED.set()
+    return "ddl"
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from .options import (
     option,
     spread,
 )
-from .output import errors_as_lines, is_terminal, printable, results
+from .output import errors_as_lines, is_terminal, note, printable, results
 from .progress import patience
 from .readable import change_lines, value_text
 from .text import json_line
@@ -44,6 +44,9 @@ def history(
         typer.Option(
             metavar="PLACE", help="Show the row as it was at this time, GTID, position or FILE:POSITION."
         ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="Show only this many changes, the last ones.")
     ] = None,
     start: Annotated[str | None, option("start")] = None,
     stop: Annotated[str | None, option("stop")] = None,
@@ -75,6 +78,8 @@ def history(
 
       binlog-core history shop.orders id=42 /backup/db1 --as-of '2026-11-21 08:00'
 
+      binlog-core history shop.orders id=42 /backup/db1 --limit 5
+
       binlog-core history shop.lines order_id=42 line=1 mysql-bin.0000* -f jsonl
     """
     count = next((i for i, one in enumerate(rest) if _is_log(one)), len(rest))
@@ -88,6 +93,8 @@ def history(
         raise typer.BadParameter("the logs are read several times: give files, not standard input")
     if as_of is not None and (start is not None or stop is not None):
         raise typer.BadParameter("--as-of and --start or --stop cannot be combined")
+    if as_of is not None and limit is not None:
+        raise typer.BadParameter("--as-of and --limit cannot be combined")
     if to is None and form == "arrow" and is_terminal():
         raise typer.BadParameter("--format arrow is not for a terminal: give a file with --output")
     logs = LogOptions(
@@ -112,6 +119,9 @@ def history(
                 )
             if not found:
                 raise BinlogError(f"the logs have no change of {', '.join(rest[:count])}", table=table)
+            if limit is not None and len(found) > limit:
+                note(f"earlier changes that are not shown (--limit): {len(found) - limit:,}")
+                found = found[-limit:]
             versions = [as_dict(one) for one in found]
         if form == "text" and to is None:
             _show(row, key) if as_of is not None else _show_all(found)

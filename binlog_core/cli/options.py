@@ -196,17 +196,7 @@ class LogOptions(LoginOptions):
             return connection.variables([_METADATA]).get(_METADATA) == "FULL"
 
     def _logs_have_names(self) -> bool:
-        """Whether the first changes in the logs have the columns' names; True also if there are none."""
-        quick = {"columns": {"*": ()}, "on_error": "skip", "threads": 1}  # no value is decoded
-        with (
-            warnings.catch_warnings(action="ignore", category=BinlogWarning),
-            suppress(BinlogError),  # the command meets it too; and an export is not a log
-            open_log(self.files, **self.arguments() | quick) as log,
-        ):
-            tables = (batch.table for group in log.groups() for batch in group.batches)
-            for table in tables:
-                return all(column.named for column in table.columns)
-        return True
+        return logs_have_names(self.files, **self.arguments())
 
     def arguments(self, schema: str | None = None) -> dict[str, Any]:
         """Arguments for `binlog_core.open`."""
@@ -234,6 +224,27 @@ class LogOptions(LoginOptions):
         if self.keys is not None:
             raise typer.BadParameter("--keys is for files: a server sends its logs decrypted")
         self.address(self.files[0], "the server's address")
+
+
+def logs_have_names(logs: list[str], **access: Any) -> bool:
+    """Whether the first changes in the logs have the columns' names; True also if there are none.
+
+    Parameters
+    ----------
+    logs : list of str
+    **access
+        Arguments of `binlog_core.open`.
+    """
+    quick = {"columns": {"*": ()}, "on_error": "skip", "threads": 1}  # no value is decoded
+    with (
+        warnings.catch_warnings(action="ignore", category=BinlogWarning),
+        suppress(BinlogError),  # the command meets it too; and an export is not a log
+        open_log(logs, **access | quick) as log,
+    ):
+        tables = (batch.table for group in log.groups() for batch in group.batches)
+        for table in tables:
+            return all(column.named for column in table.columns)
+    return True
 
 
 @dataclasses.dataclass(slots=True)

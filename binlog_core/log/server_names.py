@@ -31,7 +31,11 @@ def server_names(
     BinlogError
         The server cannot be asked.
     """
-    address = Address.of(server, password_file=password_file, defaults_file=defaults_file)
+    return names_at(Address.of(server, password_file=password_file, defaults_file=defaults_file), wanted)
+
+
+def names_at(address: Address, wanted: Callable[[str], bool]) -> Schema | None:
+    """The same for a server whose address is known."""
     with Connection(address) as connection:
         if connection.variables([_METADATA]).get(_METADATA) == "FULL":
             return None

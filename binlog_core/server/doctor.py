@@ -182,9 +182,9 @@ def _rows(settings: dict[str, str], facts: Facts) -> list[Finding]:
             if metadata is None
             else f"binlog_row_metadata={metadata}: the logs have no column names"
         )
-        cure = 'schema="server" takes them from the tables, as far back as they are unchanged'
+        cure = 'commands, and schema="server" in Python, take them from tables that have not changed since'
         if metadata is not None:
-            cure = f"SET GLOBAL binlog_row_metadata = FULL; or {cure}"
+            cure = f"SET GLOBAL binlog_row_metadata = FULL; otherwise {cure}"
         out.append(Finding("metadata", "note", found, cure))
     if "PARTIAL_JSON" in settings.get("binlog_row_value_options", "").upper():
         found = (

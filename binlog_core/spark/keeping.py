@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from .._base.redaction import shown_url
 from .._sources.places import local_path
 from .._sources.resolve import resolve
 from ..archive import archive
 from ..archive.files import locked
-from ..errors import ArchiveError, BinlogError
+from ..errors import ArchiveError, BinlogError, PrivilegeError
 from ..lake.rows.source_options import SourceOptions
 from ..log.server_names import server_names
 
@@ -136,7 +137,7 @@ def with_names(options: SourceOptions) -> SourceOptions:
     Raises
     ------
     BinlogError
-        The server cannot be asked.
+        The server cannot be asked, or its user sees none of the tables.
     """
     if options.server is None or options.schema is not None or options.unnamed != "refuse":
         return options
@@ -146,4 +147,13 @@ def with_names(options: SourceOptions) -> SourceOptions:
         password_file=options.password_file,
         defaults_file=options.defaults_file,
     )
-    return options if names is None else replace(options, schema=names)
+    if names is None:
+        return options
+    if not names:
+        tables = options.table or "the tables"
+        raise PrivilegeError(
+            "the server does not log the columns' names, and its user sees none of the tables: GRANT SELECT"
+            f' ON {tables} TO the user, or schema="ddl" takes them from CREATE TABLE in the logs',
+            path=shown_url(options.server),
+        )
+    return replace(options, schema=names)

@@ -71,6 +71,15 @@ def test_filters() -> None:
     assert [e["position"] for e in events(path, "--grep", "^.*commit, XID")] == commits
 
 
+def test_a_limit_ends_the_reading() -> None:
+    path = DATA / "mysql97" / "gtid.binlog"
+    queries = events(path, "--type", "Query")
+    assert len(queries) > 2
+    assert events(path, "--type", "Query", "--limit", "2") == queries[:2]
+    assert events(path, "--type", "Query", "-n", len(queries) + 1) == queries
+    assert run("events", path, "--limit", "0").code == 2
+
+
 def test_gtids_and_databases_of_events() -> None:
     path = DATA / "mysql97" / "gtid.binlog"
     golden = next(g for g in PLAIN if str(g) == "mysql97/gtid")

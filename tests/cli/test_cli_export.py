@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -22,6 +24,8 @@ import binlog_core
 from binlog_core.cli.app import app
 from binlog_core.cli.export import rows_table
 from binlog_core.cli.output import size
+from binlog_core.lake.rows.read_options import ReadOptions
+from binlog_core.schema.given import Schema
 
 GOLDEN = golden_logs("mysql97/types_ints")[0]
 
@@ -155,6 +159,41 @@ def test_what_cannot_be_read_is_reported_before_spark_starts(
     assert line.startswith("error: ")
     assert message in line
     assert not (tmp_path / "out").exists()
+
+
+class _Begun(Exception):
+    """Spark would be started now."""
+
+
+def _schema_of(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
+    """What an export asks for as its source of names."""
+    given = []
+
+    def begin(*inputs: object, options: ReadOptions, **more: object) -> None:
+        given.append(options.schema)
+        raise _Begun
+
+    monkeypatch.setattr("binlog_core.cli.export.spark_session", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr("binlog_core.spark.export_logs", begin)
+    done = CliRunner().invoke(app, ["export", *arguments, "out"])
+    assert isinstance(done.exception, _Begun), done.output
+    return given[0]
+
+
+def test_names_that_logs_lack_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    named, silent = (golden_logs(name)[0].path for name in ("mysql97/meta_full", "maria1011/meta_no_log"))
+    assert _schema_of(monkeypatch, str(named)) is None
+    assert _schema_of(monkeypatch, str(silent)) == "ddl"
+    assert _schema_of(monkeypatch, str(silent), "--unnamed", "positions") is None
+    assert _schema_of(monkeypatch, str(silent), "--schema", "mysql://root@db1") == "mysql://root@db1"
+
+    monkeypatch.setattr(
+        "binlog_core.cli.export._keep", lambda server, folder, login: shutil.copy(silent, folder)
+    )
+    for visible in ({"shop.t": "CREATE TABLE t (id INT)"}, {}):
+        asked = Schema.load(visible)
+        monkeypatch.setattr("binlog_core.cli.export.names_at", lambda address, wanted: asked)  # noqa: B023
+        assert _schema_of(monkeypatch, "mysql://root@db1") == (asked if visible else "ddl")
 
 
 @pytest.mark.parametrize(

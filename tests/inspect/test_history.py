@@ -540,6 +540,12 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[1]["statement"] == "statement 2"
     assert lines[1]["outcome"] == "committed"
     pyarrow = pytest.importorskip("pyarrow")
+    last = run("history", "shop.t", "id=20", logs, "-f", "jsonl", "--limit", "1")
+    assert [json.loads(line) for line in last.lines] == lines[-1:]
+    assert last.err == f"note: earlier changes that are not shown (--limit): {len(lines) - 1}\n"
+    all_of_them = run("history", "shop.t", "id=20", logs, "-f", "jsonl", "-n", len(lines))
+    assert [json.loads(line) for line in all_of_them.lines] == lines and "--limit" not in all_of_them.err
+    assert run("history", "shop.t", "id=20", logs, "--limit", "0").code == 2
     made = pyarrow.ipc.open_stream(run("history", "shop.t", "id=20", logs, "-f", "arrow").out).read_all()
     assert made.column("op").to_pylist() == [line["op"] for line in lines]
     then = run("history", "shop.t", "id=20", logs, "--as-of", f"{UUID}:3").lines

@@ -17,10 +17,11 @@ pytest.importorskip("pyspark")
 
 import pyarrow as pa
 
-from binlog_core import ArchiveError, AuthenticationError, SchemaError
+from binlog_core import ArchiveError, AuthenticationError, PrivilegeError, SchemaError
 from binlog_core.archive import archive
 from binlog_core.archive.files import locked
 from binlog_core.lake.rows.source_options import SourceOptions
+from binlog_core.schema.given import Schema
 from binlog_core.spark import read_changes, register
 from binlog_core.spark.changes import ChangeReader, infer_schema
 from binlog_core.spark.keeping import ArchiveKeeper, with_names
@@ -190,6 +191,19 @@ def test_names_come_from_a_server_that_does_not_log_them(
     finally:
         sql(f"SET GLOBAL binlog_row_metadata = {before}")
     assert found.select(["id", "text"]).to_pylist() == [{"id": 4000000000, "text": "eins"}]
+
+
+def test_a_user_who_sees_no_table_is_told_what_to_grant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("binlog_core.spark.keeping.server_names", lambda *_, **__: Schema())
+    asked = {"server": "mysql://repl:secret@db1", "table": "shop.orders"}
+    with pytest.raises(
+        PrivilegeError, match=r"GRANT SELECT ON shop\.orders TO the user, or schema=\"ddl\""
+    ) as told:
+        with_names(SourceOptions(**asked))
+    assert "secret" not in str(told.value)
+    for found in ({"schema": "ddl"}, {"unnamed": "positions"}):
+        options = SourceOptions(**asked, **found)
+        assert with_names(options) is options
 
 
 def test_the_archive_of_a_server_is_one_directory() -> None:

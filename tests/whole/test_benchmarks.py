@@ -103,5 +103,19 @@ def test_a_mirror(what: str, run: Run) -> None:
 
 
 @pytest.mark.server
+def test_from_a_server_into_a_lake(tmp_path: Path, run: Run) -> None:
+    pytest.importorskip("deltalake")
+    found, page = tmp_path / "results.json", tmp_path / "results.md"
+    small = "--formats delta --tables 2 --rows 100 --changes 10 --stream 4 --workloads lineitem"
+    run("end_to_end/run.py", SERVER, *small.split(), "--json", str(found), "--page", str(page))
+    runs = json.loads(found.read_text("utf-8"))["runs"]
+    phases = [("full load", 100), ("catch up", 60), ("stream", 24)]
+    assert [(one["phase"], one["rows"]) for one in runs] == phases
+    last = runs[-1]
+    assert last["agrees"] and 0 < last["latency_ms"]["p50"] <= last["latency_ms"]["max"]
+    assert len(page.read_text("utf-8").splitlines()) == 6 + len(runs)
+
+
+@pytest.mark.server
 def test_a_mirror_of_many_tables(run: Run) -> None:
     assert run("bench_mirror.py", "first", "2", "4")

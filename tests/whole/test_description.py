@@ -28,6 +28,7 @@ def test_of_the_readme_only_texts_of_links_stay(backend: ModuleType) -> None:
     assert IN_THE_SOURCE.search(readme) and "\n![" in readme  # else this tests nothing
     described = backend.described("binlog_core.egg-info/PKG-INFO", readme.encode()).decode()
     assert not IN_THE_SOURCE.search(described)
+    assert "<picture" not in described
     assert "![" not in described and "!A" not in described  # an image is left out with its mark
     assert "\n\n\n" not in described
     assert "the checkpoint: Live servers." in described

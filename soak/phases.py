@@ -17,7 +17,7 @@ def tell(path: str) -> None:
     """From now on, write to this place what the mirror in this process is doing."""
     from binlog_core.lake.tables.delta import DeltaLakeTable
     from binlog_core.lake.tables.iceberg import IcebergLakeTable
-    from binlog_core.mirror import history, mirroring, state
+    from binlog_core.mirror import copies, copying, history, mirroring, state
 
     file = os.open(path, os.O_WRONLY | os.O_CREAT)
     doing: list[str] = []
@@ -39,8 +39,8 @@ def tell(path: str) -> None:
         return call
 
     watched: list[tuple[Any, str, str]] = [
-        (mirroring, "run_copies", "copy"),
-        (mirroring, "commit_copy", "copy"),
+        (copies.Copier, "_copy", "copy"),
+        (copying, "commit_copy", "copy"),
         (mirroring, "decode", "decode"),
         (mirroring, "apply_round", "fold"),
         (mirroring, "compact", "compaction"),

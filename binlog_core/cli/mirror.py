@@ -139,6 +139,12 @@ def run(
     rate: Annotated[
         float | None, typer.Option(min=0.001, help="Maximum MB per second that copies read from the server.")
     ] = None,
+    heal: Annotated[
+        float,
+        typer.Option(
+            min=0.0, help="Maximum GB per day and table, copied where the log does not show a change."
+        ),
+    ] = 10.0,
     status: Annotated[
         list[Path] | None,
         typer.Option(help="File for the status: JSON, or Prometheus text (*.prom); may be given twice."),
@@ -197,6 +203,7 @@ def run(
                 status=status or (),
                 compact=every,
                 rate=None if rate is None else rate * 1e6,
+                heal=heal * 1e9,
                 runner=runner,
                 **access,
                 stop=told.event,

@@ -9,7 +9,6 @@ import datetime as dt
 import math
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,8 +20,8 @@ from .._sources.places import is_url, local_path
 from ..errors import MirrorError
 from .columns import ColumnSettings, read_key
 from .renaming import check_renames
-from .reporting import MirrorStatus, TableStatus, statuses
-from .state import ARCHIVE, FORMATS, Lake, MirrorState, loaded, new_state, opened
+from .reporting import Progress, StatusFiles, TableStatus, statuses
+from .state import ARCHIVE, FORMATS, HEAL, Lake, MirrorState, loaded, new_state, opened
 
 if TYPE_CHECKING:
     from ..lake.runner import Runner
@@ -46,7 +45,6 @@ __all__ = [
 
 Uri = str | os.PathLike[str]
 Catalog = Mapping[str, str] | str | None
-_STATUS_INTERVAL, _PROGRESS_INTERVAL = 10.0, 0.2
 
 
 def mirror(
@@ -69,6 +67,7 @@ def mirror(
     deletes: Deletes = "copy",
     compact: str | float | dt.timedelta | None = "1h",
     rate: float | None = None,
+    heal: float = HEAL,
     status: Uri | Sequence[Uri] = (),
     runner: Runner | None = None,
     storage_options: dict[str, Any] | None = None,
@@ -135,6 +134,9 @@ def mirror(
         How often a table's small files are merged: ``1h``, or seconds; None is never.
     rate : float, optional
         The most bytes a second that copies read from the server, for all workers together.
+    heal : float
+        The most bytes of a table's files that are copied again in a day because the log does not show all
+        changes; beyond that the table waits, ``parked`` or ``suspect``. 0: it waits for `resync`.
     status : path or sequence of path, optional
         Files that are kept up to date with the state of the tables: JSON, or Prometheus' text format if the
         name ends with ``.prom``.
@@ -156,7 +158,7 @@ def mirror(
     -------
     list of TableStatus
         The state of each table. One that cannot continue is ``parked`` and says why; all others continue. One
-        that may lack changes, because the log does not have them as rows, is ``suspect`` until it is copied.
+        that may lack changes, because the log does not have them as rows, is copied again, or ``suspect``.
 
     Raises
     ------
@@ -180,6 +182,8 @@ def mirror(
         raise ValueError(f"unsigned_bigint={unsigned_bigint!r}: expected 'decimal' or 'bigint'")
     if rate is not None and not 0 < rate < math.inf:
         raise ValueError(f"rate={rate!r}: expected a number above 0")
+    if not heal >= 0:
+        raise ValueError(f"heal={heal!r}: expected a number that is not negative")
     check_choice("deletes", deletes)
     from ..server.world import REAL
     from .serving import Serving
@@ -214,10 +218,10 @@ def mirror(
         if archive is not None:
             given = os.fspath(archive)
             state.archive = given if is_url(given) else os.path.abspath(given)
-        state.history = history
+        state.history, state.heal = history, heal
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
         files = [status] if isinstance(status, str | os.PathLike) else status
-        passed = _StatusFiles(place, [os.fspath(one) for one in files])
+        passed = StatusFiles(place, [os.fspath(one) for one in files])
         world = (options or {}).get("world", REAL)
         serving = Serving(place, stop, world) if until is None else None
         with _working(
@@ -554,7 +558,7 @@ def _working(
         )
 
     receiver = Receiver(address, archiver, stop, streams=local_path(state.archive) is not None)
-    stepped = _Progress(place, progress) if progress is not None else lambda state: None
+    stepped = Progress(place, progress) if progress is not None else lambda state: None
     try:
         yield Mirroring(
             runner or LocalRunner(),
@@ -573,39 +577,6 @@ def _working(
         )
     finally:
         receiver.end()
-
-
-class _StatusFiles:
-    """Writes the state of the tables into files, at most every 10 seconds."""
-
-    def __init__(self, lake: Lake, paths: Sequence[str]) -> None:
-        self._lake, self._paths, self._next = lake, paths, 0.0
-
-    def __call__(self, state: MirrorState) -> None:
-        if self._paths and time.monotonic() >= self._next:
-            self.write(statuses(self._lake, state))
-            self._next = time.monotonic() + _STATUS_INTERVAL
-
-    def write(self, found: list[TableStatus]) -> None:
-        """Write a state into all files."""
-        from ..archive.files import Files
-        from ..archive.status import write_status
-
-        status = MirrorStatus(self._lake.uri, found)
-        for path in self._paths:
-            write_status(Files(), path, status)
-
-
-class _Progress:
-    """Shows the state of the tables, unless that was done just now."""
-
-    def __init__(self, lake: Lake, show: Callable[[list[TableStatus]], None]) -> None:
-        self._lake, self._show, self._next = lake, show, 0.0
-
-    def __call__(self, state: MirrorState) -> None:
-        if time.monotonic() >= self._next:
-            self._show(statuses(self._lake, state, quick=True))
-            self._next = time.monotonic() + _PROGRESS_INTERVAL
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

@@ -14,9 +14,10 @@ from ..lake.runner import Runner
 from ..lake.tables.table import DataFile
 from ..server.connection import Connection
 from .copies import plan_copy, selected
+from .copying import CHANGED, GONE
 from .differences import differing
 from .marks import check_server, place_of
-from .mirroring import CHANGED, GONE, Mirroring
+from .mirroring import Mirroring
 from .state import Lake, TableState
 from .values import set_for_reading
 from .viewing import Seen, Viewed, Viewer, view

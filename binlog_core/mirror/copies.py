@@ -10,6 +10,7 @@ import json
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -75,6 +76,8 @@ class Copy:
         The names of columns that are left out, because the server does not log all their changes.
     columns : dict
         What becomes of the columns: the fields of `columns.ColumnRules`.
+    versioned : bool
+        Whether the server keeps past rows in the table, whose log then has them among the present ones.
     """
 
     id: str
@@ -83,6 +86,7 @@ class Copy:
     chunks: tuple[str, ...]
     unlogged: Sequence[str] = ()
     columns: dict[str, Any] = field(default_factory=dict)
+    versioned: bool = False
 
     @property
     def rules(self) -> ColumnRules:
@@ -178,11 +182,13 @@ def plan_copy(
                 "a column of the table has the name of a change column", table=schema.full_name, column=one
             )
     key = [columns[one] for one in schema.row_key or ()]
-    chunks, size = [""], _chunk_rows(connection, state)
+    chunks, (size, versioned) = [""], _chunk_rows(connection, state)
+    if versioned:
+        key = []  # its log cannot be applied: it is copied in one read
     if key and all(column.kind in _ORDERED and column.declared_type not in FIXED_BINARY for column in key):
         chunks = list(_conditions(connection, name, key, size))
     unlogged = () if logs_computed else computed_columns(schema)
-    return Copy(uuid.uuid4().hex[:12], definition, mark, tuple(chunks), unlogged, asdict(rules))
+    return Copy(uuid.uuid4().hex[:12], definition, mark, tuple(chunks), unlogged, asdict(rules), versioned)
 
 
 def computed_columns(definition: TableSchema) -> tuple[str, ...]:
@@ -239,7 +245,8 @@ def _definition(connection: Connection, state: TableState) -> str:
     return found
 
 
-def _chunk_rows(connection: Connection, state: TableState) -> int:
+def _chunk_rows(connection: Connection, state: TableState) -> tuple[int, bool]:
+    """How many rows a chunk has, and whether the table is system-versioned."""
     database, table = (_text(one) for one in (state.database, state.name))
     rows = connection.query(
         "SELECT AVG_ROW_LENGTH, TABLE_TYPE FROM information_schema.TABLES"
@@ -248,14 +255,9 @@ def _chunk_rows(connection: Connection, state: TableState) -> int:
         text,
         right="SELECT",
     )
-    if rows and rows[0][1] == _VERSIONED:
-        raise SchemaError(
-            "the table is system-versioned, and its log has rows of the past among the present ones: leave it"
-            " out, or drop its versioning and copy it again (resync)",
-            table=state.full_name,
-        )
     length = rows[0][0] if rows else 0
-    return min(max(_CHUNK_BYTES // max(length, 1), _LEAST_ROWS), _MOST_ROWS)
+    size = min(max(_CHUNK_BYTES // max(length, 1), _LEAST_ROWS), _MOST_ROWS)
+    return size, bool(rows) and rows[0][1] == _VERSIONED
 
 
 def _conditions(connection: Connection, table: str, key: Sequence[Column], size: int) -> Iterator[str]:
@@ -489,11 +491,10 @@ def run_copies(
     stop: threading.Event | None = None,
     stepped: Callable[[], None] = lambda: None,
     mask_key: bytes | None = None,
-) -> dict[str, list[Copied] | BinlogError]:
-    """Read the missing chunks of some copies; the files of each table, or its error.
+) -> Iterator[tuple[str, list[Copied] | BinlogError]]:
+    """Read the missing chunks of some copies; the files of each table as it is whole, or its error.
 
-    `stepped` is called now and then. When `stop` is set, chunks that are not complete are left out, and the
-    files are not all.
+    `stepped` is called now and then. When `stop` is set, tables that are not complete are left out.
     """
     chunks: list[CopyChunk] = []
     found: dict[str, list[Copied]] = {}
@@ -502,7 +503,7 @@ def run_copies(
         try:
             folder = lake.folder(state).root
         except BinlogError as error:
-            failed[name] = error
+            yield name, error
             continue
         done = _done(lake, name, folder, copy)
         found[name] = list(done.values())
@@ -511,6 +512,8 @@ def run_copies(
             for number, condition in enumerate(copy.chunks)
             if number not in done
         ]
+    left = Counter(one.table for one in chunks)
+    yield from ((name, files) for name, files in found.items() if not left[name])
     if chunks:
         slots = runner.slots
         count = min(len(chunks), slots * _TASKS)
@@ -525,8 +528,10 @@ def run_copies(
                     failed.setdefault(one.table, one.error)
                 else:
                     found[one.table].append(one)
+                left[one.table] -= 1
+                if not left[one.table]:
+                    yield one.table, failed.get(one.table) or found[one.table]
             stepped()
-    return {name: failed.get(name) or found[name] for name in copies}
 
 
 def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copied]:

@@ -106,7 +106,7 @@ def warn_of_cascades(reach: Reach, wants: Callable[[str], bool]) -> None:
         {one.child for one in reach.cascades},
         wants,
         "foreign keys change rows of {} (ON DELETE, ON UPDATE): the server does not log these changes. After"
-        " one the table is suspect until a copy (resync); verify lists the rows",
+        " one the table is copied again, or, beyond --heal, suspect; verify lists the rows",
     )
 
 

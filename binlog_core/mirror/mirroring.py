@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,60 +17,46 @@ from ..errors import (
     ApplyStopped,
     BinlogError,
     CopyNeeded,
-    MirrorError,
     SchemaError,
-    ServerError,
     UnreachableError,
 )
 from ..lake.runner import Runner
-from ..lake.tables.table import App
+from ..lake.tables.results import ReportedStatement
 from ..report import BinlogWarning
 from ..schema.ddl import DdlTracker
-from ..schema.table_definitions import TableSchema
 from ..server.address import Address
 from ..server.connection import Connection
 from .applying import apply_round, needs_copy
 from .changes import Decoded, LogPlan, decode, definitions_at, merged
 from .columns import EVERYTHING, ColumnSettings
 from .copies import (
-    Copied,
-    Copy,
-    Planned,
-    charsets_of_server,
     clean_up,
-    commit_copy,
     is_hidden,
-    plan_copy,
     remove_notes,
-    run_copies,
-    selected,
     tables_of_server,
 )
+from .copying import Copying, gtids_property, outage
 from .history import History
 from .joining import compact
 from .losses import check_filters, check_settings, logs_computed, warn_of_losses
-from .marks import Mark, check_server, identity, place_of, take_mark
+from .marks import identity
 from .receiving import Receiver
 from .settings import settle, unused
-from .state import CHANGES, GTIDS, Lake, MirrorState, Offset, TableState
+from .state import CHANGES, Lake, MirrorState, TableState
 from .unlogged import Reach, reach_of
-from .values import set_for_reading
 
 _ROUND_BYTES = 256 << 20  # of the logs, decoded at a time
 _AT_ONCE, _FEW_BYTES = 8, 1 << 20  # tables with at most so many bytes, applied at the same time
 _MOST_FAILURES = 3  # in a row, before a table is parked
-_MOST_LOOKS = 20  # at a table that is missing or changes: MySQL 5.7 lists tables whose files are gone
 _AGAIN = 300.0  # seconds after which tables that could not be read or written are tried again
 _MOST_ROUNDS = 64  # that changed a table, before its small files are merged: later ones search all of them
 _SAVING = 20  # times as long as the last save took, before another that can wait
 _PAUSE = 1.0  # seconds before what failed is tried again
 _LOOK = 10.0  # seconds between two looks at the server's tables and settings
 _ASK = 1.0  # seconds between two questions where its log ends
+_NO_KEY = "it has changed, and has no key by which its log could be applied"
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
-GONE = frozenset((1146, 1049))  # no such table, no such database
-CHANGED = frozenset((1054, 1412))  # no such column, the definition changed
 _CASE = "lower_case_table_names"
-_COPY = "binlog_core.copy"  # in a commit
 
 
 class Mirroring:
@@ -122,10 +108,10 @@ class Mirroring:
         columns: ColumnSettings = EVERYTHING,
     ) -> None:
         self._passed, self._serve = passed, serve
-        self._halt = stop if halt is None else halt
-        self._compact_after, self._rate = compact, rate
+        self.halt = stop if halt is None else halt
+        self._compact_after = compact
         self.runner = runner
-        self._lake = lake
+        self.lake = lake
         self.state, self.columns = state, columns
         settle(state, columns)
         self.address = address
@@ -136,7 +122,7 @@ class Mirroring:
         self.server = ""  # the identity of the server whose logs the archive ends with: see `marks.identity`
         self._answered = False  # whether a server was there: otherwise the address may be wrong
         self._stop = stop
-        self._stepped = stepped
+        self.stepped = stepped
         self._history = History(runner, lake, state.id) if state.history else None
         self.mariadb = False
         self.old = False  # MySQL before 5.7
@@ -147,7 +133,8 @@ class Mirroring:
         self._left.append(partial(lake.remove_key_indexes, state))
         self._leave_unwanted()
         self._told: set[str] = set()  # patterns of tables and columns that mean none
-        self._missed: Counter[str] = Counter()  # how often a table was gone or changed when it was copied
+        self._copies = Copying(self, rate=rate)
+        self._following = False  # copies are made beside the rounds
         self._rounds: Counter[str] = Counter()  # that changed a table since its files were merged
         self._reach = Reach()
         self._case = ""  # of names of tables: "0" is as they are written, "1" in lower case
@@ -180,8 +167,8 @@ class Mirroring:
         for one in unwanted:
             one.end_copy()
         tables = (*self.state.tables.values(), *unwanted)
-        self._left += [partial(self._lake.remove_key_indexes, self.state)] if unwanted else []
-        self._left += [partial(clean_up, self._lake, one, copy) for one in tables for copy in one.left]
+        self._left += [partial(self.lake.remove_key_indexes, self.state)] if unwanted else []
+        self._left += [partial(clean_up, self.lake, one, copy) for one in tables for copy in one.left]
 
     def amended(self, *, look: bool) -> None:
         """Go on after others have changed the state; `look`: for tables of the server that are wanted now."""
@@ -190,7 +177,7 @@ class Mirroring:
         if look:
             with suppress(UnreachableError):  # the next look finds them
                 self._look()
-        self._save()
+        self.save()
 
     # ------------------------------------------------------------ runs
 
@@ -201,6 +188,8 @@ class Mirroring:
             self._warn_of_losses()
             for one in self.state.tables.values():
                 one.try_again()
+                if one.stage == "following" and one.suspect is not None:
+                    self._copies.heal(one, one.suspect)
             self._again_at = self._world.now() + _AGAIN
         asked = self._world.time()
         self.archive()
@@ -208,13 +197,13 @@ class Mirroring:
         while True:
             self._serve(self)
             self._look()
-            self._copy()
+            self._copy(begin=True)
             self._warn_of_unused()
             self.replay(None, asked)
             self._compact()
             self._passed(self.state)
             copying = [one for one in self.state.tables.values() if one.stage == "copying"]
-            if not copying or self._stop.is_set():
+            if not copying or self._following or self._stop.is_set():
                 return
             # Some changes lead to a copy, without a key all of them: if they go on, this would not end.
             if end is not None and all((one.place or 0) >= end for one in copying):
@@ -225,6 +214,13 @@ class Mirroring:
 
     def follow(self) -> None:
         """Continue until stopped; wait up to `Address.reconnect` seconds for a server that is lost."""
+        self._following = True
+        try:
+            self._follow()
+        finally:
+            self._copies.end()
+
+    def _follow(self) -> None:
         lost_at: float | None = None
         while not self._stop.is_set():
             try:
@@ -242,17 +238,20 @@ class Mirroring:
     def _stream(self) -> None:
         """Replay what the server sends, as it comes, until it is time to look at its tables again."""
         if not self._receiver.streams:
-            self._world.wait(self._halt, _PAUSE)
+            self._world.wait(self.halt, _PAUSE)
             return
         self._receiver.begin()
         look_at = self._world.now() + _LOOK
         while not self._stop.is_set() and (left := look_at - self._world.now()) > 0:
             self._serve(self)
-            if any(one.stage == "copying" for one in self.state.tables.values()):
-                self._receiver.wait(_PAUSE, self._halt)  # it was tried just now
+            self._behind |= self._copy()
+            if self._copies.ready:
+                self._receiver.wait(_PAUSE, self.halt)  # it was tried just now
                 return
+            if self._copies.at_work:
+                self.stepped(self.state)  # how far they are
             self._look_due = False
-            more = self._receiver.wait(min(left, _ASK), self._halt)
+            more = self._receiver.wait(min(left, _ASK), self.halt)
             if self._stop.is_set():
                 return
             asked, end = self._receiver.asked()
@@ -270,22 +269,22 @@ class Mirroring:
     def _note(self, asked: float | None) -> None:
         """Note in the lake that this works, and from when the tables that follow have everything."""
         places = [one.place for one in self.state.tables.values() if one.stage == "following"]
-        self._lake.note(asked, max((one for one in places if one is not None), default=None))
+        self.lake.note(asked, max((one for one in places if one is not None), default=None))
 
-    def _save(self, *, soon: bool = False) -> None:
+    def save(self, *, soon: bool = False) -> None:
         """Save the state of all tables; `soon`: unless that would be most of the work, as the tables tell."""
-        self._lake.note(None, None)
+        self.lake.note(None, None)
         began = self._world.now()
         if not soon or began >= self._save_again:
-            self._lake.save(self.state)
+            self.lake.save(self.state)
             ended = self._world.now()
             self._save_again = ended + _SAVING * (ended - began)
-        self._stepped(self.state)
+        self.stepped(self.state)
 
     def plan(self, tables: Iterable[TableState]) -> LogPlan:
         """The archive, for reading some tables."""
         names = [one.full_name for one in tables]
-        storage, run, lower = self._lake.storage_options, self.runner.light, self._case == "1"
+        storage, run, lower = self.lake.storage_options, self.runner.light, self._case == "1"
         counted, more = self._reach.parents(names) - set(names), self.columns.read
         return LogPlan(
             self.state.archive, names, storage, run, lower_case=lower, counted=counted, metadata=more
@@ -353,7 +352,7 @@ class Mirroring:
             else:
                 reason = "the server lacks the table, and its log does not show a DROP or RENAME"
                 state.park(reason, again=True)
-        self._save()
+        self.save()
 
     def _is_gone(self, state: TableState, place: int) -> bool:
         """Whether the log shows that a table was dropped or renamed; that the server lacks it is no proof."""
@@ -364,155 +363,32 @@ class Mirroring:
         """The server dropped a table: empty it in the lake; its history stays."""
         try:
             if state.copy is not None:
-                clean_up(self._lake, state, state.copy["id"])
-                state.copy = None
+                self.clean(partial(clean_up, self.lake, state, state.copy["id"]))
+                state.end_copy()
             named = self.state.by_names() if state.place is None else {}
-            if self._lake.other(state, self.state, named) is None:
-                self._lake.opened(state).empty()
+            if self.lake.other(state, self.state, named) is None:
+                self.lake.opened(state).empty()
         except Exception as error:  # of the format's library, the catalog and the stores below them
-            self._failed(state, _outage(error))
+            self._copies.failed(state, outage(error))
             return
         state.copy_anew()
         state.stage = "dropped"
 
-    # ------------------------------------------------------------ copies
-
-    def _copy(self) -> None:
-        """Copy tables without a complete copy."""
-        copying = [one for one in self.state.tables.values() if one.stage == "copying"]
-        if not copying:
-            return
-        begun = [one for one in copying if one.copy is None]
-        if begun:
-            named = self.state.by_names()
-            with Connection(self.address) as connection:
-                mark = asdict(take_mark(connection, connection.facts()))
-                set_for_reading(connection)  # with the settings of the sessions that read the chunks
-                for state in begun:
-                    try:
-                        self._lake.check_no_other(state, self.state, named)
-                        copy = plan_copy(
-                            connection,
-                            state,
-                            mark,
-                            mariadb=self.mariadb,
-                            logs_computed=self.logs_computed,
-                            settings=self.columns,
-                        )
-                        state.copy = asdict(copy)
-                    except BinlogError as error:
-                        self._failed(state, error)
-                    except Exception as error:  # of the format's library, the catalog and the stores below
-                        self._failed(state, _outage(error))
-            self._save()
-        copies = {
-            one.full_name: selected(one, Copy(**one.copy), mariadb=self.mariadb)
-            for one in copying
-            if one.copy is not None
-        }
-        found = run_copies(
-            self.runner,
-            self._lake,
-            self.address,
-            copies,
-            rate=self._rate,
-            stop=self._halt,
-            stepped=partial(self._stepped, self.state),
-            mask_key=self.columns.key,
-        )
-        if self._halt.is_set():
-            return  # the archive may stop too; the chunks that were read are kept for the next time
-        self.archive()
-        for name, (_, copy, *_) in copies.items():
-            try:  # the archive cannot get the rest of its log from another server
-                check_server(copy.mark["server"], self.server)
-            except MirrorError as error:
-                found[name] = error
-        plan = self.plan(copying)
-        begins = self._begins(plan, [copies[name] for name, one in found.items() if isinstance(one, list)])
-        exact = plan.end()
-        for name, result in found.items():
-            state, copy, *_ = copies[name]
-            begin = result if isinstance(result, BinlogError) else begins[Mark(**copy.mark)]
-            if isinstance(begin, BinlogError):
-                self._give_up(state, copy, begin)
-            else:
-                assert not isinstance(result, BinlogError)
-                self._finish(copies[name], result, begin, exact)
-            self._save(soon=True)
-        self._save()
-        self._tidy()
-
-    def _give_up(self, state: TableState, copy: Copy, error: BinlogError) -> None:
-        """Remove a failed copy, so that it begins again."""
-        try:
-            clean_up(self._lake, state, copy.id)
-        except Exception as other:  # of the format's library, the catalog and the stores below them
-            self._failed(state, _outage(other))  # the next round tries it again
-            return
-        state.copy = None
-        self._failed(state, error)
-
-    def _failed(self, state: TableState, error: BinlogError) -> None:
-        """Count a failed copy; if the table was dropped or changed, the next look at the server shows it."""
-        if isinstance(error, ServerError) and error.code in GONE | CHANGED:
-            self._missed[state.full_name] += 1
-            if self._missed[state.full_name] == _MOST_LOOKS:
-                del self._missed[state.full_name]
-                state.park(str(error), again=True)
-            return
-        state.failures += 1
-        if isinstance(error, SchemaError) or state.failures >= _MOST_FAILURES:
-            state.park(str(error), again=not isinstance(error, SchemaError))
-
-    def _begins(self, plan: LogPlan, copies: list[Planned]) -> dict[Mark, int | BinlogError]:
-        """The place where the log continues after each mark; its offset has the definitions from there on.
-
-        Or an error: a copy may have taken longer than the archive keeps its logs.
-        """
-        tables: dict[Mark, list[TableSchema]] = {}
-        for one in copies:
-            tables.setdefault(Mark(**one.copy.mark), []).append(one.definition)
-        if not tables:
-            return {}
-        with Connection(self.address) as connection:
-            charsets, logs = charsets_of_server(connection), plan.logs()
-        found: dict[Mark, int | BinlogError] = {}
-        for mark, definitions in tables.items():
-            try:
-                begin = plan.begin(place_of(mark, logs, plan.access), definitions, charsets)
-            except MirrorError as error:
-                found[mark] = error
-                continue
-            place = found[mark] = plan.version(begin)
-            known = self.state.offsets.get(place)
-            names = [(one.database, one.name) for one in definitions]
-            # Once for all tables: it has the definitions of all of them.
-            self.state.offsets[place] = begin if known is None else merged(known, begin, names)
+    def _copy(self, *, begin: bool = False) -> bool:
+        """Copy tables, or go on with that; whether some have come to an end."""
+        if not self._following:
+            self._copies.here()
+            self._tidy()
+            return True
+        if begin:
+            self._copies.beside()
+        if found := self._copies.collect():
+            self._tidy()
         return found
 
-    def _finish(self, planned: Planned, files: list[Copied], place: int, exact: int) -> None:
-        state, copy, definition, selection = planned
-        offset = self.state.offsets[place]
-        try:
-            table = self._lake.opened(state)
-            if table.last_commit().get(_COPY) != copy.id:
-                mark = str(Mark(**copy.mark))
-                properties = {_COPY: copy.id, "binlog_core.mark": mark, **_gtids_property(offset)}
-                commit_copy(table, selection.lake_schema, files, App(self.state.id, place), properties)
-            kept = {one.name for one in table.files()}
-        except Exception as error:  # of the format's library, the catalog and the stores below them
-            self._failed(state, _outage(error))
-            return
-        del self._missed[state.full_name]
-        state.end_copy()
-        state.reason, state.gone, state.suspect = None, False, None
-        state.stage, state.place, state.exact_from = "following", place, exact
-        state.keyless, state.unlogged = definition.row_key is None, list(copy.unlogged)
-        state.note_rules(copy.rules)
-        state.compacted = self._world.time()  # its files are as large as they should be
-        state.as_of = state.history = None
-        self._left.append(partial(clean_up, self._lake, state, copy.id, kept))
+    def clean(self, work: Callable[[], None]) -> None:
+        """Do a cleanup later, until it succeeds."""
+        self._left.append(work)
 
     def _tidy(self) -> None:
         """Do the cleanups; those that fail are tried again in the next round."""
@@ -533,7 +409,7 @@ class Mirroring:
             if not due or state.stage != "following" or self._stop.is_set():
                 continue
             try:
-                found = [(self._lake.opened(state), self._lake.folder(state))]
+                found = [(self.lake.opened(state), self.lake.folder(state))]
                 found += self._history.tables(state) if self._history is not None else ()
                 for table, folder in found:
                     compact(self.runner, table, folder)
@@ -545,7 +421,7 @@ class Mirroring:
                 )
             state.compacted = self._world.time()
             del self._rounds[state.full_name]
-            self._save(soon=True)
+            self.save(soon=True)
 
     # ------------------------------------------------------------ the log
 
@@ -564,6 +440,7 @@ class Mirroring:
             self.state.round = None  # tables skip what they have of it already
         if self.state.round is not None:
             self._round()
+        ahead = False
         while not self._stop.is_set():
             self._serve(self)
             self._begin_histories()
@@ -571,27 +448,35 @@ class Mirroring:
             if not following:
                 return
             places = sorted({one.place for one in following if one.place is not None})
-            group = [one for one in following if one.place == places[0]]
-            start, plan = self.state.offsets[places[0]], self.plan(group)
+            at = places[-1] if ahead else places[0]
+            group = [one for one in following if one.place == at]
+            start, plan = self.state.offsets[at], self.plan(group)
             if places[1:] and (log := plan.lacking(start)):  # if all tables need it, it is an error
                 for one in group:
-                    reason = f"the archive no longer has the log {log}, from which the table must continue"
-                    one.park(f"needs resync: {reason}", again=True)
-                self._save()
+                    one.copy_anew(
+                        f"the archive no longer has the log {log}, from which the table must continue"
+                    )
+                self.save()
                 continue
-            stop = start
-            if last is None or places[0] < last:
-                ends = [*places[1:2], *([] if last is None else [last])]
+            stop, later = start, [one for one in places if one > at]
+            if last is None or at < last:
+                ends = [*later[:1], *([] if last is None else [last])]
                 stop = plan.behind(start, _ROUND_BYTES, min(ends, default=None))
-            if plan.version(stop) <= places[0]:  # there is no further transaction before the end
+            reached = plan.version(stop)
+            if reached <= at and ahead:
+                ahead = False
+                continue
+            if reached <= at:  # there is no further transaction before the end
                 if asked is not None:
                     for one in following:
                         one.as_of = asked
                 self._note(asked)
-                self._save()
+                self.save()
                 return
+            # Those that are far behind, as after a copy, do not stop the others: they take turns.
+            ahead = self._following and bool(later) and reached < later[0]
             self.state.round = {"start": start, "end": stop, "tables": [one.full_name for one in group]}
-            self._save()
+            self.save()
             self._round(plan)
 
     def _begin_histories(self) -> None:
@@ -599,9 +484,9 @@ class Mirroring:
         for one in self.state.tables.values():
             if self._history is None or one.stage != "following" or one.keyless or one.history == one.place:
                 continue
-            if self._tried(one, partial(self._history.begin, one)):
+            if self._tried(one, partial(self._history.begin, one), heals=False):
                 one.history = one.place
-                self._save(soon=True)
+                self.save(soon=True)
 
     def _round(self, plan: LogPlan | None = None) -> None:
         """Apply the round in `state.round`, for the first time or again; `plan`: that of its tables."""
@@ -619,7 +504,7 @@ class Mirroring:
                 if not self.plan(tables).counted <= plan.counted:
                     decoded = self._decoded(self.plan(tables), tables, work["start"], work["end"])
             for name, reason in self._reach.suspects([one.full_name for one in tables], decoded).items():
-                self.state.tables[name].suspect = reason
+                self._copies.heal(self.state.tables[name], reason)
             self._apply_each([one for one in tables if one.stage == "following"], decoded, work, version)
         moved = [one for one in tables if one.place == version]
         if moved:
@@ -627,11 +512,11 @@ class Mirroring:
             names = [(one.database, one.name) for one in moved]
             self.state.offsets[version] = work["end"] if known is None else merged(known, work["end"], names)
         self.state.round = None
-        self._save()
+        self.save()
         self._remove_changes()
 
     def _remove_changes(self) -> None:
-        self._lake.remove(CHANGES)
+        self.lake.remove(CHANGES)
 
     def _decoded(
         self, plan: LogPlan, tables: list[TableState], start: dict[str, Any], end: dict[str, Any]
@@ -642,7 +527,7 @@ class Mirroring:
             try:
                 return decode(
                     self.runner,
-                    self._lake,
+                    self.lake,
                     plan,
                     start,
                     end,
@@ -654,14 +539,8 @@ class Mirroring:
                 state = next((one for one in wanted if one.full_name == error.table), None)
                 if state is None:
                     raise
-                state.failures += 1
-                if isinstance(error, SchemaError) and state.failures < _MOST_FAILURES:
-                    # For example after a swap with a table that was not followed: a copy has its definition.
-                    failures = state.failures
-                    state.copy_anew()
-                    state.failures = failures
-                else:
-                    state.park(str(error))
+                # For example after a swap with a table that was not followed: a copy has its definition.
+                self._heal(state, str(error))
                 wanted = [one for one in tables if one.stage == "following"]
                 plan = self.plan(wanted)
 
@@ -684,10 +563,10 @@ class Mirroring:
             few[size <= _FEW_BYTES and self.state.format == "delta"].append(one)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for _ in pool.map(apply, few[True]):
-                self._stepped(self.state)
+                self.stepped(self.state)
         for one in few[False]:
             apply(one)
-            self._stepped(self.state)
+            self.stepped(self.state)
 
     def _apply(
         self,
@@ -703,28 +582,28 @@ class Mirroring:
         definition, later = (known.definition(state.database, state.name) for known in definitions)
         key = definition.row_key if definition is not None else None
         if state.rules.concerned(statements):  # also the history is not to have what is left out or masked
-            state.copy_anew()
+            state.copy_anew(f"a column that is left out or masked was altered: {statements[0].sql[:200]}")
             return
         history = self._history if state.history == state.place and not state.keyless else None
         if history is not None and changed:
             append = partial(history.append, state, files, statements, decoded.folder, version)
-            if not self._tried(state, append):
+            if not self._tried(state, append, heals=False):
                 return
         state.gone |= any(one.kind in ("drop", "rename") for one in statements)
         if needs_copy(state, statements, files, key, later, logs_computed=self.logs_computed):
-            state.copy_anew()
+            state.copy_anew(_why(state, statements))
             return
         if changed:
             if not key:
-                state.park("the table has no primary key, and no UNIQUE key without NULLs")
+                state.copy_anew(_NO_KEY)
                 return
-            properties = _gtids_property(work["end"])
+            properties = gtids_property(work["end"])
             if not self._tried(
                 state,
                 partial(
                     apply_round,
                     self.runner,
-                    self._lake,
+                    self.lake,
                     state,
                     key,
                     decoded,
@@ -741,15 +620,20 @@ class Mirroring:
         if history is not None:
             state.history = version
 
-    def _tried(self, state: TableState, write: Callable[[], None]) -> bool:
-        """Write to a table; False if it failed: it is copied or parked, or tried again next time."""
+    def _tried(self, state: TableState, write: Callable[[], None], *, heals: bool = True) -> bool:
+        """Write to a table; False if it failed: it is copied or parked, or tried again next time.
+
+        `heals`: whether a copy of the table helps.
+        """
         try:
             write()
         except CopyNeeded as error:
-            state.copy_anew()
-            state.reason = str(error)
+            state.copy_anew(str(error))
         except (ApplyStopped, ValueError, TypeError, SchemaError) as error:
-            state.park(str(error))
+            if heals:
+                self._heal(state, str(error))
+            else:
+                state.park(str(error))
         except Exception as error:  # of deltalake and the stores below it
             state.failures += 1
             if state.failures >= _MOST_FAILURES:
@@ -758,12 +642,21 @@ class Mirroring:
             return True
         return False
 
+    def _heal(self, state: TableState, reason: str) -> None:
+        """Have a table copied again whose changes cannot be applied; one after another, it waits."""
+        failures = state.failures + 1
+        if failures >= _MOST_FAILURES:
+            state.park(
+                f"{reason} (also after {failures - 1} copies: it is tried again in a while)", again=True
+            )
+            return
+        state.copy_anew(reason)
+        state.failures = failures
 
-def _outage(error: Exception) -> BinlogError:
-    """An error that may go away by itself."""
-    return BinlogError(f"{type(error).__name__}: {error}")
 
-
-def _gtids_property(offset: Offset) -> dict[str, str]:
-    """The property of a commit with the GTIDs that the table then contains."""
-    return {"binlog_core.gtids": offset[GTIDS]} if offset.get(GTIDS) else {}
+def _why(state: TableState, statements: Sequence[ReportedStatement]) -> str:
+    """Why a round of a table leads to a copy."""
+    if state.keyless:
+        return _NO_KEY
+    shown = "; ".join(one.sql[:200] for one in statements if one.kind != "create")
+    return f"the log does not show all that was done: {shown}" if shown else "its key is another"

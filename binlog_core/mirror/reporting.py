@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -78,6 +79,7 @@ class TableStatus:
     copied: float | None = None
 
 
+_STATUS_INTERVAL, _PROGRESS_INTERVAL = 10.0, 0.2
 _ASKED = 60.0  # seconds for which it counts what the server answered
 _METRICS = {
     "seconds_behind": (
@@ -259,3 +261,52 @@ def _committed(table: FileTable) -> dict[str, Any]:
         "version": table.version,
         "committed": last["timestamp"] / 1000 if last else None,
     }
+
+
+class StatusFiles:
+    """Writes the state of the tables into files, at most every 10 seconds.
+
+    Parameters
+    ----------
+    lake : Lake
+        The lake.
+    paths : sequence of str
+        The files.
+    """
+
+    def __init__(self, lake: Lake, paths: Sequence[str]) -> None:
+        self._lake, self._paths, self._next = lake, paths, 0.0
+
+    def __call__(self, state: MirrorState) -> None:
+        if self._paths and time.monotonic() >= self._next:
+            self.write(statuses(self._lake, state))
+            self._next = time.monotonic() + _STATUS_INTERVAL
+
+    def write(self, found: list[TableStatus]) -> None:
+        """Write a state into all files."""
+        from ..archive.files import Files
+        from ..archive.status import write_status
+
+        status = MirrorStatus(self._lake.uri, found)
+        for path in self._paths:
+            write_status(Files(), path, status)
+
+
+class Progress:
+    """Shows the state of the tables, unless that was done just now.
+
+    Parameters
+    ----------
+    lake : Lake
+        The lake.
+    show : callable of list of TableStatus
+        Shows it.
+    """
+
+    def __init__(self, lake: Lake, show: Callable[[list[TableStatus]], None]) -> None:
+        self._lake, self._show, self._next = lake, show, 0.0
+
+    def __call__(self, state: MirrorState) -> None:
+        if time.monotonic() >= self._next:
+            self._show(statuses(self._lake, state, quick=True))
+            self._next = time.monotonic() + _PROGRESS_INTERVAL

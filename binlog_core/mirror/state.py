@@ -39,6 +39,7 @@ COPIES = "copies"  # notes about chunks that are read, by the copies' ids
 _KEYS = "keys"  # the key indexes of tables
 _HISTORY = "history"  # the directory of a table has a dot in its name
 _FORMAT = 1
+HEAL = 10e9  # bytes
 FORMATS = ("delta", "iceberg")
 GTIDS = "gtids"  # in an offset
 
@@ -92,6 +93,10 @@ class TableState:
         What became of its columns in its last copy: the fields of `columns.ColumnRules`.
     renamed : list of str
         The names of database and table in the lake, if they are others.
+    healing : str or None
+        Why it is to be copied again by itself: the log does not show all of its changes.
+    healed : list of (float, int)
+        When that was done before, in seconds since 1970 UTC, and the bytes of the copy.
     """
 
     database: str
@@ -113,6 +118,8 @@ class TableState:
     unlogged: list[str] = field(default_factory=list)
     columns: dict[str, Any] = field(default_factory=dict)
     renamed: list[str] = field(default_factory=list)
+    healing: str | None = None
+    healed: list[list[float]] = field(default_factory=list)
 
     @property
     def names(self) -> Names:
@@ -147,7 +154,8 @@ class TableState:
     def try_again(self) -> None:
         """Continue a parked table if it is to be tried again."""
         if self.stage == "parked" and self.again is not None:
-            self.stage, self.again, self.reason, self.failures = self.again, None, None, 0
+            self.stage, self.again, self.failures = self.again, None, 0
+            self.reason = self.healing if self.stage == "copying" else None
 
     def pause(self) -> None:
         """Stop it until `resume`; a table that stopped for good, or that the server dropped, stays so."""
@@ -160,10 +168,11 @@ class TableState:
         if self.stage == "paused" and self.again is not None:
             self.stage, self.again, self.failures = self.again, None, 0
 
-    def copy_anew(self) -> None:
-        """Have it copied from the beginning."""
+    def copy_anew(self, healing: str | None = None) -> None:
+        """Have it copied from the beginning; `healing`: why, if nobody asked for it."""
         self.end_copy()
-        self.stage, self.reason, self.failures = "copying", None, 0
+        self.stage, self.reason, self.failures = "copying", healing, 0
+        self.healing = None if self.place is None else healing
 
     def end_copy(self) -> None:
         """End the copy that is being made; its files are still to be removed."""
@@ -214,6 +223,8 @@ class MirrorState:
         New names for tables in the lake: see `renaming`.
     deletes : "copy" or "vectors"
         Whether files whose rows change are written again, or get deletion vectors.
+    heal : float
+        The most bytes that are copied again by itself for a table in a day.
     behind : dict of str to str
         The tables that are no longer wanted, by the names that they have in the lake, where they stay.
     """
@@ -238,6 +249,7 @@ class MirrorState:
     rename: dict[str, str] = field(default_factory=dict)
     behind: dict[str, str] = field(default_factory=dict)
     deletes: Deletes = "copy"
+    heal: float = HEAL
 
     @property
     def has_copies(self) -> bool:

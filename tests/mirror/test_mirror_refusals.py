@@ -28,7 +28,7 @@ from binlog_core import BinlogError, BinlogWarning, DivergedError, PurgedError
 from binlog_core.archive import archive
 from binlog_core.lake.tables.delta import DeltaLakeTable
 from binlog_core.lake.tables.iceberg import IcebergLakeTable, load_iceberg_catalog
-from binlog_core.mirror import mirror, mirroring, resync, status
+from binlog_core.mirror import copying, mirror, mirroring, resync, status
 from binlog_core.mirror.applying import apply_round
 from binlog_core.mirror.copies import Copier, commit_copy
 from binlog_core.mirror.marks import connected
@@ -92,11 +92,12 @@ def test_a_table_that_stands_in_a_log_that_is_gone_holds_no_other(
     log.unlink()  # as the archive does with --keep
     sql("INSERT INTO other VALUES (2)")
     for _ in range(2):
-        other, t = mirrored(url, tmp_path)
+        other, t = mirrored(url, tmp_path, heal=0)
         assert (other.stage, t.stage) == ("following", "parked")
-        assert f"needs resync: the archive no longer has the log {log.name}" in str(t.reason)
+        assert f"the archive no longer has the log {log.name}" in str(t.reason)
+        assert "copy it now (resync)" in str(t.reason)
     assert (rows_of(tmp_path, "other"), rows_of(tmp_path)) == ([(1,), (2,)], [(1, 1), (2, 2)])
-    resync(tmp_path)
+    assert {one.stage for one in mirrored(url, tmp_path)} == {"following"}
     assert rows_of(tmp_path) == [(1, 5), (2, 5)]
 
 
@@ -113,7 +114,7 @@ def test_an_outage_of_a_tables_catalog_delays_no_other_table(
             raise ConnectionError("the catalog is down")
         return opened(self, state, *number)
 
-    opened, remove, removed = Lake.opened, mirroring.clean_up, []
+    opened, remove, removed = Lake.opened, copying.clean_up, []
     sql("CREATE TABLE other (id INT PRIMARY KEY)")
     sql("INSERT INTO other VALUES (1)")
     with monkeypatch.context() as patch:
@@ -129,7 +130,7 @@ def test_an_outage_of_a_tables_catalog_delays_no_other_table(
         remove(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(mirroring, "clean_up", refused)
+        patch.setattr(copying, "clean_up", refused)
         assert stages() == {"other": "following", "t": "following"}
         sql("DROP TABLE other")
     assert rows_of(tmp_path, "other") == [(1,)]
@@ -156,17 +157,17 @@ def test_a_table_without_a_key_that_is_always_written_to_keeps_no_table_waiting(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sql("CREATE TABLE keyless (a INT)")
-    copy, copies = mirroring.run_copies, list[int]()
+    copy, copies = copying.run_copies, list[int]()
 
     def writing(*arguments: Any, **rest: Any) -> Any:
-        found = copy(*arguments, **rest)
+        found = [*copy(*arguments, **rest)]
         copies.append(len(copies))
         assert len(copies) < 5, "it goes on for ever"
         sql(f"INSERT INTO keyless VALUES ({len(copies)})")
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(mirroring, "run_copies", writing)
+        patch.setattr(copying, "run_copies", writing)
         keyless, t = mirrored(url, tmp_path)
         assert (keyless.stage, t.stage) == ("copying", "following")
         assert rows_of(tmp_path, "keyless") == [(number,) for number in copies[1:]]
@@ -182,9 +183,12 @@ def test_rows_that_a_foreign_key_deletes_are_warned_of(url: str, sql: Sql, tmp_p
     sql("DELETE FROM t WHERE id = 1")
     assert sql("SELECT id FROM child") == ((2,),)
     with pytest.warns(BinlogWarning, match="foreign keys"):
-        mirrored(url, tmp_path)
+        mirrored(url, tmp_path, heal=0)
     assert rows_of(tmp_path) == [(2, 2)]
     assert rows_of(tmp_path, "child") == [(1, 1), (2, 2)]  # as the server logs it
+    with pytest.warns(BinlogWarning, match="foreign keys"):
+        mirrored(url, tmp_path)
+    assert rows_of(tmp_path, "child") == [(2, 2)]
 
 
 def test_statements_are_of_the_table_that_is_spelt_so(url: str, sql: Sql, tmp_path: Path) -> None:
@@ -382,7 +386,7 @@ def test_a_copy_that_was_committed_stays_whole_when_it_is_given_up(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(mirroring, "commit_copy", killed)
+        patch.setattr(copying, "commit_copy", killed)
         mirrored(url, tmp_path)
     other()
     assert [one.stage for one in mirrored(url, tmp_path)] == ["following"]
@@ -398,7 +402,7 @@ def test_a_copy_whose_files_are_cleaned_away_is_read_again(
         raise OSError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(mirroring, "commit_copy", full)
+        patch.setattr(copying, "commit_copy", full)
         assert [one.stage for one in mirrored(url, tmp_path)] == ["parked"]
     for path in (tmp_path / "refused.t").glob("copy-*"):  # as VACUUM does with what no commit names
         os.truncate(path, 0) if cut else path.unlink()  # or a power failure, with what is not on disk yet
@@ -415,7 +419,7 @@ def test_notes_of_a_copy_whose_run_was_killed_after_its_commit_are_removed(
 
     notes, table = tmp_path / "_mirror" / "copies", tmp_path / "refused.t"
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(mirroring, "clean_up", killed)
+        patch.setattr(copying, "clean_up", killed)
         mirrored(url, tmp_path)
     (copy,) = notes.iterdir()
     whole = {path.name for path in table.glob("*.parquet")}

@@ -21,7 +21,7 @@ from support.rest_catalog import rest_catalog
 from support.server import connect, run
 
 from binlog_core import MirrorError, ServerError
-from binlog_core.mirror import joining, mirror, mirroring, resync, status
+from binlog_core.mirror import copying, joining, mirror, mirroring, resync, status
 from binlog_core.mirror.state import Lake, TableState
 from binlog_core.mirror.values import set_for_reading
 from binlog_core.server.address import Address
@@ -96,7 +96,7 @@ def test_a_table_that_is_listed_but_cannot_be_opened_is_parked(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MySQL before 8.0 lists one whose tablespace is gone: the mirror must not retry it forever."""
-    plan, looks = mirroring.plan_copy, []
+    plan, looks = copying.plan_copy, []
 
     def planned(connection: Connection, state: TableState, *these: Any, **named: Any) -> Any:
         if state.name == "t":
@@ -106,7 +106,7 @@ def test_a_table_that_is_listed_but_cannot_be_opened_is_parked(
         return plan(connection, state, *these, **named)
 
     sql("CREATE TABLE other (id INT PRIMARY KEY)")
-    monkeypatch.setattr(mirroring, "plan_copy", planned)
+    monkeypatch.setattr(copying, "plan_copy", planned)
     other, t = mirrored(url, tmp_path)
     assert (other.stage, t.stage) == ("following", "parked")
     assert "doesn't exist" in str(t.reason)
@@ -149,21 +149,21 @@ def test_a_transaction_prepared_before_the_first_log_asks_for_a_resync(
 @pytest.fixture
 def half_copied(url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """A lake with a copy that was read and not committed, twice; the names of its files each time."""
-    take, copy, stop, copied = mirroring.take_mark, mirroring.run_copies, threading.Event(), []
+    take, copy, stop, copied = copying.take_mark, copying.run_copies, threading.Event(), []
 
     def in_a_new_log(connection: Connection, facts: Any) -> Any:
         sql("FLUSH BINARY LOGS")
         return take(connection, facts)
 
     def stopped(*these: Any, **named: Any) -> Any:
-        found = copy(*these, **named)
-        copied.append([one.name for one in found["refused.t"]])
+        found = [*copy(*these, **named)]
+        copied.append([one.name for one in dict(found)["refused.t"]])
         stop.set()
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(mirroring, "take_mark", in_a_new_log)
-        patch.setattr(mirroring, "run_copies", stopped)
+        patch.setattr(copying, "take_mark", in_a_new_log)
+        patch.setattr(copying, "run_copies", stopped)
         (one,) = mirrored(url, tmp_path, stop=stop)
         assert one.stage == "copying"
         stop.clear()
@@ -227,7 +227,7 @@ def test_the_state_is_not_saved_for_each_table_that_is_copied(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
 ) -> None:
     """A run that ends before it is saved has committed some copies: the next one knows them by the tables."""
-    save, commit, saves, done = Lake.save, mirroring.commit_copy, [], []
+    save, commit, saves, done = Lake.save, copying.commit_copy, [], []
 
     def saved(lake: Lake, state: Any) -> None:
         saves.append(sum(one.stage == "following" for one in state.tables.values()))
@@ -244,7 +244,7 @@ def test_the_state_is_not_saved_for_each_table_that_is_copied(
         sql(f"INSERT INTO u{i} VALUES ({i})")
     with monkeypatch.context() as patch:
         patch.setattr(mirroring, "_SAVING", 1e9)
-        patch.setattr(mirroring, "commit_copy", committed)
+        patch.setattr(copying, "commit_copy", committed)
         patch.setattr(Lake, "save", saved)
         with pytest.raises(KeyboardInterrupt) if killed else contextlib.nullcontext():
             mirrored(url, tmp_path)

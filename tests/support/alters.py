@@ -276,7 +276,7 @@ def _copies(lake: Path, table: str) -> int:
     return len({one["binlog_core.copy"] for one in history if "binlog_core.copy" in one})
 
 
-def rows_of_server(sql: Any, table: str) -> list[dict[str, Any]]:
+def rows_of_server(sql: Any, table: str, order: str = "id") -> list[dict[str, Any]]:
     """The rows of a table by SELECT, in forms that can be compared."""
     columns = sql(
         "SELECT COLUMN_NAME, IF(NUMERIC_PRECISION > 38, 'wide', DATA_TYPE) FROM information_schema.COLUMNS"
@@ -295,7 +295,7 @@ def rows_of_server(sql: Any, table: str) -> list[dict[str, Any]]:
     picked = ", ".join(forms.get(kind, "{}").format(f"`{name}`") for name, kind in known.items())
     return [
         {name: comparable(value) for name, value in zip(known, row, strict=True)}
-        for row in sql(f"SELECT {picked} FROM {table} ORDER BY id")
+        for row in sql(f"SELECT {picked} FROM {table} ORDER BY {order}")
     ]
 
 

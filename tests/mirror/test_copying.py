@@ -1,0 +1,127 @@
+"""Copies beside the replay of other tables, and those that a mirror makes by itself."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("deltalake")
+pytest.importorskip("pymysql")
+
+from support.hard_statements import followed
+from support.refused import Sql, mirrored, rows_of
+
+from binlog_core.errors import UnreachableError
+from binlog_core.mirror import TableStatus, copies, mirror, resync
+from binlog_core.mirror.copying import Copying
+from binlog_core.mirror.state import Lake, TableState
+
+WAYS_OUT = ("ADD _change_type INT", "ADD _position INT")  # names that the changes themselves need
+
+
+@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+def test_statements_that_are_easy_to_follow_wrongly(url: str, sql: Sql, tmp_path: Path) -> None:
+    """About 150, each on a table of its own: none leaves other rows than SELECT has, and few park a table."""
+    found = followed(sql, url, tmp_path)
+    wrong = [f"{one.name}: {one.difference}" for one in found if one.difference]
+    assert not wrong, "\n".join(wrong)
+    stages = Counter(one.stage for one in found)
+    assert stages["following"] > 120 and set(stages) <= {"following", "refused", "parked", "dropped"}
+    assert [one.name for one in found if one.stage == "parked"] == [*WAYS_OUT]
+
+
+def test_what_is_copied_again_by_itself_is_bounded(url: str, sql: Sql, tmp_path: Path) -> None:
+    sql("CREATE TABLE keyless (a INT)")
+    assert {one.stage for one in mirrored(url, tmp_path, heal=0)} == {"following"}, "first copies are free"
+    sql("INSERT INTO keyless VALUES (1)")
+    for _ in range(2):
+        keyless, t = mirrored(url, tmp_path, heal=0)
+        assert (keyless.stage, t.stage) == ("parked", "following")
+        assert "it has changed, and has no key" in str(keyless.reason)
+        assert "copy it now (resync)" in str(keyless.reason)
+        assert rows_of(tmp_path, "keyless") == []
+    resync(tmp_path, "refused.keyless")
+    assert rows_of(tmp_path, "keyless") == [(1,)]
+    size = sum(path.stat().st_size for path in (tmp_path / "refused.keyless").glob("*.parquet"))
+    stages = []
+    for number in range(3):
+        sql(f"INSERT INTO keyless VALUES ({number})")
+        keyless, _ = mirrored(url, tmp_path, heal=1.9 * size)
+        stages.append(keyless.stage)
+    assert stages == ["following", "parked", "parked"], "one of that size, and not two more in the same day"
+    assert mirrored(url, tmp_path)[0].stage == "following"
+
+
+def test_a_copy_stops_no_other_table(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, go_on, stop = copies.batches_of, threading.Event(), threading.Event()
+    seen: list[list[TableStatus]] = []
+
+    def slow(connection: Any, statement: str, *these: Any, **named: Any) -> Iterator[Any]:
+        if "`large`" in statement:
+            assert go_on.wait(60)
+        return read(connection, statement, *these, **named)
+
+    monkeypatch.setattr(copies, "batches_of", slow)
+    sql("CREATE TABLE large (id INT PRIMARY KEY, v INT)")
+    sql("INSERT INTO large VALUES (1, 1)")
+    work = threading.Thread(
+        target=lambda: mirror(url, tmp_path, tables="refused.*", stop=stop, progress=seen.append)
+    )
+    work.start()
+    try:
+        until(lambda: (tmp_path / "refused.t" / "_delta_log").exists() or bool(seen))
+        sql("INSERT INTO t VALUES (3, 3)")
+        sql("UPDATE large SET v = 2")
+        until(lambda: rows(tmp_path, "t") == [(1, 1), (2, 2), (3, 3)])
+        sql("CREATE TABLE late (id INT PRIMARY KEY)")
+        sql("INSERT INTO late VALUES (1)")
+        until(lambda: rows(tmp_path, "late") == [(1,)])
+        large = next(one for one in seen[-1] if one.table == "refused.large")
+        assert (large.stage, large.copied) == ("copying", 0.0)
+        assert not (tmp_path / "refused.large" / "_delta_log").exists()
+        go_on.set()
+        until(lambda: rows(tmp_path, "large") == [(1, 2)])
+    finally:
+        go_on.set()
+        stop.set()
+        work.join(60)
+    assert not work.is_alive()
+
+
+def rows(lake: Path, table: str) -> list[tuple[Any, ...]]:
+    return rows_of(lake, table) if (lake / f"refused.{table}" / "_delta_log").exists() else []
+
+
+def until(so: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if so():
+            return
+        threading.Event().wait(0.1)
+    raise AssertionError("it does not become so")
+
+
+def test_a_copy_whose_line_was_lost_goes_on_with_its_chunks(tmp_path: Path) -> None:
+    state = TableState("shop", "t", copy={"id": "abc"})
+    host: Any = SimpleNamespace(lake=Lake(str(tmp_path)), state=None)
+    copying = Copying(host)
+    copying._give_up(state, SimpleNamespace(id="abc"), UnreachableError("lost"))  # type: ignore[arg-type]
+    assert (state.stage, state.copy, state.failures) == ("copying", {"id": "abc"}, 1)
+
+
+def test_suspect_tables_are_copied_first() -> None:
+    tables = {
+        "a": TableState("shop", "a"),
+        "b": TableState("shop", "b", copy={"id": "x"}, healing="no key"),
+        "c": TableState("shop", "c", copy={"id": "y"}, healing="by statements", suspect="by statements"),
+        "d": TableState("shop", "d", "following"),
+    }
+    host: Any = SimpleNamespace(state=SimpleNamespace(tables=tables))
+    assert [one.name for one in Copying(host).due()] == ["c", "b", "a"]

@@ -133,6 +133,31 @@ DEFECTS = [
         "            self._table = self._table.reopened()\n"
         "            removed = [one for one in self._table.files() if one.name not in stay]\n",
     ),
+    Defect(  # the parts of a log go from the store before the finished log is there
+        "parts",
+        "archive",
+        "archive/store.py",
+        "                self.store.write(name, source, os.fstat(source.fileno()).st_size)\n"
+        "            self._finished.add(_bare(path))\n",
+        "                for part in self._parts(_bare(name), chained=False):\n"
+        "                    self.store.remove(part.path)\n"
+        "                self.store.write(name, source, os.fstat(source.fileno()).st_size)\n"
+        "            self._finished.add(_bare(path))\n",
+    ),
+    Defect(  # a log's beginning is in the store before the end of the log before it
+        "order",
+        "archive",
+        "archive/store.py",
+        "if self._has_other(path):",
+        "if False:",
+    ),
+    Defect(  # logs are removed before they are as old as they are to be kept
+        "young",
+        "archive",
+        "archive/keeper.py",
+        "limit = self._world.time() - self._keep",
+        "limit = self._world.time()",
+    ),
     # What the world itself has found.
     Defect(  # a position behind withheld transactions has their GTIDs and the place before them
         "withheld",

@@ -71,11 +71,17 @@ def archived_logs(
     NotABinlogError
         The archive has no logs yet.
     """
+    listed = {"": names}
+    if len(timeline.segments) > 1:
+        # The last first: a log that comes after others is there after them.
+        listed = {
+            one.folder: _files_in(place, f"{path.rstrip('/')}/{one.folder}")
+            for one in reversed(timeline.segments)
+        }
     files: list[_Log] = []
     missing: str | None = None  # what is missing before the next log
     for epoch, segment in enumerate(timeline.segments):
-        folder = f"{path.rstrip('/')}/{segment.folder}"
-        within, growing = without_parts(names if not segment.folder else _files_in(place, folder))
+        within, growing = without_parts(listed[segment.folder])
         found = order_logs([*within, *growing], logs_among(place, within) | growing)
         missing = missing or _seam_of(segment)
         before = segment.before if segment.seam == FAILOVER else None

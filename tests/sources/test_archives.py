@@ -23,7 +23,9 @@ from support.archive import (
 from support.cli import run
 
 import binlog_core
-from binlog_core._sources.archives import timeline_among
+from binlog_core._sources.archives import archived_logs, timeline_among
+from binlog_core._sources.log_files import LogFile
+from binlog_core._sources.places import LocalFiles
 from binlog_core._sources.sources import BufferSource
 from binlog_core._sources.timeline import NAME as TIMELINE
 from binlog_core._sources.timeline import RESET, ArchiveTimeline, Segment
@@ -355,3 +357,25 @@ def test_a_timeline_that_is_replaced_while_it_is_read() -> None:
     torn = SimpleNamespace(open=lambda *_: BufferSource(after[:-9], TIMELINE))
     with pytest.raises(BinlogError, match="not an archive's timeline"):
         timeline_among(torn, [TIMELINE])  # type: ignore[arg-type]
+
+
+def test_segments_are_listed_after_the_timeline_and_from_the_last_on(tmp_path: Path) -> None:
+    """Otherwise a log that came in between seems to be missing before one of the next segment."""
+    server = busy(FakeServer(), 5)
+    archive(server, tmp_path)
+    stale = [str(tmp_path / TIMELINE)]  # listed before the first log was there
+    server.reset()
+    server.transaction()
+    archive(server, tmp_path)
+    asked = []
+
+    class Place(LocalFiles):
+        def files(self, path: str) -> list[str] | None:
+            asked.append(Path(path).name)
+            return super().files(path)
+
+    timeline = timeline_among(LocalFiles(), stale)
+    assert timeline is not None
+    found = archived_logs(Place(), str(tmp_path), stale, timeline, LogFile)
+    assert [one.share.epoch for one in found if one.share is not None] == [0, 0, 1]
+    assert asked == ["timeline-2", tmp_path.name]

@@ -36,7 +36,8 @@ from binlog_core.errors import (
 )
 
 from .disk import BROKEN, FULL, KILLED, POWER, Disk
-from .history import REST, History, Play, Wrong, history_of, some_without_files
+from .history import REST, History, Play, Wrong, history_of, some_restored, some_without_files
+from .model import Transaction
 from .objects import URL, Objects
 from .readers import numbers
 from .server import EPOCH
@@ -111,6 +112,7 @@ def keeper(seed: int) -> Archive:
     """The history of a seed."""
     chance = Random(seed)
     servers = some_without_files(history_of(seed, chance, resets=chance.random() < 0.2), seed)
+    servers = some_restored(servers, seed)
     return Archive(
         **{one.name: getattr(servers, one.name) for one in fields(servers)},
         cuts=tuple(
@@ -275,7 +277,8 @@ class _Run(Play):
 
     def _read_on(self) -> None:
         assert self.objects is not None
-        start = None if self.eras else self._read_to
+        # The names of two segments' logs may be the same then, and a position does not say which it means.
+        start = None if self.eras or self.restored else self._read_to
         if start is None:
             self._read = []
         try:
@@ -306,7 +309,26 @@ class _Run(Play):
         if isinstance(error, DivergedError) and self._looks_cut():
             return True
         # Without GTIDs, also those of an archive that has no transaction yet, another server cannot go on.
-        return isinstance(error, DivergedError) and self.history.hosts > 1 and "without GTIDs" in str(error)
+        others = self.history.hosts > 1 or self.restored
+        return isinstance(error, DivergedError) and others and "without GTIDs" in str(error)
+
+    def _compare_restored(self, got: list[int]) -> None:
+        """A server that was restored has only what came after its backup, and some of that again.
+
+        On MySQL its UUID tells that it is another server; on MariaDB it looks as after RESET.
+        """
+        wanted = [change.number for one, *_ in self.committed for change in one.changes]
+        since = [
+            n for one, *_ in self.committed if one.number > self.writer.restored_to for n in _numbers(one)
+        ]
+        before = len(wanted) - len(since)
+        new = len(got) >= len(since) and got[len(got) - len(since) :] == since
+        had = got[: len(got) - len(since)]
+        start = wanted.index(had[0]) if had and had[0] in wanted and self.history.keeps is not None else 0
+        repeats = self.history.kind.mariadb and had == wanted[start : start + len(had)]
+        kept = self.history.keeps is not None and got == wanted[len(wanted) - len(got) :]
+        if not kept and not (new and (had in ([], wanted[:before]) or repeats)):
+            raise Wrong(f"{len(got)} changes of {len(wanted)}, of which {before} came before the backup")
 
     def _looks_cut(self) -> bool:
         """Whether a RESET came in the second in which a log of the same name began: as if a crash cut it."""
@@ -319,13 +341,16 @@ class _Run(Play):
 
     def _check_acknowledged(self) -> None:
         """What a status or an acknowledgement named is on the disk."""
+        begun_again = self.eras or self.restored
         kept: dict[str, list[bytes]] = {}
         for logs in (*self._on_disk().values(), *self._in_store().values()):
             for name, data in logs.items():
                 kept.setdefault(name, []).append(data)
         for server in self.world.hosts.values():
             for name, log in server.logs.items():
-                position = max(server.acknowledged.get(name, 0), 0 if self.eras else self._told.get(name, 0))
+                position = max(
+                    server.acknowledged.get(name, 0), 0 if begun_again else self._told.get(name, 0)
+                )
                 due = log.getvalue()[_HEAD:position]
                 if self.history.keeps is not None and name not in kept:
                     continue
@@ -417,6 +442,9 @@ class _Run(Play):
                 raise Wrong(f"a reader that went on has {len(self._read)} changes, another {len(got)}")
         if self.eras:
             got = [number for number in got if number not in self.lost]
+        if self.restored:
+            self._compare_restored(got)
+            return
         if self.history.keeps is not None:
             wanted = [change.number for one, *_ in self.committed for change in one.changes]
             if got != wanted[len(wanted) - len(got) :]:
@@ -439,3 +467,7 @@ def _plain(name: str, data: bytes) -> tuple[str, bytes]:
     if not name.endswith(".zst"):
         return name, data
     return name.removesuffix(".zst"), zstandard.ZstdDecompressor().decompressobj().decompress(data)
+
+
+def _numbers(transaction: Transaction) -> list[int]:
+    return [change.number for change in transaction.changes]

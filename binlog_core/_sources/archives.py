@@ -8,16 +8,17 @@ from dataclasses import replace
 from typing import TypeVar
 
 from .._format.event_header import FIRST_EVENT
-from ..errors import MissingFileError, NotABinlogError
+from ..errors import BinlogError, MissingFileError, NotABinlogError
 from .log_files import LogFile
 from .log_names import order_logs
-from .places import StorePlace, logs_among
+from .places import LocalFiles, StorePlace, logs_among
 from .tails import without_parts
 from .timeline import FAILOVER, GAP, NAME, RESET, ArchiveTimeline, Segment, Share
 
 _Log = TypeVar("_Log", bound=LogFile)
 
 LONGEST_TIMELINE = 16 << 20
+_TRIES = 4
 EPOCH_SHIFT = 16  # of a log's number in its archive: segment above, the log's own number below
 
 
@@ -32,6 +33,16 @@ def timeline_among(place: StorePlace, names: list[str]) -> ArchiveTimeline | Non
     path = next((name for name in names if name.rpartition("/")[2] == NAME), None)
     if path is None:
         return None
+    for tries_left in reversed(range(1 if isinstance(place, LocalFiles) else _TRIES)):
+        try:
+            return _read_timeline(place, path)
+        except BinlogError:  # in a store it may be replaced between its length and its bytes
+            if not tries_left:
+                raise
+    raise AssertionError
+
+
+def _read_timeline(place: StorePlace, path: str) -> ArchiveTimeline:
     with place.open(path, False) as source:
         text = b""
         while len(text) < LONGEST_TIMELINE and (part := source.read(1 << 20)):
@@ -60,11 +71,17 @@ def archived_logs(
     NotABinlogError
         The archive has no logs yet.
     """
+    listed = {"": names}
+    if len(timeline.segments) > 1:
+        # The last first: a log that comes after others is there after them.
+        listed = {
+            one.folder: _files_in(place, f"{path.rstrip('/')}/{one.folder}")
+            for one in reversed(timeline.segments)
+        }
     files: list[_Log] = []
     missing: str | None = None  # what is missing before the next log
     for epoch, segment in enumerate(timeline.segments):
-        folder = f"{path.rstrip('/')}/{segment.folder}"
-        within, growing = without_parts(names if not segment.folder else _files_in(place, folder))
+        within, growing = without_parts(listed[segment.folder])
         found = order_logs([*within, *growing], logs_among(place, within) | growing)
         missing = missing or _seam_of(segment)
         before = segment.before if segment.seam == FAILOVER else None

@@ -167,9 +167,7 @@ class TailSource(Source):
             raise BinlogError("the log is closed", path=self.path)
         if self._next >= self._size:
             return b""
-        if self._part is None:
-            self._part = self._open_at(self._next)
-        data = self._part.read(min(size, self._part_end - self._next))
+        data = self._read(size)
         if not data:
             raise BinlogError(
                 f"a part of the log ends at {self._next}: expected its bytes up to {self._part_end}",
@@ -180,6 +178,23 @@ class TailSource(Source):
         if self._next == self._part_end:
             self._leave()
         return data
+
+    def _read(self, size: int) -> bytes:
+        """Bytes of a part; of the one that replaced it, if it was removed after it was opened."""
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                if self._part is None:
+                    self._part = self._open_at(self._next)
+                return self._part.read(min(size, self._part_end - self._next))
+            except BinlogError:
+                part = self._part
+                if part is None or not tries_left or self._is_listed(part.path):
+                    raise
+                self._leave()
+        raise AssertionError
+
+    def _is_listed(self, path: str) -> bool:
+        return path.rpartition("/")[2] in _listed(self._place, self._log)[0]
 
     def _open_at(self, position: int) -> Source:
         """The part with a byte; if it was removed since, the part that replaced it."""

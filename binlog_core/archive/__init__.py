@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import os
-import random
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -140,6 +139,7 @@ def archive(
             compress=compress == "zstd",
             keep=None if keep is None else seconds_of(keep, "keep"),
             index=index,
+            world=address.world,
         ),
         until_now=until == "now",
         start=_start(start),
@@ -185,7 +185,7 @@ def archiver_of(
 
     files = address.world.files or Files()
     stop = stop or threading.Event()
-    server_id = address.server_id or random.SystemRandom().randrange(2**31, 2**32 - 1)
+    server_id = address.server_id or address.world.random.randrange(2**31, 2**32 - 1)
     hosts = list(address.hosts)
 
     feeds: list[LiveFeed] = []
@@ -208,15 +208,15 @@ def archiver_of(
 
     uploader, path = None, local_path(folder)
     if path is None:
-        store = Store(folder, storage_options, patience=address.reconnect, stop=stop)
+        store = Store(folder, storage_options, patience=address.reconnect, stop=stop, world=address.world)
         folder = spool if spool is not None else _spool_of(store.url)
-        uploader = Uploader(store, folder, tail_interval)
+        uploader = Uploader(store, folder, tail_interval, files)
     else:
         folder = path
     return Archiver(
         connect,
         folder,
-        keeper=keeper or Keeper(files),
+        keeper=keeper or Keeper(files, world=address.world),
         start=start,
         until_now=until_now,
         files=files,

@@ -7,16 +7,14 @@ import io
 import json
 import math
 import os
-import random
 import re
-import secrets
 import socket
-import time
 from collections.abc import Callable
 from typing import Any, BinaryIO, Protocol
 
 from .._base.redaction import shown_url
 from ..errors import ArchiveError, BinlogError
+from ..server.world import REAL, World
 
 _FOLDER = "archiver"
 _NAME = re.compile(r"(?P<number>[0-9]{1,18})-.+\.json")
@@ -60,12 +58,15 @@ class Claim:
     store : ClaimedStore
     valid : float
         Seconds after which a claim that was not renewed counts as that of a dead archiver.
+    world : World
+        Its clock, and chance.
     """
 
-    def __init__(self, store: ClaimedStore, valid: float) -> None:
+    def __init__(self, store: ClaimedStore, valid: float, world: World = REAL) -> None:
         self._store = store
         self._valid = valid
-        self._id = secrets.token_hex(8)
+        self._world = world
+        self._id = f"{world.random.getrandbits(64):016x}"
         self._name = ""
 
     def begin(self) -> None:
@@ -80,7 +81,7 @@ class Claim:
             before = self._names()
             for name in before:
                 told = self._read(name)
-                if told is not None and time.time() - told["updated"] < told["valid"]:
+                if told is not None and self._world.time() - told["updated"] < told["valid"]:
                     raise self._error(
                         f"another archiver keeps this archive ({_who(told)}): stop it, or wait for"
                         f" {told['valid']:.0f} s if it is dead"
@@ -94,7 +95,7 @@ class Claim:
                     self._remove(name)
                 return
             self.end()
-            self._store.wait(random.uniform(0, _LONGEST_PAUSE))
+            self._store.wait(self._world.random.uniform(0, _LONGEST_PAUSE))
         raise self._error("another archiver is starting at the same time: start this one again")
 
     def renew(self) -> None:
@@ -102,7 +103,7 @@ class Claim:
         told = {
             "process": os.getpid(),
             "host": socket.gethostname(),
-            "updated": time.time(),
+            "updated": self._world.time(),
             "valid": self._valid,
         }
         # Always of the same length: a reader that knows the old length reads all of a rewritten one.

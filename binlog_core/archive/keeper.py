@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import queue
 import threading
-import time
 import warnings
+from collections import deque
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,6 +17,7 @@ from ..errors import ArchiveError, BinlogError, MissingExtraError
 from ..index.files import need_pyarrow
 from ..index.making import index as index_logs
 from ..report import BinlogWarning
+from ..server.world import REAL, Started, World
 from .files import Files, as_archive_error, hidden_name, write_all
 from .names import logs_among
 
@@ -53,6 +53,8 @@ class Keeper:
         Seconds that a log is kept after the next one began, and after it was written; None: forever.
     index : bool
         Keep an index beside the logs.
+    world : World
+        Its clock, and what starts the thread.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Keeper:
         compress: bool = False,
         keep: float | None = None,
         index: bool = False,
+        world: World = REAL,
     ) -> None:
         if compress:
             _zstandard()  # fails early, and says how to install it
@@ -73,8 +76,11 @@ class Keeper:
         self._index = index
         self._told = False  # that nothing can be removed
         self._indexed: set[str] = set()  # directories whose earlier logs are all in the index
-        self._queue: queue.SimpleQueue[tuple[str, bool] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._world = world
+        self._jobs: deque[tuple[str, bool]] = deque()
+        self._more = threading.Event()  # jobs, or the end
+        self._ends = False
+        self._thread: Started | None = None
         self._error: BaseException | None = None
         self._archive: Archive | None = None
         self._uploader: Uploader | None = None
@@ -83,8 +89,9 @@ class Keeper:
         """Start, and first finish what an earlier run left undone."""
         self._uploader = uploader
         self._archive = archive
-        self._thread = threading.Thread(target=self._work, name="archive-keeper", daemon=True)
-        self._thread.start()
+        if self._compress or self._index or self._keep is not None or uploader is not None:
+            self._ends = False
+            self._thread = self._world.start(self._work, "archive-keeper")
         if not self._compress and uploader is None:
             return
         for segment in archive.timeline.segments:
@@ -95,17 +102,20 @@ class Keeper:
             if segment is archive.timeline.last and archive.grows:
                 logs = logs[:-1]
             for name in logs:
-                self._queue.put(
-                    (os.path.join(folder, name), segment.until is None or name != segment.until[0])
-                )
+                self._add(os.path.join(folder, name), segment.until is None or name != segment.until[0])
 
     def keep(self, path: str) -> None:
         """Note that a log is finished."""
-        self._queue.put((path, True))
+        self._add(path, True)
 
     def leave(self, path: str) -> None:
         """Note that a log no longer grows, because another server has taken over."""
-        self._queue.put((path, False))
+        self._add(path, False)
+
+    def _add(self, path: str, finished: bool) -> None:
+        if self._thread is not None:  # otherwise there is nothing to do
+            self._jobs.append((path, finished))
+            self._more.set()
 
     def check(self) -> None:
         """Raise an error of the thread."""
@@ -120,19 +130,18 @@ class Keeper:
 
     def abandon(self) -> None:
         """End after the current log; the next run does the rest."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._queue.get_nowait()
+        self._jobs.clear()
         self._end()
 
     def _end(self) -> None:
         if self._thread is not None:
-            self._queue.put(None)
+            self._ends = True
+            self._more.set()
             self._thread.join()
             self._thread = None
 
     def _work(self) -> None:
-        while (job := self._queue.get()) is not None:
+        while (job := self._next()) is not None:
             path, finished = job
             if self._error is not None or not os.path.exists(path):  # old enough to be gone already
                 continue
@@ -146,6 +155,16 @@ class Keeper:
                 self._remove_old()
             except BaseException as error:
                 self._error = error
+
+    def _next(self) -> tuple[str, bool] | None:
+        """The next job; None: there will be none."""
+        while True:
+            self._more.clear()  # before looking: what comes meanwhile sets it again
+            with contextlib.suppress(IndexError):
+                return self._jobs.popleft()
+            if self._ends:
+                return None
+            self._world.wait(self._more, None)
 
     # ------------------------------------------------------------ one log
 
@@ -219,7 +238,7 @@ class Keeper:
         """Remove logs from the oldest on, while the log after each began long enough ago."""
         if self._keep is None:
             return
-        limit = time.time() - self._keep
+        limit = self._world.time() - self._keep
         for log, following in pairwise(self._kept()):
             begun = begun_at(following)
             if not begun or begun > limit:

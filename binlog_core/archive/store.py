@@ -6,7 +6,6 @@ import contextlib
 import io
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TypeVar
 
@@ -20,8 +19,9 @@ from .._sources.sources import Source
 from .._sources.tails import TailPart, chain_of, without_parts
 from .._sources.timeline import NAME, ArchiveTimeline
 from ..errors import ArchiveError, BinlogError, MissingFileError
+from ..server.world import REAL, Started, World
 from .claims import Claim
-from .files import Files, as_archive_error, open_itself, put
+from .files import Files, as_archive_error, open_itself, put, write_all
 from .names import logs_among
 
 _PIECE = 8 << 20
@@ -41,16 +41,25 @@ class Store:
         Seconds to keep trying.
     stop : threading.Event
         Ends waiting when set.
+    world : World
+        Its clock.
     """
 
     def __init__(
-        self, url: str, storage_options: dict[str, Any] | None, *, patience: float, stop: threading.Event
+        self,
+        url: str,
+        storage_options: dict[str, Any] | None,
+        *,
+        patience: float,
+        stop: threading.Event,
+        world: World = REAL,
     ) -> None:
         self.url = url.rstrip("/")
         self._storage_options = storage_options
         self._place: StorePlace = place_of(url, storage_options)
         self._patience = patience
         self._stop = stop
+        self.world = world
         found = arrow_filesystem(self.url, storage_options)
         if found is not None:
             self._arrow, self._root = found
@@ -79,6 +88,19 @@ class Store:
             while piece := source.read(_PIECE):
                 yield piece
 
+    def read_surely(self, name: str) -> Iterator[bytes]:
+        """An object, piece by piece; a piece that fails is requested again."""
+        position = 0
+
+        def piece() -> bytes:
+            with self._opened(name) as source:
+                source.seek(position)
+                return source.read(_PIECE)
+
+        while data := self._tried(piece, "read", name):
+            yield data
+            position += len(data)
+
     def read_small(self, name: str, limit: int) -> bytes | None:
         """The first bytes of an object; None: there is none."""
 
@@ -97,8 +119,12 @@ class Store:
 
     def size(self, name: str) -> int:
         """Bytes of an object."""
-        with self._opened(name) as source:
-            return source.size or 0
+
+        def told() -> int:
+            with self._opened(name) as source:
+                return source.size or 0
+
+        return self._tried(told, "say the size of", name)
 
     def written_at(self, name: str) -> float | None:
         """When an object was written, by the store's clock; seconds since 1970 UTC. None: it does not say."""
@@ -161,7 +187,7 @@ class Store:
 
     def wait(self, seconds: float) -> None:
         """Wait, or until stopped."""
-        self._stop.wait(seconds)
+        self.world.wait(self._stop, seconds)
 
     def logs(self, folder: str) -> list[LogFile]:
         """The logs in a folder, by number."""
@@ -191,18 +217,18 @@ class Store:
         return f"{self.url}/{name}" if name else self.url
 
     def _tried(self, work: Callable[[], T], doing: str, name: str) -> T:
-        end = time.monotonic() + self._patience
+        end = self.world.now() + self._patience
         pause = _FIRST_PAUSE
         while True:
             try:
                 return work()
             except Exception as error:  # each store raises different errors
-                if time.monotonic() + pause >= end or self._stop.is_set():
+                if self.world.now() + pause >= end or self._stop.is_set():
                     shown = shown_url(self._url_of(name))
                     raise ArchiveError(
                         f"the store cannot {doing}: {type(error).__name__}: {error}", path=shown
                     ) from None
-            self._stop.wait(pause)
+            self.wait(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
@@ -216,23 +242,25 @@ class Uploader:
         The local directory.
     interval : float
         Seconds between two uploads of the growing log.
+    files : Files or None
+        How the spool is used.
     """
 
-    def __init__(self, store: Store, spool: str, interval: float) -> None:
+    def __init__(self, store: Store, spool: str, interval: float, files: Files | None = None) -> None:
         self.store = store
+        self._world = store.world
+        self._files = files or Files()
         self._spool = spool
         self._interval = interval
-        self._claim = Claim(store, 3 * interval + 60)
+        self._claim = Claim(store, 3 * interval + 60, store.world)
         self._timeline = b""  # as the store has it
         self._tail: tuple[str, list[TailPart]] = "", []  # the growing log's path; its parts in the store
         self._finished: set[str] = set()  # logs whose beginning must not be uploaded any more
         self.error: BaseException | None = None
         self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._renewing: threading.Thread | None = None
-        self._lock = (
-            threading.Lock()
-        )  # one upload at a time: of the log that grows, and of the one that ended
+        self._thread: Started | None = None
+        self._renewing: Started | None = None
+        self._lock = self._world.lock()  # one upload at a time: the growing log's, or a finished one's
 
     @property
     def name(self) -> str:
@@ -323,7 +351,7 @@ class Uploader:
 
         Everything in the spool is also in the store, which is further: logs are uploaded one after another.
         """
-        files = Files()
+        files = self._files
         with as_archive_error(self._spool, "clear the spool"):
             for path in self._folders():
                 for old in logs_among(files.names(path)):
@@ -334,11 +362,14 @@ class Uploader:
             path = os.path.join(target, name)
             with contextlib.suppress(FileNotFoundError):
                 files.remove(path)
-            with os.fdopen(files.open(path, new=True), "wb") as file:
-                for piece in self.store.read(f"{folder}/{name}" if folder else name):
-                    file.write(piece)
-                file.flush()
-                os.fsync(file.fileno())
+            descriptor, size = files.open(path, new=True), 0
+            try:
+                for piece in self.store.read_surely(f"{folder}/{name}" if folder else name):
+                    write_all(files, descriptor, piece, size)
+                    size += len(piece)
+                files.sync(descriptor)
+            finally:
+                files.close(descriptor)
         put(files, os.path.join(self._spool, NAME), self._timeline)
 
     def end(self) -> None:
@@ -378,7 +409,7 @@ class Uploader:
             for part in self._parts(_bare(name), chained=False):  # its beginning went before it, as it grew
                 self.store.remove(part.path)
             with as_archive_error(path, "remove the log, which is in the store"):
-                Files().remove(path)
+                self._files.remove(path)
 
     def _parts(self, name: str, *, chained: bool) -> list[TailPart]:
         """The store's parts of a log: those that join to its beginning, or (not `chained`) all."""
@@ -451,23 +482,21 @@ class Uploader:
         """Upload the growing log from now on, once per interval."""
         self._thread = self._every("archive-upload", lambda: self.upload_tail(place()))
 
-    def _every(self, name: str, work: Callable[[], None]) -> threading.Thread:
+    def _every(self, name: str, work: Callable[[], None]) -> Started:
         """Work once per interval, in a thread; if the work takes longer, use half of the time."""
 
         def go_on() -> None:
             pause = self._interval
-            while not self._ended.wait(pause):
-                began = time.monotonic()
+            while not self._world.wait(self._ended, pause):
+                began = self._world.now()
                 try:
                     work()
                 except BaseException as error:
                     self.error = error
                     return
-                pause = max(self._interval, time.monotonic() - began)
+                pause = max(self._interval, self._world.now() - began)
 
-        thread = threading.Thread(target=go_on, name=name, daemon=True)
-        thread.start()
-        return thread
+        return self._world.start(go_on, name)
 
     def finish(self, place: tuple[str, int] | None) -> None:
         """Upload the rest."""

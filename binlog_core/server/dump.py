@@ -24,13 +24,20 @@ from .._format.event_header import (
 )
 from .._format.event_types import EventType
 from .._sources.log_names import is_servers_name
-from ..errors import DecodeError, PositionError, ProtocolError, ServerError, UnreachableError
+from ..errors import (
+    DecodeError,
+    DivergedError,
+    PositionError,
+    ProtocolError,
+    ServerError,
+    UnreachableError,
+)
 from ..events.gtid import gtids_of_list
 from ..gtids import GtidSet, MariadbGtid
 from ..limits import Limits
 from .compressed import framed
 from .connection import Connection, Facts
-from .refusals import NO_EVENT, is_passing, refusal
+from .refusals import COPY_AGAIN, NO_EVENT, is_passing, refusal
 from .run import ServerRun, is_before
 
 COM_REGISTER_SLAVE = 0x15
@@ -350,9 +357,21 @@ class Dump:
         if kind == EventType.FORMAT_DESCRIPTION:
             return ServerRun("descriptor", self.file, packets.position, memoryview(event), False)
         if kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2, EventType.MARIADB_GTID_LIST):
+            if kind != EventType.MARIADB_GTID_LIST:
+                self._check_reached()
             self._pass_over(event)
             return ServerRun("heartbeat", self.file, packets.position, memoryview(event), False)
         return None
+
+    def _check_reached(self) -> None:
+        """Now that the server has sent all that it has: the log in which reading goes on was among it."""
+        if self._behind is not None and self._begin.gtids is not None and not self._inside:
+            raise DivergedError(
+                f"the server has only older logs than the one that was read, up to {self.file}: it was"
+                f" restored or reset; {COPY_AGAIN}",
+                path=self._behind[0],
+                offset=self._behind[1],
+            )
 
     def _pass_over(self, event: bytes) -> None:
         """Go to where an event says that the withheld transactions end, those that we reported to have."""
@@ -366,6 +385,7 @@ class Dump:
             if not self._wait:
                 if self._behind is not None and self._begin.gtids is None:
                     raise self._no_event()
+                self._check_reached()
                 self.ended = True
                 return
             raise LineLost("the server ended the dump (for example by KILL QUERY)")

@@ -1,4 +1,4 @@
-"""What reading a server needs of the world: connections, the clock, and waiting.
+"""What reading a server needs of the world: connections, the clock, chance, and waiting.
 
 `REAL` is the world as it is. The simulated world of ``soak/world`` hands in its own, where nothing sleeps and
 a seed decides what happens.
@@ -6,11 +6,13 @@ a seed decides what happens.
 
 from __future__ import annotations
 
+import random
 import select
 import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 
@@ -26,6 +28,7 @@ class World:
     """The machine's own network and clock."""
 
     socket_class: Any = socket.socket
+    random: random.Random = random.SystemRandom()
     files: Any = None  # how an archive uses its disk; None: as `binlog_core.archive.files` does
 
     def connect(self, kind: Any, host: tuple[str, int], path: str | None, timeout: float) -> Any:
@@ -80,6 +83,10 @@ class World:
         made = threading.Thread(target=work, name=name, daemon=True)
         made.start()
         return made
+
+    def lock(self) -> AbstractContextManager[Any]:
+        """A lock that one piece of work has at a time."""
+        return threading.Lock()
 
     def wait(self, event: threading.Event, seconds: float | None) -> bool:
         """Wait until an event is set; whether it is."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import defaultdict
+from collections.abc import Callable
 from concurrent.futures import Future
 from random import Random
 
@@ -19,6 +21,8 @@ class Disk(DroppingFiles):
     ----------
     chance : Random
         Decides how much a write takes at once, and what of unsynced bytes is left.
+    time : callable
+        The machine's clock.
 
     Attributes
     ----------
@@ -28,8 +32,11 @@ class Disk(DroppingFiles):
         Whether a call failed since `plan`.
     """
 
-    def __init__(self, chance: Random) -> None:
+    def __init__(self, chance: Random, time: Callable[[], float]) -> None:
         super().__init__(ragged=chance)
+        self._time = time
+        began = time()
+        self._changed: dict[int, float] = defaultdict(lambda: began)  # by inode
         self.refused = False
         self._fails_at = 0
         self.fault = ""
@@ -43,6 +50,15 @@ class Disk(DroppingFiles):
         self.calls, self.refused = 0, False
         self._fails_at, self.fault = calls, fault
         self.stop_at = calls if fault in (POWER, KILLED) else None
+
+    def step(self) -> None:
+        """The process does something else that others can see."""
+        self._step()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process goes on."""
+        return self.stop_at is None or self.calls < self.stop_at
 
     def _step(self) -> None:
         super()._step()
@@ -68,9 +84,14 @@ class Disk(DroppingFiles):
         if self.fault == FULL and self.calls >= self._fails_at and (self.refused or len(data) < 2):
             self._refuse(errno.ENOSPC)
         written = super().write(descriptor, data, position)
+        self._changed[self._paths[descriptor]] = self._time()
         if self.fault == FULL and self.calls >= self._fails_at:
             self.refused = True  # the next one finds none
         return written
+
+    def changed_at(self, path: str) -> float:
+        """See `Files.changed_at`; of a file of before: when the machine or the process began."""
+        return self._changed[os.stat(path).st_ino]
 
     def sync_soon(self, descriptor: int) -> Future[None]:
         """See `Files.sync_soon`; here it is done at once, since a thread would make its own order."""

@@ -32,7 +32,8 @@ class Step:
         Seconds after the world's beginning.
     what : str
         "commit", "rotate", "purge", "restart", "crash", "loss" (a crash with lost transactions), "failover",
-        "reset", "clock" (of the servers or of the reader's machine: it is set, also back).
+        "reset", "clock" (of the servers or of the reader's machine: it is set, also back), "restore" (the
+        server is made anew from a backup, and replicates again what the backup lacks).
     transaction : Transaction or None
         What is committed.
     """
@@ -107,6 +108,16 @@ def some_without_files(servers: History, seed: int) -> History:
     return replace(servers, kind=replace(servers.kind, version=WITHOUT_FILES), steps=tuple(steps))
 
 
+def some_restored(servers: History, seed: int, share: float = 0.1) -> History:
+    """The same, or of some histories one whose server is made anew from a backup."""
+    chance = Random(f"restore {seed}")
+    others = any(step.what in ("loss", "reset") for step in servers.steps)
+    if servers.hosts > 1 or others or servers.kind.without_files or chance.random() >= share:
+        return servers
+    step = Step(chance.uniform(0.0, servers.opened + 60), "restore")
+    return replace(servers, steps=tuple(sorted((*servers.steps, step), key=lambda one: one.at)))
+
+
 def _fault(chance: Random) -> Fault:
     most = chance.choice((6_000, 6_000, 60_000))
     kind = chance.random()
@@ -147,7 +158,7 @@ class Play:
         ]
         self.world.hosts = {server.name: server for server in hosts}
         self.writer, self._others = hosts[0], hosts[1:]
-        self.failed_over = self.purged = False
+        self.failed_over = self.purged = self.restored = False
         self.cut = False  # whether a crash has lost transactions
         self.lost: set[int] = set()  # numbers of changes that it has lost
         self.committed: list[tuple[Transaction, float, int]] = []
@@ -180,6 +191,11 @@ class Play:
                 self.lost.update(change.number for one in lost for change in one.changes)
                 del self.committed[len(self.committed) - len(lost) :]
             self.world.after(_DOWN, lambda: self._back(server))
+        elif step.what == "restore" and len(self.world.hosts) == 1 and server.written:
+            self.restored = True
+            count = self.world.chance.choice((0, 1, 3, 20))
+            lacks = server.restore(min(count, len(server.written)))
+            self.world.after(_DOWN, lambda: self._catch_up(server, lacks))
         elif step.what == "clock":
             self._set_clocks()
         elif step.what == "reset" and len(self.world.hosts) == 1:
@@ -202,6 +218,12 @@ class Play:
 
     def _back(self, server: Server) -> None:
         server.begin()
+        self._commit()
+
+    def _catch_up(self, server: Server, lacks: list[Transaction]) -> None:
+        server.up = True
+        for transaction in lacks:
+            server.commit(transaction)
         self._commit()
 
     def _made(self, transaction: Transaction, number: int) -> Transaction:

@@ -31,7 +31,7 @@ from binlog_core.lake.apply import key_index
 from binlog_core.mirror import Compared, copies, holder, mirror, mirroring, reporting, status, verify
 from binlog_core.mirror.state import Lake
 
-from .history import History, Play, Step, Wrong, history_of
+from .history import History, Play, Step, Wrong, history_of, some_restored
 from .model import Transaction
 from .server import EPOCH
 from .tables import STATEMENTS, State, Stored, Tables, executed, first_state
@@ -97,6 +97,7 @@ def mirrorer(seed: int) -> Mirror:
         at = Random(f"when {seed}").choice([step.at for step in servers.steps])
         steps = sorted([*servers.steps, Step(at + 0.01, "failover")], key=lambda step: step.at)
         servers = replace(servers, steps=tuple(steps))
+    servers = some_restored(servers, seed)
     servers = replace(servers, opened=chance.choice((0.0, 0.5, 5.0, 60.0)))
     return Mirror(
         **{one.name: getattr(servers, one.name) for one in fields(servers)},
@@ -289,7 +290,8 @@ class _Run(Play):
         if self.purged and isinstance(error, PurgedError):
             return True
         # Without GTIDs, also those of an archive that has no transaction yet, another server cannot go on.
-        return isinstance(error, DivergedError) and self.history.hosts > 1 and "without GTIDs" in str(error)
+        others = self.history.hosts > 1 or self.restored
+        return isinstance(error, DivergedError) and others and "without GTIDs" in str(error)
 
     def _mirror(self) -> None:
         stop = threading.Event()

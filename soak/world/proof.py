@@ -133,6 +133,31 @@ DEFECTS = [
         "            self._table = self._table.reopened()\n"
         "            removed = [one for one in self._table.files() if one.name not in stay]\n",
     ),
+    Defect(  # the parts of a log go from the store before the finished log is there
+        "parts",
+        "archive",
+        "archive/store.py",
+        "                self.store.write(name, source, os.fstat(source.fileno()).st_size)\n"
+        "            self._finished.add(_bare(path))\n",
+        "                for part in self._parts(_bare(name), chained=False):\n"
+        "                    self.store.remove(part.path)\n"
+        "                self.store.write(name, source, os.fstat(source.fileno()).st_size)\n"
+        "            self._finished.add(_bare(path))\n",
+    ),
+    Defect(  # a log's beginning is in the store before the end of the log before it
+        "order",
+        "archive",
+        "archive/store.py",
+        "if self._has_other(path):",
+        "if False:",
+    ),
+    Defect(  # logs are removed before they are as old as they are to be kept
+        "young",
+        "archive",
+        "archive/keeper.py",
+        "limit = self._world.time() - self._keep",
+        "limit = self._world.time()",
+    ),
     # What the world itself has found.
     Defect(  # a position behind withheld transactions has their GTIDs and the place before them
         "withheld",
@@ -212,6 +237,34 @@ DEFECTS = [
         "mirror/changes.py",
         "if (earlier := logs[i].before) is not None:",
         "if (earlier := logs[i].before) is not None and not earlier:",
+    ),
+    Defect(  # a part of a log in a store is merged after it was opened: its reader ends
+        "merged",
+        "archive",
+        "_sources/tails.py",
+        "if part is None or not tries_left or self._is_listed(part.path):",
+        "if True:",
+    ),
+    Defect(  # a timeline in a store is replaced between its length and its bytes
+        "grown",
+        "archive",
+        "_sources/archives.py",
+        "range(1 if isinstance(place, LocalFiles) else _TRIES)",
+        "range(1)",
+    ),
+    Defect(  # a store that fails once stops an archiver that begins
+        "length",
+        "archive",
+        "archive/store.py",
+        'return self._tried(told, "say the size of", name)',
+        "return told()",
+    ),
+    Defect(  # a reader of MariaDB by GTIDs waits for a log that a restored server does not have
+        "older",
+        "reader",
+        "server/dump.py",
+        "if self._behind is not None and self._begin.gtids is not None and not self._inside:",
+        "if self._behind is None and self._inside is None:",
     ),
     Defect(  # a clock that is set back stops the status
         "status",

@@ -24,7 +24,7 @@ from binlog_core.errors import (
 )
 from binlog_core.gtids import parse_gtid_set
 
-from .history import History, Play, Step, Wrong, history_of, some_without_files
+from .history import History, Play, Step, Wrong, history_of, some_restored, some_without_files
 from .model import OPS, Transaction
 from .server import EPOCH, UUIDS, Kind
 
@@ -76,9 +76,12 @@ def reader(seed: int) -> Reader:
     if servers.hosts == 1 and apart.random() < 0.1 and not servers.kind.without_files:
         reset = Step(apart.uniform(0.0, servers.opened + 60), "reset")
         servers = replace(servers, steps=tuple(sorted((*servers.steps, reset), key=lambda step: step.at)))
+    start = chance.choice([one for one in STARTS if _is_known(one, servers.kind)])
+    if start != "time":  # what is replicated again is logged in another second
+        servers = some_restored(servers, seed)
     return Reader(
         **{one.name: getattr(servers, one.name) for one in fields(servers)},
-        start=chance.choice([one for one in STARTS if _is_known(one, servers.kind)]),
+        start=start,
         follow=chance.random() < 0.7,
         group_rows=chance.choice(_GROUP_ROWS),
         resumes=tuple(
@@ -145,7 +148,7 @@ class _Run(Play):
                 return
             if not got and self._resumed is None:
                 self._resumed = self._first_at(start)
-            if place == "files" and self.writer.has(start.file):
+            if place == "files" and not self.restored and self.writer.has(start.file):
                 with tempfile.TemporaryDirectory(prefix="world-") as folder:
                     for name, one in self.writer.logs.items():
                         Path(folder, name).write_bytes(one.getvalue())
@@ -213,7 +216,10 @@ class _Run(Play):
     def _may_begin_with(self) -> Collection[int]:
         """The transactions with which the reader may begin."""
         if self.history.start != "now":
-            if self.purged and self.history.start in ("none", "time"):  # maybe before the reader asked
+            if (self.purged or self.restored) and self.history.start in (
+                "none",
+                "time",
+            ):  # maybe before the reader asked
                 logs = {one.state(name) + 1 for one in self.world.hosts.values() for name in one.logs}
                 return {*self._firsts, *logs}
             return self._firsts
@@ -304,11 +310,14 @@ class _Run(Play):
             )
         if self.purged and isinstance(error, PurgedError | PositionError):
             return True
+        if self.restored and (self.history.kind.mariadb or not self.history.kind.gtids):
+            # Without its UUID nothing tells a server that was restored from one that lost transactions.
+            return isinstance(error, DivergedError | PurgedError | PositionError)
         # A place without GTIDs is one of one host.
         placed = isinstance(start, tuple) or (isinstance(start, Position) and start.gtids is None)
         return (
             placed
-            and self.history.hosts > 1
+            and (self.history.hosts > 1 or self.restored)
             and isinstance(error, DivergedError | PurgedError | PositionError)
         )
 

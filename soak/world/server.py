@@ -105,14 +105,11 @@ class Server:
         self.ends: set[tuple[str, int]] = set()  # of transactions: a log, and a position in it
         self.heads: dict[str, int] = {}  # where the first transaction of a log can begin
         self._first_log = self._next_log = first_log
+        self.uuid = UUIDS[server_id - 1]  # on MySQL
+        self.restored_to = 0  # the last transaction of the backup from which it was made
         self._new_log(begins=True)
 
     # ------------------------------------------------------------ logs
-
-    @property
-    def uuid(self) -> str:
-        """Its own, on MySQL."""
-        return UUIDS[self.server_id - 1]
 
     @property
     def file(self) -> str:
@@ -127,7 +124,7 @@ class Server:
     @property
     def last(self) -> int:
         """The number of its last transaction."""
-        return self.written[-1].transaction.number if self.written else 0
+        return self.written[-1].transaction.number if self.written else self.restored_to
 
     def _new_log(self, *, begins: bool = False) -> None:
         name = f"{self.name}-bin.{self._next_log:06d}"
@@ -284,6 +281,25 @@ class Server:
         self._new_log()
         if self.tables is not None:
             self.tables.reset()
+
+    def restore(self, count: int) -> list[Transaction]:
+        """Begin again from a backup that lacks so many transactions, which it is to replicate again.
+
+        It is another server then, with logs that begin again.
+        """
+        lacks = [one.transaction for one in self.written[len(self.written) - count :]]
+        self.stop(clean=False)
+        tables, last = self.tables, self.last - len(lacks)
+        self.tables = None  # what RESET does to them
+        self.reset()
+        self.tables, self.restored_to = tables, last
+        self.logs.clear()
+        self._next_log = self._first_log
+        self._new_log(begins=True)
+        self.uuid = f"b{self.uuid[1:-2]}{int(self.uuid[-2:], 16) ^ 0x55:02x}"
+        if tables is not None:
+            tables.lose(len(lacks))
+        return lacks
 
     def acknowledge(self, file: str, position: int) -> None:
         """Note that a semi-synchronous replica has stored a log up to a position."""

@@ -12,7 +12,7 @@ from support.writer.wire import crc32
 
 from .line import Line
 from .questions import Asked
-from .server import Server
+from .server import UUIDS, Server
 
 _ARTIFICIAL = 0x20
 _ACKNOWLEDGED = b"\xef"
@@ -153,7 +153,7 @@ class Session:
             "server_uuid": server.uuid,
             "gtid_mode": mode,
             "gtid_executed": server.executed,
-            "gtid_purged": "",
+            "gtid_purged": f"{UUIDS[0]}:1-{server.restored_to}" if kind.gtids and server.restored_to else "",
         }
 
     def _position_gtids(self, file: str, at: int) -> str | None:

@@ -24,6 +24,20 @@ class Killed(BaseException):
     """The process has ended; nothing that it would still do counts."""
 
 
+class _Lock:
+    def __init__(self, world: SimulatedWorld) -> None:
+        self._world = world
+        self._held = False
+
+    def __enter__(self) -> None:
+        while self._held:
+            self._world.let(lambda: not self._held, 3600.0)
+        self._held = True
+
+    def __exit__(self, *_: object) -> None:
+        self._held = False
+
+
 class Task:
     """A thread of a process: it moves only while all others wait."""
 
@@ -61,6 +75,7 @@ class SimulatedWorld(World):
 
     def __init__(self, seed: int, faults: Iterator[Fault], *, most: float = 3600.0) -> None:
         self.chance = Random(seed)
+        self.random = Random(f"own {seed}")  # what the process itself leaves to chance
         self.hosts: dict[str, Server] = {}
         self.connections = 0
         self.skew = 0.0  # seconds by which the clock of the reader's machine is wrong
@@ -126,6 +141,10 @@ class SimulatedWorld(World):
 
         threading.Thread(target=run, name=name, daemon=True).start()
         return task
+
+    def lock(self) -> _Lock:
+        """A lock that one thread has at a time."""
+        return _Lock(self)
 
     def wait(self, event: threading.Event, seconds: float | None) -> bool:
         """Let time pass until an event is set."""

@@ -21,6 +21,7 @@ from support.archive_store import archive, held, ids, logs_in
 
 import binlog_core
 from binlog_core import ArchiveError
+from binlog_core._sources.sources import Source
 from binlog_core._sources.timeline import FAILOVER, NAME, ArchiveTimeline
 from binlog_core.archive.files import Files
 from binlog_core.archive.store import Store, Uploader
@@ -227,6 +228,33 @@ def test_a_store_that_fails_is_tried_again(
             archive(server, target, tmp_path, patience=0.1)
         monkeypatch.undo()
         archive(server, target, tmp_path)
+    assert ids(target) == list(range(1, 6))
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_store_that_fails_is_tried_again_before_the_spool_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    """Also what the next archiver reads first: how long the last log is, and the log itself."""
+    target = (f"memory://{tmp_path.name}/taken{call}", None)
+    server = busy(FakeServer(), 5)
+    archive(server, target, tmp_path / "one")
+    if call == 1:  # its spool is there, and is compared
+        (tmp_path / "one").rename(tmp_path / "two")
+    opened, calls = Store._opened, 0
+
+    def failing(self: Store, name: str) -> Source:
+        nonlocal calls
+        calls += "mysql-bin" in name
+        if "mysql-bin" in name and calls == call:
+            raise OSError("503 slow down")
+        return opened(self, name)
+
+    monkeypatch.setattr(Store, "_opened", failing)
+    monkeypatch.setattr("binlog_core.archive.store._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("binlog_core.archive.store._PIECE", 500)
+    archive(server, target, tmp_path / "two", patience=60.0)
+    assert calls >= call
     assert ids(target) == list(range(1, 6))
 
 

@@ -20,6 +20,7 @@ import binlog_core
 from binlog_core.archive.claims import Claim
 from binlog_core.archive.store import Store
 from binlog_core.errors import ArchiveError
+from binlog_core.server.world import World
 
 
 def claim(store: Store, name: str, *, updated: float) -> None:
@@ -47,7 +48,7 @@ def test_a_claim_has_one_length_whatever_the_time(target: Any, monkeypatch: pyte
     mine.begin()
     sizes = set()
     for now in (1.0, 1790000000.123456):
-        monkeypatch.setattr("binlog_core.archive.claims.time.time", lambda now=now: now)
+        monkeypatch.setattr(World, "time", lambda _, now=now: now)
         mine.renew()
         sizes.add(store.size(f"archiver/{store.names('archiver')[0]}"))
     assert len(sizes) == 1

@@ -6,6 +6,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.archive import (
@@ -22,6 +23,13 @@ from support.archive import (
 from support.cli import run
 
 import binlog_core
+from binlog_core._sources.archives import archived_logs, timeline_among
+from binlog_core._sources.log_files import LogFile
+from binlog_core._sources.places import LocalFiles
+from binlog_core._sources.sources import BufferSource
+from binlog_core._sources.timeline import NAME as TIMELINE
+from binlog_core._sources.timeline import RESET, ArchiveTimeline, Segment
+from binlog_core.errors import BinlogError
 from binlog_core.gtids import GtidSet
 from binlog_core.inspect.summarize import summarize
 from binlog_core.inspect.transactions import transactions
@@ -333,3 +341,41 @@ def test_definitions_are_not_compared_with_rows_from_before_them(threads: int, t
     wanted = [{"id": 1}, {"id": 3, "extra": 30}, {"id": 4, "extra": 40}]
     with binlog_core.open(tmp_path, schema="ddl", schema_start=schema, strict=True, threads=threads) as log:
         assert [change.after for change in log.rows()] == wanted
+
+
+def test_a_timeline_that_is_replaced_while_it_is_read() -> None:
+    """A store tells the length of the object before, and then gives so many bytes of the new one."""
+    server = {"address": "db1:3306", "version": "9.7.0", "uuid": None, "server_id": 1}
+    first = ArchiveTimeline().begin(Segment("", server, "2026-11-27T00:00:00+00:00", None, None), None)
+    second = Segment("timeline-2", server, "2026-11-27T00:00:01+00:00", RESET, None)
+    after = first.begin(second, ("bin.000001", 4)).to_bytes()
+    answers = [after[: len(first.to_bytes())], after]
+
+    store = SimpleNamespace(open=lambda *_: BufferSource(answers.pop(0), TIMELINE))
+    found = timeline_among(store, [TIMELINE])  # type: ignore[arg-type]
+    assert found is not None and [one.folder for one in found.segments] == ["", "timeline-2"]
+    torn = SimpleNamespace(open=lambda *_: BufferSource(after[:-9], TIMELINE))
+    with pytest.raises(BinlogError, match="not an archive's timeline"):
+        timeline_among(torn, [TIMELINE])  # type: ignore[arg-type]
+
+
+def test_segments_are_listed_after_the_timeline_and_from_the_last_on(tmp_path: Path) -> None:
+    """Otherwise a log that came in between seems to be missing before one of the next segment."""
+    server = busy(FakeServer(), 5)
+    archive(server, tmp_path)
+    stale = [str(tmp_path / TIMELINE)]  # listed before the first log was there
+    server.reset()
+    server.transaction()
+    archive(server, tmp_path)
+    asked = []
+
+    class Place(LocalFiles):
+        def files(self, path: str) -> list[str] | None:
+            asked.append(Path(path).name)
+            return super().files(path)
+
+    timeline = timeline_among(LocalFiles(), stale)
+    assert timeline is not None
+    found = archived_logs(Place(), str(tmp_path), stale, timeline, LogFile)
+    assert [one.share.epoch for one in found if one.share is not None] == [0, 0, 1]
+    assert asked == ["timeline-2", tmp_path.name]

@@ -117,6 +117,48 @@ def test_parts_that_go_while_it_is_read(tmp_path: Path, later: str) -> None:
             assert rest(source) == DATA[2000:4000]
 
 
+class _Requests(LocalFiles):
+    """A store, where each read is a request: an object that is open can be gone."""
+
+    def open(self, path: str, mmap: bool | None) -> Source:
+        source = super().open(path, mmap)
+        fetch = source._fetch
+
+        def asked(size: int) -> bytes:
+            if not Path(path).exists():
+                raise BinlogError("NO_SUCH_KEY", path=path)
+            return fetch(size)
+
+        source._fetch = asked  # type: ignore[method-assign]
+        return source
+
+
+@pytest.mark.parametrize("later", ["part", "closed", "broken"])
+def test_a_part_that_goes_while_it_is_open(tmp_path: Path, later: str) -> None:
+    olds = [part(tmp_path, at, at + 1000) for at in range(0, 3000, 1000)]
+    source = open_tail(_Requests(), str(tmp_path / NAME))
+    assert isinstance(source, TailSource)
+    with source:
+        begin = source.read(300)
+        assert DATA.startswith(begin)
+        if later == "part":
+            part(tmp_path, 0, 3000)
+        elif later == "closed":
+            (tmp_path / NAME).write_bytes(DATA)
+        for old in olds[later == "broken" :]:
+            old.unlink()
+        if later == "broken":
+            source._part._fetch = _broken  # type: ignore[union-attr, method-assign]
+            with pytest.raises(BinlogError, match="a disk is broken"):
+                rest(source)
+        else:
+            assert begin + rest(source) == DATA[:3000]
+
+
+def _broken(size: int) -> bytes:
+    raise BinlogError("a disk is broken")
+
+
 def test_a_log_that_is_finished_between_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def finished(self: LocalFiles, path: str, mmap: bool | None) -> Source:
         monkeypatch.undo()

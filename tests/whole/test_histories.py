@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import binlog_core
+from binlog_core import MariadbGtidSet
 from binlog_core.errors import DivergedError
 
 pytest.importorskip("pymysql")
@@ -114,6 +115,35 @@ def test_a_server_that_takes_over_is_waited_for_however_the_last_transaction_end
             with refused:
                 got += (number for group in log.groups() for number, *_ in numbers(group))
     assert got == [1] + [2] * (way != "statement") + [3] * catches_up
+
+
+@pytest.mark.parametrize("lacks", [0, 1])
+def test_a_mariadb_that_was_restored_and_has_no_later_log_is_noticed(lacks: int) -> None:
+    """A reader by GTIDs waited for the log in which it was, and left out all that came meanwhile."""
+    world = SimulatedWorld(1, repeat(Fault()))
+    server = Server(world, "a", Kind("10.11.18-MariaDB-log"), server_id=1)
+    world.hosts = {"a": server}
+    first, second = (Transaction(i, (Change(i, 0, "insert"),), (1,)) for i in (1, 2))
+    server.commit(first)
+    server.rotate()
+
+    def restored() -> None:
+        again = server.restore(lacks)
+        for one in (*again, second):
+            server.commit(one)
+        server.up = True
+
+    world.after(10.0, restored)
+    options = {"world": world, "heartbeat": 5.0, "reconnect": 60.0, "ssl_mode": "DISABLED"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with closing(
+            binlog_core.open("mysql://root@a", start=MariadbGtidSet(), follow=True, server=options)
+        ) as log:
+            world.after(200.0, log.stop)
+            with pytest.raises(DivergedError, match="only older logs than the one that was read"):
+                for _ in log.groups():
+                    pass
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,9 @@ def test_exporting_many_tables(tmp_path: Path) -> None:
     for number in range(ROUNDS):
         (folder := tmp_path / str(number)).mkdir()
         rounds.append([export(folder, tables) for tables in TABLES])
-    small, large = ([min(figures) for figures in zip(*sized, strict=True)] for sized in zip(*rounds, strict=True))
+    small, large = (
+        [min(figures) for figures in zip(*sized, strict=True)] for sized in zip(*rounds, strict=True)
+    )
     growth = [more / less for less, more in zip(small, large, strict=True)]
     LINES["exports"] += [
         f"staging {TABLES[1]:,} tables of a split: {large[0] * 1e6:.0f} us CPU a table, {growth[0]:.2f} of"

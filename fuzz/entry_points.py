@@ -32,8 +32,9 @@ from binlog_core import gtids
 from binlog_core._core import _packets, _result_set
 from binlog_core._core._crc32 import crc32c
 from binlog_core._core._jsonb import apply_json_diffs, jsonb_to_text, parse_json_diffs
-from binlog_core._core._rows import feed_at_once
+from binlog_core._core._rows import feed_at_once, fragments_from
 from binlog_core._decode.plans import plan_of
+from binlog_core._format import fragments as joining
 from binlog_core._format.compression import inflate_block, inflate_columns, payload_chunks
 from binlog_core._format.descriptors import detect
 from binlog_core._format.format_description import FormatDescription
@@ -206,8 +207,24 @@ def fragments(data: bytes) -> None:
     if len(data) > 1:
         whole = _log_of(data[1:], HEADS[1])
         wanted = _changes(whole)
-        found = _changes(_in_fragments(whole, len(HEADS[1]), 1 + data[0]))
+        cut = _in_fragments(whole, len(HEADS[1]), 1 + data[0])
+        found = _changes(cut)
         assert found == wanted or wanted[-1].endswith("Error"), (found, wanted)
+        with _small_fragments():  # rows are decoded in parts, and all before a damaged one are the same
+            again = _changes(cut)
+        assert again == found, (again, found)
+
+
+@contextmanager
+def _small_fragments() -> Iterator[None]:
+    """Fragments of any size are decoded where they lie."""
+    before = fragments_from(0), joining._LEAST_VIEW
+    joining._LEAST_VIEW = 0
+    try:
+        yield
+    finally:
+        fragments_from(before[0])
+        joining._LEAST_VIEW = before[1]
 
 
 def _in_fragments(log: bytes, begin: int, least: int) -> bytes:

@@ -71,7 +71,8 @@ class Group:
     Parameters
     ----------
     batches : list of ChangeBatch
-        One batch for each table definition, in the order in which the definitions first occur.
+        One batch for each table definition, in the order in which the definitions first occur. Rows of an
+        event in fragments that lie over a fragment's end are in batches of their own, in log order.
     transactions : ndarray, TRANSACTION_DTYPE
         The transactions of all batches.
     path : str

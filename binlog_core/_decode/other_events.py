@@ -158,16 +158,28 @@ class OtherEvents:
             self._asides.lose(offset, "a fragment of a rows event without its table map")
             return
         begin = offset if self._fragments.begin is None else self._fragments.begin
-        event: Bytes | None
         try:
-            event = self._fragments.add(self._event_view(), offset, lasts=self._track.mapped)
+            pieces = self._fragments.add_apart(self._event_view(), offset, lasts=self._track.mapped)
         finally:
             self._loop.await_fragment(self._fragments.begin is not None)
-        if event is None:
+        if pieces is None:
             return
+        if self._loop.enter_fragments(pieces, begin):
+            yield from self._walk_fragments(begin)
+            return
+        event: Bytes = self._fragments.join(pieces)
         if type_of(event) in COMPRESSED_ROWS_EVENTS:
             event = self._inflated(bytes(event), bytes(event[HEADER_LENGTH_V3:]))
         yield from self._walk_inside(iter((event,)), begin, keep=len(event) >= _KEPT_LEN)
+
+    def _walk_fragments(self, begin: int) -> Iterator[Group]:
+        kind = int(self._loop.event_type)
+        try:
+            yield from self._walk_window()
+        except BinlogError as error:
+            raise error.located(path=self._path, offset=begin, type_code=kind) from error.__cause__
+        finally:
+            self._loop.leave()
 
     def _event_view(self) -> memoryview:
         """The body of the current event in its window, not copied: a fragment may be of any size."""

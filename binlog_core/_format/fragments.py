@@ -19,6 +19,8 @@ from .event_types import ROWS_EVENTS, EventType
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+Piece = memoryview | bytearray
+
 ENDS_BETWEEN_FRAGMENTS = "the log ends between the fragments of a rows event"
 
 _HAS_SIZE = 1  # flag: the whole event's size follows
@@ -51,7 +53,7 @@ class Fragments:
         self._path = path
         self._block = block
         self._joined = bytearray()
-        self._pieces: list[memoryview | bytearray] = []  # instead, if they last
+        self._pieces: list[Piece] = []  # instead, if they last
         self._len = 0
         self._total = self._next = 0
         self._size: int | None = None
@@ -79,13 +81,18 @@ class Fragments:
         DecodeError
             It does not continue the series, or the whole is not a rows event. The series is dropped.
         """
+        pieces = self.add_apart(body, offset, lasts=lasts)
+        return None if pieces is None else self.join(pieces)
+
+    def add_apart(self, body: bytes | memoryview, offset: int, *, lasts: bool = False) -> list[Piece] | None:
+        """The same, but the whole rows event comes in pieces, for `join`. The first one has its header."""
         try:
             return self._add(memoryview(body), offset, lasts)
         except BaseException:
             self._drop()
             raise
 
-    def _add(self, body: memoryview, offset: int, lasts: bool) -> memoryview | None:
+    def _add(self, body: memoryview, offset: int, lasts: bool) -> list[Piece] | None:
         if len(body) < _BEFORE_BYTES.size:
             raise self._error(
                 f"the fragment has {len(body)} bytes: expected at least {_BEFORE_BYTES.size}", offset
@@ -138,31 +145,41 @@ class Fragments:
         else:
             self._pieces.append(bytearray(piece))
 
-    def _whole(self) -> memoryview:
+    def _whole(self) -> list[Piece]:
         assert self.begin is not None
         begin, size = self.begin, self._len
         if self._size not in (None, size):
             raise self._error(f"the fragments have {size} bytes: expected {self._size}", begin)
-        joined = self._join()
-        if size < HEADER_LENGTH_V3 or length_of(joined) not in (size, size + CHECKSUM_LENGTH):
+        pieces = self._pieces or [self._joined]
+        head = b"".join(bytes(piece[:HEADER_LENGTH_V3]) for piece in pieces[:HEADER_LENGTH_V3])
+        if size < HEADER_LENGTH_V3 or length_of(head) not in (size, size + CHECKSUM_LENGTH):
             raise self._error(
                 f"the fragments have {size} bytes, which do not make one whole rows event", begin
             )
-        if (kind := type_of(joined)) not in ROWS_EVENTS:
+        if (kind := type_of(head)) not in ROWS_EVENTS:
             raise self._error(f"the fragments make an event of type {kind}: expected a rows event", begin)
-        struct.pack_into("<I", joined, LENGTH_AT, size)
         self._drop()
-        return joined.toreadonly()
+        return pieces
 
-    def _join(self) -> memoryview:
-        if not self._pieces:
-            self._joined += bytes(_ROOM)
-            return memoryview(self._joined)[: self._len]
-        joined, at = memoryview(self._block(self._len + _ROOM))[: self._len], 0
-        for piece in self._pieces:
-            joined[at : at + len(piece)] = piece
-            at += len(piece)
-        return joined
+    def join(self, pieces: list[Piece]) -> memoryview:
+        """The whole rows event, with its header, without a checksum.
+
+        Parameters
+        ----------
+        pieces : list of bytes-like
+            Of `add_apart`; used up.
+        """
+        size = sum(map(len, pieces))
+        if len(pieces) == 1 and isinstance(own := pieces[0], bytearray):
+            own += bytes(_ROOM)
+            joined = memoryview(own)[:size]
+        else:
+            joined, at = memoryview(self._block(size + _ROOM))[:size], 0
+            for piece in pieces:
+                joined[at : at + len(piece)] = piece
+                at += len(piece)
+        struct.pack_into("<I", joined, LENGTH_AT, size)
+        return joined.toreadonly()
 
     def incomplete(self, offset: int) -> DecodeError:
         """The error for a series that another event ended early; the series is dropped.

@@ -22,6 +22,7 @@ cdef struct batch_t:
     uint32_t definition                    # its index
     uint32_t chunk                         # where its records are, while their memory is lent …
     uint32_t chunk_offset                  # … and where in it
+    bint joined                            # few rows, of an event that is decoded in fragments
 
 
 cdef inline void begin_event(batch_t* batch, uint64_t most) noexcept nogil:

@@ -15,7 +15,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from cpython.ref cimport PyObject
 from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t, uint8_t, uintptr_t
-from libc.stdlib cimport free
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from arrow.tile cimport column_t
@@ -25,8 +25,11 @@ from batch.records cimport OUTCOME_COMMITTED, transaction_t
 from crc.checksum cimport binlog_crc32_best
 from decode.columnar cimport columnar_of
 from decode.columns_or_records cimport add_changes, finish_columns as finish_batch, leave_buffer
+from decode.fragments cimport begin_fragments, leave_fragments
 from decode.group cimport new_transactions, note_transaction, release_chunks
-from decode.loop cimport error_t, group_t, next_position, window_t
+from decode.loop cimport (
+    RUN_ERROR, RUN_EVENT, RUN_MORE, error_t, fragments_t, group_t, next_position, window_t,
+)
 from decode.plan cimport free_columnar, free_plan, plan_t
 from decode.table_cache cimport NO_TABLE, definition_t, forget_table_ids, free_cache
 from decode.transaction_events cimport begin_transaction, end_transaction
@@ -302,6 +305,63 @@ cdef class Decoder(Definitions):
         self.open_window(1, buffer, self.loop.event.position, 0, True)
         self.loop.depth = 1
 
+    def enter_fragments(self, list pieces, uint64_t position):
+        """Decode a rows event in fragments where they lie.
+
+        Parameters
+        ----------
+        pieces : list of bytes-like
+            The bytes of each fragment, parts of the window.
+        position : int
+            Of the first.
+
+        Returns
+        -------
+        bool
+            False: the event must be joined; nothing was done.
+        """
+        cdef const window_t* outer = &self.loop.windows[0]
+        cdef fragments_t* fragments = &self.loop.fragments
+        cdef Py_buffer view
+        cdef uintptr_t begin
+        cdef uintptr_t data = <uintptr_t> outer.data
+        cdef size_t i
+        cdef int status = RUN_EVENT
+        if self.loop.depth or not outer.held or outer.copies or len(pieces) < 2:
+            return False
+        leave_fragments(fragments)
+        fragments.ends = <size_t*> malloc(2 * len(pieces) * sizeof(size_t))
+        if fragments.ends == NULL:
+            raise MemoryError
+        for i in range(<size_t> len(pieces)):
+            PyObject_GetBuffer(pieces[i], &view, PyBUF_SIMPLE)
+            begin = <uintptr_t> view.buf
+            fragments.ends[2 * i] = begin - data
+            fragments.ends[2 * i + 1] = begin - data + <size_t> view.len
+            if not (data <= begin and begin + <size_t> view.len <= <uintptr_t> outer.cur.pos
+                    and (i + 1 == <size_t> len(pieces) or <size_t> view.len >= least_fragment)):
+                status = RUN_MORE
+            PyBuffer_Release(&view)
+        if status == RUN_EVENT:
+            fragments.count = <size_t> len(pieces)
+            status = begin_fragments(&self.loop)
+        if status != RUN_EVENT:
+            leave_fragments(fragments)
+            if status == RUN_ERROR:
+                raise MemoryError
+            return False
+        self.settle()
+        self.loop.event.position = position
+        if not self.loop.trx.open:
+            self.loop.trx.boundary = position
+        if self.loop.windows[1].held:
+            PyBuffer_Release(&self.loop.windows[1].view)
+        memset(&self.loop.windows[1], 0, sizeof(window_t))
+        self.loop.windows[1].data = self.loop.windows[1].checked = fragments.head.data
+        self.loop.windows[1].cur = cursor_over(fragments.head.data, fragments.head.length)
+        self.loop.depth = 1
+        return True
+
     def keep(self, buffer):
         """Let the batches keep the inner buffer, which was entered just now, as `feed` does; there are none yet."""
         if not self.loop.depth or self.loop.group.records:
@@ -322,6 +382,7 @@ cdef class Decoder(Definitions):
     def leave(self):
         """Back to the outer log."""
         self.settle()
+        leave_fragments(&self.loop.fragments)
         if self.loop.windows[1].held:
             PyBuffer_Release(&self.loop.windows[1].view)
             self.loop.windows[1].held = False
@@ -379,6 +440,7 @@ cdef class Decoder(Definitions):
                 self.loop.windows[i].held = False
         self.loop.depth = self.loop.home = 0
         self.inner = None
+        leave_fragments(&self.loop.fragments)
 
     # ------------------------------------------------------------ decided by Python
 
@@ -495,7 +557,8 @@ cdef class Decoder(Definitions):
                         self.loop.tables.definitions[batch.definition].plan].compressed:
                     special.append(len(out) - 1)
             self.loop.tables.definitions[batch.definition].batch = -1
-            self.loop.tables.definitions[batch.definition].last_count = batch.count
+            if not batch.joined:
+                self.loop.tables.definitions[batch.definition].last_count = batch.count
             release_batch(batch)
         return out, special, transactions
 

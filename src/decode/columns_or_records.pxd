@@ -42,6 +42,7 @@ cdef inline int strip_run(loop_t* loop, plan_t* plan, batch_t* batch, const run_
     rows.batch = batch
     rows.failed_column = plan.column_count
     rows.ends = NULL
+    rows.incomplete = NULL
     rows.ahead = 0
     begin_event(batch, UINT64_MAX)
     return strip_event(loop, plan, images, after, &run.image, WRITE_ROWS_EVENT, &rows)

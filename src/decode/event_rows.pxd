@@ -96,7 +96,7 @@ cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, ima
     cdef uint32_t one_by_one = NO_TABLE         # rows to decode singly before trying many at once again
     cdef uint32_t many
     cdef uint8_t* record
-    cdef const uint8_t* row_start
+    cdef const uint8_t* row_start = NULL
     cdef const uint8_t* json_bits
     cdef uintptr_t shift = rows.ahead
     cdef uintptr_t next_line = <uintptr_t> rows.pos if shift else UINTPTR_MAX
@@ -174,5 +174,7 @@ cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, ima
             if rows.pos != rows.end:
                 status = DECODE_MALFORMED
             break
+    if unlikely(status == DECODE_MALFORMED) and (images.count or (after != NULL and after.count)):
+        rows.incomplete = row_start         # or not valid: only more bytes would tell
     loop.row_in_event = row
     return status

@@ -25,6 +25,7 @@ cdef enum:
     # Bytes. A chunk lives as long as any of its batches: it is small, so that one batch that is kept holds little else.
     CHUNK = 32 << 10
     LENT_MOST = 2 << 10
+    JOINED_ROWS = 16                # about as many are put together between two fragments
 
 
 cdef inline bint is_over(const group_t* group, uint64_t has, uint64_t most) noexcept nogil:
@@ -100,12 +101,14 @@ cdef inline batch_t* new_batch(loop_t* loop, uint32_t index, bint copies) noexce
     memset(batch, 0, sizeof(batch_t))
     batch.definition = index
     batch.copies = copies
+    batch.joined = copies and loop.fragments.count != 0
     batch.records.pool = loop.group.pool
     batch.heap.pool = loop.group.pool
     definition.batch = <int32_t> loop.group.batch_count
     loop.group.batch_count += 1
     plan = loop.plans[definition.plan]
-    size = records_to_come(loop, definition.last_count, plan.record_len)
+    size = (records_to_come(loop, definition.last_count, plan.record_len)
+            if not (copies and loop.fragments.count) else <size_t> JOINED_ROWS)
     if (plan.columnar != NULL and plan.condition == NULL and not copies and size >= loop.worth_columns):
         batch.runs.pool = loop.group.pool
         batch.sink = new_sink(

@@ -5,6 +5,7 @@
 #   transaction_events.pxd   where transactions begin and end
 #   table_map_events.pxd     which definition a table id means
 #   rows_events.pxd          rows events into records; fixed_rows.pxd does many rows at once
+#   fragments.pxd            the same for MariaDB's rows events in fragments
 #   group.pxd                what is gathered before Python takes it
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
@@ -139,6 +140,27 @@ cdef struct current_t:              # the transaction that events now belong to
     uint64_t boundary               # the last place between two transactions
 
 
+# A rows event in fragments, decoded where they lie in the outer window, part by part: a part is what is left of a
+# fragment, or a few rows whose bytes are put together, since the first of them goes on in the next fragment. Meanwhile
+# the inner window is the event without rows. See fragments.pxd.
+cdef struct fragments_t:
+    size_t* ends                    # where each begins and ends in the outer window; two for each
+    size_t count                    # 0: there is no such event
+    size_t at                       # the fragment with the next byte …
+    size_t taken                    # … and how many bytes come before that
+    size_t left                     # bytes of the event from there on
+    uint64_t memory                 # most bytes of records that these may become
+    memory_t head                   # the event up to its rows
+    memory_t joined
+    # the part
+    size_t length                   # 0: none yet
+    window_t window                 # its bytes, and those around them
+    Cursor rows
+    bint open                       # it may end inside a row
+    size_t cut                      # bytes of that row, which are not decoded
+    bint done                       # it has been decoded
+
+
 cdef struct loop_t:
     descriptor_t descriptor
     descriptor_t plain              # of events inside a compressed payload
@@ -160,6 +182,7 @@ cdef struct loop_t:
     content_t pending               # the definition that Python must add
     uint32_t row_in_event           # number of the next row in the outer event
     bint in_fragments               # the next event must be another fragment of a rows event
+    fragments_t fragments
     batch_t scanned                 # an event's rows, but only the columns of a condition
     memory_t row_ends               # where each of these rows ends
     memory_t tail                   # a copy of rows at the end of a buffer

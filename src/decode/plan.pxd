@@ -77,6 +77,7 @@ cdef struct rows_t:
     bint exact                    # the budget already includes what NULL columns leave free
     int status
     uint32_t failed_column
+    const uint8_t* incomplete     # where a row begins that goes on after `end`; NULL: there is none
     uintptr_t ahead               # distance from a row to the bytes to prefetch; 0: none
 
 

@@ -5,7 +5,7 @@ from libc.string cimport memchr, memcpy, memset
 
 from batch.gathered cimport batch_t, begin_event
 from batch.records cimport OP_DELETE, OP_INSERT, OP_UPDATE_PREIMAGE, image_t, span_t, transaction_t
-from decode.columns_or_records cimport leave_buffer, take_event_rows
+from decode.columns_or_records cimport leave_buffer, leave_columns, take_event_rows
 from decode.condition cimport run_condition
 from decode.condition_words cimport TILE, looked_at_t
 from decode.event_rows cimport forget_side_entries, strip_event
@@ -14,11 +14,11 @@ from decode.image_set cimport fill_image_set
 from decode.loop cimport (
     FAULT_BITMAPS, FAULT_COLUMN_COUNT, FAULT_EXTRA_INFO, FAULT_NO_COLUMN_COUNT, FAULT_NO_MEMORY, FAULT_RECORDS,
     FAULT_ROW, FAULT_ROWS, FAULT_VALUE, RUN_ERROR, RUN_EVENT, RUN_GROUP, RUN_MORE, descriptor_of, event_t,
-    fail, loop_t, post_header_len_of, window_t,
+    fail, fragments_t, loop_t, post_header_len_of, window_t,
 )
 from decode.plan cimport ROOM, image_set_t, plan_t, rows_t
 from decode.row_image cimport put_image
-from decode.table_cache cimport NO_TABLE, mapped_definition
+from decode.table_cache cimport NO_TABLE, definition_t, mapped_definition
 from decode.transaction_events cimport begin
 from memory.memory cimport append, release, reserve
 from wire.codes cimport DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, DECODE_TOO_LARGE, ROWS_INSERT, ROWS_UPDATE
@@ -71,12 +71,40 @@ cdef inline int decode_rows_event(loop_t* loop, event_t event, uint32_t op) noex
     return decode_rows(loop, event, definition, plan, op)
 
 
+cdef inline window_t* window_of_rows(loop_t* loop, uint32_t definition) noexcept nogil:
+    # The window with the rows of the current event, which are to go into a batch of the definition
+    cdef definition_t* its = &loop.tables.definitions[definition]
+    if not unlikely(loop.fragments.count != 0):
+        return &loop.windows[loop.depth]
+    # Rows that were put together are a batch of their own: their values are not in the buffer of the others
+    if its.batch >= 0 and loop.group.batches[its.batch].copies != loop.fragments.window.copies:
+        its.batch = -1
+    return &loop.fragments.window
+
+
+cdef inline int end_part(loop_t* loop, batch_t* batch, int status, const rows_t* rows, uint32_t count,
+                         uint64_t entries) noexcept nogil:
+    # After a part of an event in fragments: its status. count: of the batch before it; entries: bytes of side entries
+    cdef fragments_t* part = &loop.fragments
+    cdef uint64_t record_len = loop.plans[loop.tables.definitions[batch.definition].plan].record_len
+    part.cut = 0
+    if part.open and status == DECODE_MALFORMED and rows.incomplete != NULL:
+        forget_side_entries(batch)
+        part.cut = <size_t> (rows.end - rows.incomplete)
+        status = DECODE_OK
+    part.memory -= min(part.memory, (batch.count - count) * record_len + entries)
+    part.done = status == DECODE_OK
+    loop.group.wire += part.length - part.cut
+    return status
+
+
 cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, plan_t* plan,
                             uint32_t op) noexcept nogil:
     # event.body: from the first columns-present bitmap to the end of the event
     cdef bint update = op == ROWS_UPDATE
     cdef bint v0 = is_rows_v0(event.kind)
-    cdef window_t* window = &loop.windows[loop.depth]
+    cdef bint in_fragments = loop.fragments.count != 0
+    cdef window_t* window = window_of_rows(loop, definition)
     cdef batch_t* batch = batch_for(loop, definition, window.copies)
     cdef image_set_t* images = &plan.images[0]
     cdef image_set_t* after = images if v0 else images + 1      # in v0 one bitmap describes both images
@@ -97,6 +125,8 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
         if fill_image_set(plan, body.pos, after) != DECODE_OK:
             return fail(loop, event.position, FAULT_NO_MEMORY, definition)
         skip(&body, plan.bitmap_len)
+    if unlikely(in_fragments):
+        body = loop.fragments.rows
     if loop.trx.index < 0:
         if not loop.trx.open:
             begin(loop, event, True)
@@ -123,8 +153,11 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
         return fail(loop, event.position, FAULT_NO_MEMORY, definition)
     count = batch.count
     rows.ends = NULL
+    rows.incomplete = NULL
     status = DECODE_MALFORMED
-    begin_event(batch, loop.group.max_event_memory)
+    if unlikely(in_fragments) and batch.sink != NULL and leave_columns(loop, batch) != DECODE_OK:
+        return fail(loop, event.position, FAULT_NO_MEMORY, definition)
+    begin_event(batch, loop.fragments.memory if unlikely(in_fragments) else loop.group.max_event_memory)
     limit = batch.limit
     if batch.sink != NULL:
         status = take_event_rows(loop, plan, batch, images, after if update else NULL, &image, event, &body)
@@ -141,6 +174,8 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
         # Drop the event's records
         batch.records.length -= (batch.count - count) * <size_t> plan.record_len
         batch.count = count
+    if unlikely(in_fragments):
+        status = end_part(loop, batch, status, &rows, count, limit - batch.limit)
     loop.group.records += batch.count - count
     loop.group.memory += (batch.count - count) * <uint64_t> plan.record_len + (limit - batch.limit)
     if plan.condition != NULL and loop.row_in_event != image.row:

@@ -1,6 +1,7 @@
 # Shared by all loops of the process: blocks that batches gave back, and switches for tests. Included by _rows.pyx.
 
 from arrow.copy_spans cimport binlog_has_wide
+from decode.fragments cimport LEAST_FRAGMENT
 from memory.feed cimport FED_LEN
 from memory.memory cimport lock_pool, pool_t, unlock_pool
 
@@ -64,4 +65,16 @@ def feed_at_once(size_t most):
     global fed
     before = fed
     fed = most
+    return before
+
+
+cdef size_t least_fragment = LEAST_FRAGMENT
+
+
+def fragments_from(size_t size):
+    """Set from how many bytes on fragments of a rows event are decoded where they lie; return the old number. For
+    tests."""
+    global least_fragment
+    before = least_fragment
+    least_fragment = size
     return before

@@ -3,8 +3,9 @@
 from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t, uintptr_t
 
 from crc.runs cimport RUN_LEN, crc_has_runs
+from decode.fragments cimport PART_NEXT, PART_NONE, next_part
 from decode.loop cimport (
-    FAULT_CHECKSUM, FAULT_LENGTH, FAULT_POSITION, RUN_EVENT, RUN_INTERRUPTED, RUN_MORE, RUN_PAUSE,
+    FAULT_CHECKSUM, FAULT_LENGTH, FAULT_NO_MEMORY, FAULT_POSITION, RUN_EVENT, RUN_INTERRUPTED, RUN_MORE, RUN_PAUSE,
     RUN_STOP, RUN_TABLE, descriptor_of, event_t, fail, loop_t, next_position, window_t,
 )
 from decode.rows_events cimport decode_rows_event
@@ -208,8 +209,24 @@ cdef inline bint feed_more(window_t* window, size_t most) noexcept nogil:
     return count != 0
 
 
+cdef inline int walk_parts(loop_t* loop) noexcept nogil:
+    # The inner window again and again, once for each part of a rows event in fragments
+    cdef int status = RUN_MORE
+    cdef int part
+    while status == RUN_MORE:
+        part = next_part(loop)
+        if part == PART_NONE:
+            break
+        status = (walk_window(loop) if part == PART_NEXT
+                  else fail(loop, loop.event.position, FAULT_NO_MEMORY, NO_TABLE))
+    return status
+
+
 cdef inline int walk(loop_t* loop) noexcept nogil:
-    cdef int status = walk_window(loop)
+    cdef int status
+    if unlikely(loop.fragments.count != 0):
+        return walk_parts(loop)
+    status = walk_window(loop)
     while status == RUN_MORE and loop.depth == 0 and feed_more(&loop.windows[0], loop.fed_len):
         status = walk_window(loop)
     return status

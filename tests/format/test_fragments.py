@@ -6,7 +6,9 @@ import io
 import random
 import struct
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +22,36 @@ from support.writer import Log, Table
 from support.writer.fragments import FRAGMENT, ROWS, event_of, events_in, fragments_of, in_fragments
 
 import binlog_core
-from binlog_core._core._rows import columns_from
+from binlog_core._core._rows import columns_from, fragments_from
 from binlog_core._decode import other_events
+from binlog_core._format import fragments
 from binlog_core._format.fragments import Fragments
 
 pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 TABLE = Table("shop", "orders", [("id", "INT"), ("note", "TEXT")])
+
+
+@contextmanager
+def in_place() -> Iterator[None]:
+    """Fragments of any size are decoded where they lie, as those of 64 KiB and more are."""
+    least, fragments._LEAST_VIEW = fragments._LEAST_VIEW, 0
+    before = fragments_from(0)
+    try:
+        yield
+    finally:
+        fragments_from(before)
+        fragments._LEAST_VIEW = least
+
+
+@pytest.fixture(params=["joined", "in place"])
+def way(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Both ways in which a mapped log's fragments are decoded."""
+    if request.param == "joined":
+        yield request.param
+        return
+    with in_place():
+        yield request.param
 
 
 def readable(golden: Golden) -> bool:
@@ -79,6 +104,9 @@ def test_golden_logs_in_fragments(golden: Golden) -> None:
     assert values(all_rows(io.BytesIO(data))) == expected
     assert values(all_rows(data, threads=2)) == expected
     assert values(all_rows(data, on_error="skip")) == expected
+    with in_place():
+        assert values(all_rows(exact(data))) == expected
+        assert values(all_rows(data, threads=2)) == expected
     assert [(c.op, c.before, c.after) for c in read_log(data).changes] == [
         (c.op, c.before, c.after) for c in read_log(whole).changes
     ]
@@ -101,7 +129,7 @@ def test_the_logs_have_fragments() -> None:
 
 
 @pytest.mark.parametrize("into_columns", [1, 1 << 30])
-def test_arrow_conditions_and_groups(into_columns: int, tmp_path: Path) -> None:
+def test_arrow_conditions_and_groups(into_columns: int, way: str) -> None:
     """Many rows an event, several groups an event, conditions, Arrow both ways."""
     log = Log("12.3.1-MariaDB-log")
     rows = noted(3000)
@@ -157,7 +185,7 @@ def test_batches_keep_large_events(into_columns: int, monkeypatch: pytest.Monkey
         columns_from(before)
 
 
-def test_positions_and_row_numbers() -> None:
+def test_positions_and_row_numbers(way: str) -> None:
     """A row's position is that of its event's first fragment; rows of an event are numbered through."""
     data = in_fragments(log_of(noted(40)), seed=5, most=6)
     with binlog_core.open(data) as log:
@@ -175,7 +203,7 @@ def test_positions_and_row_numbers() -> None:
     assert numbers == [*range(39), 0, 0]
 
 
-def test_splits(tmp_path: Path) -> None:
+def test_splits(tmp_path: Path, way: str) -> None:
     """Every plan of splits gives each row once."""
     log = Log("12.3.1-MariaDB-log")
     for i in range(60):
@@ -212,6 +240,95 @@ def test_pieces_that_last_are_joined_in_their_order(seed: int) -> None:
     assert [joined.add(body, 4, lasts=True) for body in before] == [None] * len(before)
     whole = joined.add(last, 4, lasts=True)
     assert whole is not None and whole[13:] == event[13:-4] and joined.begin is None
+
+
+WIDE = Table(
+    "shop",
+    "wide",
+    [
+        ("id", "INT"),
+        *((f"c{i}", "VARCHAR(300)") for i in range(90)),
+        ("price", "DECIMAL(10,2)"),
+        ("note", "TEXT"),
+    ],
+)
+
+
+def wide_rows(pick: random.Random, count: int) -> list[dict[str, Any]]:
+    """Rows with a bitmap of 12 bytes, from empty to longer than many fragments."""
+    rows = []
+    for i in range(count):
+        row: dict[str, Any] = {"id": i, "price": None if i % 3 else Decimal(i) / 4, "note": None}
+        for k in range(90):
+            row[f"c{k}"] = (
+                None if pick.random() < pick.choice((0.1, 0.99)) else "x" * pick.choice((0, 1, 3, 200))
+            )
+        if i % 5 == 0:
+            row["note"] = "long " * pick.choice((1, 100, 2000))
+        rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("op", ["insert", "update", "delete"])
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_over_the_ends_of_fragments(seed: int, op: str) -> None:
+    """Bitmaps, lengths and values over an end, rows over many; one batch each for what is put together."""
+    pick = random.Random(f"{seed} {op}")
+    rows = wide_rows(pick, 60)
+    log = Log("12.3.1-MariaDB-log")
+    log.begin()
+    if op == "update":
+        log.update(WIDE, list(zip(rows, rows[::-1], strict=True)))
+    else:
+        getattr(log, op)(WIDE, rows)
+    log.insert(WIDE, rows[:2])
+    log.commit()
+    whole = log.getvalue()
+    data = in_fragments(whole, seed=seed, most=pick.choice((2, 9, 300)))
+    expected = values(all_rows(whole))
+    assert len(expected) == 62
+    for limit in (3, 65536):
+        limits = binlog_core.Limits(group_rows=limit)
+        with in_place():
+            assert values(all_rows(exact(data), limits=limits)) == expected
+            with binlog_core.open(exact(data), limits=limits) as opened:
+                ids = [row["id"] for batch in opened.batches() for row in batch.to_pylist()]
+            assert ids == [
+                row["id"] for batch in binlog_core.open(whole).batches() for row in batch.to_pylist()
+            ]
+            found = values(all_rows(exact(data), where="id = 7"))
+            assert found == values(all_rows(whole, where="id = 7"))
+
+
+def test_large_fragments_are_decoded_in_place() -> None:
+    """Batches keep the log's own bytes, but for the rows over an end."""
+    log = Log("12.3.1-MariaDB-log")
+    rows = [{"id": i, "note": f"note {i} " * 20} for i in range(3000)]
+    log.begin()
+    log.insert(TABLE, rows)
+    log.commit()
+    whole = log.getvalue()
+    (event,) = (e for e in events_in(whole) if e[4] in ROWS)
+    size = len(event) - 4
+    data = b"\xfebin"
+    for one in events_in(whole):
+        head = struct.unpack_from("<IBIIIH", one)
+        bodies = (
+            fragments_of(one, True, list(range(1 << 17, size, 1 << 17))) if one == event else [one[19:-4]]
+        )
+        for body in bodies:
+            code = FRAGMENT if one == event else head[1]
+            data += one if head[1] == 15 else event_of((head[0], code, *head[2:]), body, len(data), True)
+    with binlog_core.open(data) as opened:
+        batches = list(opened.batches())
+    assert [row["note"] for batch in batches for row in batch.to_pylist()] == [row["note"] for row in rows]
+    own = [batch for batch in batches if len(bytes(batch.buffer)) == len(data)]
+    assert len(own) == len(range(0, size, 1 << 17)) and sum(map(len, own)) > 2900
+    with (
+        binlog_core.open(data, limits=binlog_core.Limits(record_bytes=1 << 14)) as opened,
+        pytest.raises(binlog_core.DecodeError),
+    ):
+        list(opened.batches())
 
 
 @pytest.mark.parametrize("size", [0, 1, 3000])
@@ -280,7 +397,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_series_is_an_error(name: str, threads: int) -> None:
+def test_broken_series_is_an_error(name: str, threads: int, way: str) -> None:
     data, begin, end = series(BROKEN[name])
     for target in (data, exact(data)):
         with (
@@ -293,7 +410,7 @@ def test_broken_series_is_an_error(name: str, threads: int) -> None:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_series_is_skipped_and_counted(name: str) -> None:
+def test_broken_series_is_skipped_and_counted(name: str, way: str) -> None:
     """All other rows are delivered, in rows and events, and the report has the lost bytes."""
     data, begin, _ = series(BROKEN[name])
     with binlog_core.open(data, on_error="skip") as log:
@@ -305,7 +422,7 @@ def test_broken_series_is_skipped_and_counted(name: str) -> None:
         assert log.report.skipped_events >= 1
 
 
-def test_the_claimed_size_allocates_nothing() -> None:
+def test_the_claimed_size_allocates_nothing(way: str) -> None:
     """A size of many gigabytes is refused at the first fragment; the limit holds for what comes, too."""
     data, begin, _ = series(BROKEN["another size"])
     with (
@@ -321,7 +438,7 @@ def test_the_claimed_size_allocates_nothing() -> None:
         all_rows(good, limits=small)
 
 
-def test_cut_at_every_byte() -> None:
+def test_cut_at_every_byte(way: str) -> None:
     """A cut leaves whole rows events and a tail, also between two fragments."""
     data, begin, end = series(lambda p: p)
     sizes = set()
@@ -336,7 +453,7 @@ def test_cut_at_every_byte() -> None:
     assert begin in sizes
 
 
-def test_bytes_set_to_extremes() -> None:
+def test_bytes_set_to_extremes(way: str) -> None:
     """Each byte of the fragments damaged, without checksums: an error or rows, never a crash."""
     data, begin, end = series(lambda p: p)
     with pytest.raises(binlog_core.ChecksumError):
@@ -351,7 +468,7 @@ def test_bytes_set_to_extremes() -> None:
                     assert skip == "raise"
 
 
-def test_reading_that_begins_inside_the_transaction() -> None:
+def test_reading_that_begins_inside_the_transaction(way: str) -> None:
     """As for rows whose table map was not read: counted, and the next transaction is whole."""
     data, begin, _ = series(lambda p: p)
     second = [e.position for e in binlog_core.open(data).events() if e.type_code == FRAGMENT][1]

@@ -1,8 +1,8 @@
 """The two stages of an export at two numbers of tables: CPU time, files and the driver's bytes for each.
 
-Its ratios are printed. What fails is growth that no load of the machine explains: work that grows with the square of
-tables costs ten times as much per table at the large size. The splits after the first are links
-to its staged rows, as of logs in which the same tables have changed.
+Its ratios are printed. What fails is growth that no load of the machine explains: work that grows with the
+square of tables costs ten times as much per table at the large size. The splits after the first are links to
+its staged rows, as of logs in which the same tables have changed.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ def test_exporting_many_tables(tmp_path: Path) -> None:
     for number in range(ROUNDS):
         (folder := tmp_path / str(number)).mkdir()
         rounds.append([export(folder, tables) for tables in TABLES])
-    small, large = ([min(figures) for figures in zip(*sized, strict=True)] for sized in zip(*rounds, strict=True))
+    small, large = (
+        [min(figures) for figures in zip(*sized, strict=True)] for sized in zip(*rounds, strict=True)
+    )
     growth = [more / less for less, more in zip(small, large, strict=True)]
     LINES["exports"] += [
         f"staging {TABLES[1]:,} tables of a split: {large[0] * 1e6:.0f} us CPU a table, {growth[0]:.2f} of"

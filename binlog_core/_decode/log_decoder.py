@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .._core import _rows
@@ -204,6 +204,46 @@ class LogDecoder:
                 self._stop_at(self.selection.stop_position)
                 yield from self._from(asked)
                 self.stopped_at = None
+
+    def within(
+        self,
+        before: Iterable[tuple[int, int]],
+        own: tuple[int, int | None],
+        ending: tuple[int, int] | None,
+        anchors: int,
+    ) -> Iterator[Group]:
+        """Decode a part of a transaction, which may begin at any of its events.
+
+        Parameters
+        ----------
+        before : iterable of (int, int)
+            Events before the part that tell how to read it, each from a position up to another.
+        own : (int, int or None)
+            Where the part begins and ends; None: with the log.
+        ending : (int, int) or None
+            The event that ends the transaction after the part.
+        anchors : int
+            What counts as an anchor, if the part ends at the first one at or after its end; 0: it ends there.
+        """
+        if not self.begin():
+            return
+        for start, stop in before:
+            yield from self._stretch(start, stop, 0)
+            if self.stopped_at is None or self.stopped_at < stop:
+                self.stopped_at = None  # not even these events are read: the selection ends before
+                return
+        yield from self._stretch(*own, anchors)
+        stopped_at = self.stopped_at
+        if ending is not None and stopped_at is not None and stopped_at == own[1]:
+            yield from self._stretch(*ending, 0)
+            self.stopped_at = stopped_at
+
+    def _stretch(self, start: int, stop: int | None, anchors: int) -> Iterator[Group]:
+        self._begin_at(start)
+        self._anchors = anchors if stop is not None else 0
+        self.track.read_to = stop
+        self._stop_at(stop)
+        yield from self._from(None)
 
     @property
     def _goes_on(self) -> bool:

@@ -14,6 +14,7 @@ from ..conditions.bound import bind
 from ..conditions.pushed import Predicate, PushedFilters
 from ..errors import BinlogError, ConditionError, SchemaError
 from ..index.finding import Indexes
+from ..lake.plan.long_transactions import divide_parts
 from ..lake.plan.parts import TaskPart, plan_parts, tasks_of_parts, timeline_of
 from ..lake.plan.statements import kind_of
 from ..lake.rows.fit import CORRUPT, RESCUED, SPECIAL, STATEMENT, Fitter, FrameSchema, special_fields
@@ -207,7 +208,8 @@ class ChangeReader:
         paths = list(paths)
         parts = plan_parts(paths, self.options, run)
         # Afterwards: a log that comes meanwhile is then in no part, not in one without its statements.
-        return self.following(timeline_of(paths, self.options, run)), parts
+        reader = self.following(timeline_of(paths, self.options, run))
+        return reader, divide_parts(parts, reader.reading, run)
 
     def pushed(self, predicates: Iterable[Predicate]) -> ChangeReader:
         """The reader that may leave out rows for which some predicates do not hold."""
@@ -231,7 +233,8 @@ class ChangeReader:
             return [
                 part
                 for part in parts
-                if indexes.may_hold(
+                if part.split.within is not None
+                or indexes.may_hold(
                     reading.access.file(part.split.path),
                     selection_of(reading, part.split),
                     definitions_of(reading.schema, part.split),

@@ -12,8 +12,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ..errors import BinlogError
-from ..lake.plan.parts import TaskPart, plan_parts
+from ..lake.plan.parts import TaskPart
 from ..lake.rows.source_options import SourceOptions, paths_of
+from ..lake.runner import LocalRunner
 from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .filters import pushed_predicate
 from .keeping import bring_up_to_date, with_names
@@ -65,9 +66,8 @@ class BinlogDataSource(DataSource):
             check_columns(changes.schema, paths, self._parsed)
         if not self._parsed.follows:
             return kind(changes, paths)
-        changes, planned = changes.planned(
-            paths
-        )  # in partitions() it would be late: Spark has pickled the reader
+        # In partitions() it would be late: Spark has pickled the reader.
+        changes, planned = changes.planned(paths, LocalRunner())
         return kind(changes, paths, planned)
 
     def streamReader(self, schema: StructType) -> BinlogStreamReader:
@@ -127,7 +127,7 @@ class BinlogReader(Shipped, DataSourceReader):
     def _parts(self) -> list[TaskPart]:
         planned = self._planned
         if planned is None:
-            planned = plan_parts(self._paths, self._changes.options)
+            _, planned = self._changes.planned(self._paths, LocalRunner())
         return self._changes.wanted(planned)
 
 

@@ -15,6 +15,7 @@ from .._tables.full_names import full_name
 from .._tables.given_names import NamesMet
 from ..errors import BinlogError
 from ..lake.plan.definitions import follow_definitions, tracker_of
+from ..lake.plan.long_transactions import divide_transactions
 from ..lake.plan.parts import whole_logs
 from ..lake.plan.xa import XaHistory
 from ..lake.rows.read_options import ReadOptions
@@ -191,6 +192,8 @@ def export_logs(
         options = _loaded(options, whole, workers)
         if xa == "committed":
             options = replace(options, prepared=_prepared(options, whole, workers))
+        if not exact:
+            splits = divide_transactions(splits, options, workers)
         common: dict[str, Any] = {
             "compression": compression,
             "limits": limits or WriteLimits(),

@@ -16,7 +16,7 @@ it by itself (see ``_walk/anchors.py``) and reads up to the first that begins at
 from __future__ import annotations
 
 from .._base.change_columns import FILE_NUMBER_SHIFT
-from .plan import DEFAULT_SPLIT_SIZE, Split, plan_splits
+from .plan import DEFAULT_SPLIT_SIZE, Split, Within, plan_splits
 from .reader import SplitBounds, SplitReader, read_split_groups
 from .seams import SplitResult, check_seams
 from .trust import trust_split, trust_splits
@@ -28,6 +28,7 @@ __all__ = [
     "SplitBounds",
     "SplitReader",
     "SplitResult",
+    "Within",
     "check_seams",
     "plan_splits",
     "read_split_groups",

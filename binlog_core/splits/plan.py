@@ -31,6 +31,39 @@ _MAX_FILE_NUMBER = (1 << 63 - FILE_NUMBER_SHIFT) - 1
 _PLANNING_THREADS = 32  # they mostly wait for an object store
 
 
+@dataclass(frozen=True, slots=True)
+class Within:
+    """The transaction that a split is a part of, and what the events before and after the part say about it.
+
+    Parameters
+    ----------
+    begin : int
+        Where the transaction begins.
+    before : tuple of (int, int)
+        Where the events begin and end that are read first: its GTID and BEGIN, then the latest table map of
+        each table before the part.
+    ending : tuple of (int, int) or None
+        The event that ends it, which is read last; None for its last part, which contains that event.
+    rolled_back : bool
+        Whether it was rolled back as a whole.
+    undone : tuple
+        Its rows that it undid itself: from the first place up to the second, each the position of an event
+        and the number of a row in it.
+    images : int
+        The row images in the parts before this one: those that its reader counts.
+    xid : int
+        Its number from the event that ends it; 0 if that has none.
+    """
+
+    begin: int
+    before: tuple[tuple[int, int], ...] = ()
+    ending: tuple[int, int] | None = None
+    rolled_back: bool = False
+    undone: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = ()
+    images: int = 0
+    xid: int = 0
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Split:
     """A part of one log that one task reads; it is small and can be pickled.
@@ -59,6 +92,8 @@ class Split:
         For a log in an archive, GTIDs of transactions that are in earlier logs and are left out.
     size : int or None
         For a whole log, the bytes that were stored when it was planned, if `plan_splits` looked at sizes.
+    within : Within or None
+        The transaction that the split is a part of: it owns the events from `start` up to `end`.
     """
 
     path: str
@@ -70,6 +105,7 @@ class Split:
     trusted: bool = False
     before: str | None = None
     size: int | None = field(default=None, compare=False)
+    within: Within | None = None
 
     def __repr__(self) -> str:
         end = "the end" if self.end is None else self.end
@@ -94,6 +130,17 @@ class Split:
     def version_base(self) -> int:
         """The number to add to an offset to order transactions of several logs: file number * 2**40."""
         return self.file_number << FILE_NUMBER_SHIFT
+
+    @property
+    def begin(self) -> int:
+        """The first position at which a transaction can begin of which the split has rows."""
+        return self.start if self.within is None else self.within.begin
+
+    def may_have(self, begin: int) -> bool:
+        """Whether the split may have rows of a transaction that begins at a position."""
+        if self.within is not None and begin == self.within.begin:
+            return True
+        return self.start <= begin and (self.end is None or begin < self.end)
 
 
 def plan_splits(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Self, Unpack
 
 from .._decode.group import Group
@@ -58,6 +58,8 @@ class SplitBounds:
 
     def _first_anchor(self, source: Source) -> int | None:
         split, head = self.split, self._head
+        if split.within is not None:
+            return split.start
         if split.trusted:
             return split.anchor
         if split.start <= FIRST_EVENT:
@@ -87,17 +89,42 @@ class SplitBounds:
 
     @property
     def stop_anchor(self) -> int:
-        """`stop_anchor` of ``Selection``."""
-        return self._head.anchors if self._head is not None else 0
+        """`stop_anchor` of ``Selection``; a part of a transaction ends at an event of this."""
+        within = self.split.within
+        if self._head is None or (within is not None and within.ending is not None):
+            return 0
+        return self._head.anchors
 
     @property
     def in_parts(self) -> bool:
         """`in_parts` of ``Selection``: other readers find their parts by where events say that they end."""
         return self._splittable and not self.split.whole
 
+    def groups(self, decoder: LogDecoder) -> Iterator[Group]:
+        """The groups of a decoder that was made for these bounds."""
+        split, within = self.split, self.split.within
+        if within is None:
+            yield from decoder.groups()
+            return
+        own = split.start, split.end
+        for group in decoder.within(within.before, own, within.ending, self.stop_anchor):
+            transactions = group.transactions
+            transactions.flags.writeable = True  # nobody has seen them yet
+            transactions["xid"][transactions["begin_position"] == within.begin] = within.xid
+            transactions.flags.writeable = False
+            yield group
+
+    def reached(self, position: int) -> int:
+        """Up to where the split was read, if the decoder is at a position, which may be after its end."""
+        within, end = self.split.within, self.split.end
+        return position if within is None or within.ending is None or end is None else min(position, end)
+
     def finish(self, decoder: LogDecoder) -> None:
         """Find `next_anchor`, once the decoder has reached the end."""
         here, end = decoder.stopped_at, self.split.end
+        if self.split.within is not None and self.split.within.ending is not None:
+            self.next_anchor = here  # its end is not an anchor, but there the next part begins
+            return
         if not self._splittable or here is None or end is None:
             return
         # The decoder is at the anchor, unless it stopped at a time.
@@ -220,14 +247,14 @@ class SplitReader:
             log.files.tell(self.report)
             decoder = settings.decoder(self._source, selection, self.report, settings.definitions())
             try:
-                for group in decoder.groups():
+                for group in bounds.groups(decoder):
                     self.rows += sum(map(len, group.batches))
-                    self.end_position = group.end_position
+                    self.end_position = bounds.reached(group.end_position)
                     yield group
             finally:
                 self.tail = decoder.tail
             bounds.finish(decoder)
-            self.end_position = max(self.end_position, decoder.position)
+            self.end_position = max(self.end_position, bounds.reached(decoder.position))
             check_condition(selection, whole=False)
         except BinlogError as error:
             self.error = error

@@ -72,7 +72,7 @@ def check_seams(results: Iterable[SplitResult]) -> list[Split]:
             end = part.split.end
             owned = anchor if anchor is not None and (end is None or anchor < end) else None
             if part.first_anchor != owned:
-                again.append(replace(part.split, anchor=owned, trusted=True))
+                again.append(replace(part.split, anchor=owned, trusted=True, within=None))
                 break
             if part.error is not None:
                 raise part.error

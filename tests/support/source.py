@@ -25,8 +25,8 @@ def read(paths: Any, pushed: Iterable[Predicate] = (), **options: str) -> list[d
     schema = arrow_schema(spark_schema(infer_schema(given, parsed)))
     reader = ChangeReader.of(parsed, schema, projected=False)
     rows: list[dict[str, Any]] = []
-    reader = reader.pushed(pushed).following(timeline_of(given, parsed))
-    for part in reader.wanted(plan_parts(given, parsed)):
+    reader, parts = reader.pushed(pushed).planned(given)
+    for part in reader.wanted(parts):
         for batch in reader.read(part):
             batch.validate(full=True)
             assert batch.schema == schema

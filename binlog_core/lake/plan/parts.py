@@ -53,7 +53,7 @@ class TaskPart:
         """The smallest `_commit_version` that its rows can have, and the one that all are below."""
         split = self.split
         end = 1 << FILE_NUMBER_SHIFT if split.end is None else split.end
-        least, below = split.version_base + split.start, split.version_base + end
+        least, below = split.version_base + split.begin, split.version_base + end
         versions = [one.version for one in self.prepared if one.version is not None]
         return min([least, *versions]), max([below, *(version + 1 for version in versions)])
 

@@ -159,11 +159,10 @@ class XaHistory:
         below : int or None
             Transactions committed at this version or later are not read.
         """
-        end = 1 << 63 if split.end is None else split.end
         return tuple(
             Prepared(one.begin, self._version(one, below), one.microseconds)
             for one in self._all.get(split.path, ())
-            if split.start <= one.begin < end
+            if split.may_have(one.begin)
         )
 
     @staticmethod

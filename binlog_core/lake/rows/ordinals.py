@@ -13,11 +13,19 @@ from ...batch.change_batch import ChangeBatch
 
 
 class Ordinals:
-    """Counts row images group by group; a transaction that continues in the next group is counted on."""
+    """Counts row images group by group; a transaction that continues in the next group is counted on.
 
-    def __init__(self) -> None:
-        self._begin = -1  # position where the transaction of the last row image begins
-        self._count = 0  # of its row images so far
+    Parameters
+    ----------
+    begin : int
+        Where the transaction begins that was read before, if the first group continues it.
+    count : int
+        Its row images so far.
+    """
+
+    def __init__(self, begin: int = -1, count: int = 0) -> None:
+        self._begin = begin  # position where the transaction of the last row image begins
+        self._count = count  # of its row images so far
 
     def number(self, batches: Sequence[ChangeBatch]) -> list[NDArray[np.int64]]:
         """Number the row images of a group's batches.
@@ -78,10 +86,12 @@ class OrdinalsOfAll(Ordinals):
     ----------
     groups : iterator of Group
         The groups of all images, read as far as the selected ones go.
+    begin, count
+        As in `Ordinals`.
     """
 
-    def __init__(self, groups: Iterator[Group]) -> None:
-        super().__init__()
+    def __init__(self, groups: Iterator[Group], begin: int = -1, count: int = 0) -> None:
+        super().__init__(begin, count)
         self._groups = groups
         self._seen = np.empty(0, _PLACE), np.empty(0, np.int64)  # of the last group that was needed
 

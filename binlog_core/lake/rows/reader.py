@@ -24,7 +24,7 @@ from ...batch.arrow_batch import change_column
 from ...batch.arrow_types import ChangeColumn
 from ...batch.change_batch import OPS, OUTCOMES, ChangeBatch
 from ...conditions.language import Condition, condition_of
-from ...errors import SchemaError
+from ...errors import BinlogError, SchemaError
 from ...index.finding import Indexes
 from ...report import NAMES_REMEDY
 from ...splits import Split, SplitBounds, SplitResult
@@ -170,9 +170,10 @@ class SplitRows:
         self.first_anchor: int | None = None
         self.next_anchor: int | None = None
         self.end_position = 0
+        self._bounds: SplitBounds | None = None
         self.met = NamesMet()
         self.not_committed: dict[int, int] = {}
-        self._undone = UndoneRows(self._read_on)
+        self._undone = UndoneRows(self._read_on, split.within)
         self._schemas: dict[tuple[Column, ...], pa.Schema] = {}
         self._recorder: StatementRecorder | None = None
         self._refused_names = {*LAKE_COLUMNS, *options.metadata, *options.refused}
@@ -202,7 +203,10 @@ class SplitRows:
     def pieces(self) -> Iterator[Chunk | LoggedStatement]:
         """The rows, and the statements that `options` asks for, in log order; can be read once."""
         import_pyarrow()
-        ordinals = Ordinals() if self.options.pushed is None else self._ordinals_of_all()
+        within = self.split.within
+        counted = (within.begin, within.images) if within is not None else ()
+        every = self.options.pushed is None
+        ordinals = Ordinals(*counted) if every else OrdinalsOfAll(self._all_groups(), *counted)
         for statements, group in self.noted_groups():
             yield from self._numbered(statements, ordinals)
             batches = [batch for batch in group.batches if batch.table.undecodable is None]
@@ -210,7 +214,7 @@ class SplitRows:
                 chunk = self._chunk(batch, numbers)
                 if chunk is not None:
                     yield chunk
-            self.end_position = max(self.end_position, group.end_position)  # reading may have ended already
+            self._reach(group.end_position)  # reading may have ended already
         yield from self._numbered(self._statements(), ordinals)
 
     def groups(self) -> Generator[Group]:
@@ -224,7 +228,7 @@ class SplitRows:
             if self._exact:
                 self.first_anchor = max(split.start, FIRST_EVENT)
             else:
-                bounds = SplitBounds(split, source, skip_errors=options.on_error == "skip")
+                bounds = self._bounds = SplitBounds(split, source, skip_errors=options.on_error == "skip")
                 self.first_anchor = bounds.first_anchor
                 if bounds.first_anchor is None:
                     return
@@ -239,7 +243,11 @@ class SplitRows:
             if bounds is not None and not self._indexed:
                 bounds.finish(decoder)
                 self.next_anchor = bounds.next_anchor
-            self.end_position = max(self.end_position, decoder.position)
+            self._reach(decoder.position)
+
+    def _reach(self, position: int) -> None:
+        bounds = self._bounds
+        self.end_position = max(self.end_position, position if bounds is None else bounds.reached(position))
 
     def noted_groups(self) -> Iterator[tuple[list[LoggedStatement], Group]]:
         """The groups, when `kept` can be asked about their rows, each with the statements before it."""
@@ -270,7 +278,8 @@ class SplitRows:
     def _read_on(self, begin: int) -> Generator[Group]:
         """The groups from the transaction that begins at a position, without values; closed at its end."""
         options = replace(self._without_values(), where=None)
-        return SplitRows(replace(self.split, start=begin, end=None), options, exact=True).groups()
+        rest = replace(self.split, start=begin, end=None, within=None)
+        return SplitRows(rest, options, exact=True).groups()
 
     def _without_values(self) -> ReadOptions:
         """Options of another pass that only counts rows."""
@@ -283,6 +292,9 @@ class SplitRows:
         self, decoder: LogDecoder, definitions: Definitions | None, bounds: SplitBounds | None
     ) -> Iterator[Group]:
         """The groups, without ranges in which an index shows no match."""
+        if bounds is not None and self.split.within is not None:
+            yield from bounds.groups(decoder)
+            return
         selection = self._selection(self._by, bounds)
         if not (self._indexed and selection.narrows):
             yield from decoder.groups()
@@ -291,11 +303,26 @@ class SplitRows:
             file = self.options.access.file(self.split.path)
             yield from indexes.groups(decoder, file, definitions, selection)
 
-    def _ordinals_of_all(self) -> Ordinals:
-        """The numbers of selected rows: another pass counts all rows without decoding values."""
+    def _all_groups(self) -> Iterator[Group]:
+        """The groups of another pass, which counts all rows without decoding values."""
         every = SplitRows(self.split, self._without_values(), exact=self._exact, indexed=self._indexed)
         every._by = self.options
-        return OrdinalsOfAll(every.groups())
+        return every.groups()
+
+    def count(self) -> int | None:
+        """How many row images are counted in a part of a transaction; None: it is damaged or incomplete."""
+        # What is damaged can be in values, and then leaves out rows.
+        options = self.options if self.options.on_error == "skip" else self._without_values()
+        counting = SplitRows(self.split, replace(options, pushed=None, statements=False))
+        images = 0
+        try:
+            for group in counting.groups():
+                images += sum(len(batch) for batch in group.batches if batch.table.undecodable is None)
+        except BinlogError:  # its reader reports it
+            return None
+        report = counting.report
+        damaged = report.lost_ranges or report.skipped_events or report.skipped_changes
+        return images if counting.next_anchor == self.split.end and not damaged else None
 
     def _statements(self) -> list[LoggedStatement]:
         return list(self._recorder.take()) if self._recorder is not None else []

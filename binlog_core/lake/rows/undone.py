@@ -19,6 +19,7 @@ from ..._decode.group import Aside, Group
 from ..._decode.savepoints import RowPlace, Savepoints
 from ...batch.change_batch import OUTCOMES
 from ...errors import BinlogError
+from ...splits import Within
 
 _T = TypeVar("_T")
 _UNKNOWN, _ROLLED_BACK = OUTCOMES.index("unknown"), OUTCOMES.index("rolled back")
@@ -33,15 +34,20 @@ class UndoneRows:
     read_on : callable
         The groups from the transaction that begins at a position, with their asides. It is called for a
         transaction that goes on after the group that follows.
+    within : Within or None
+        What is known of the transaction that the split is a part of.
     """
 
-    def __init__(self, read_on: Callable[[int], Generator[Group]]) -> None:
+    def __init__(self, read_on: Callable[[int], Generator[Group]], within: Within | None = None) -> None:
         self._read_on = read_on
         self._rolled_back = np.empty(0, np.uint64)  # begins of transactions
         self._ranges: list[_Range] = []
         self._long = -1  # begin of the last transaction in several groups, and the same about it
         self._long_rolled_back = False
         self._long_ranges: list[_Range] = []
+        if within is not None:
+            self._long, self._long_rolled_back = within.begin, within.rolled_back
+            self._long_ranges = [(RowPlace(*first), RowPlace(*last)) for first, last in within.undone]
 
     def groups(self, found: Iterator[tuple[_T, Group]]) -> Iterator[tuple[_T, Group]]:
         """Groups, and what is given with each, when `kept` can be asked about their rows.

@@ -52,12 +52,12 @@ def divide_transactions(splits: Sequence[Split], options: ReadOptions, run: Runn
     walk = _Walk(options)
     flat = [split for log in asked for split in log[1:]]
     chunks = [flat[at : at + _TOGETHER] for at in range(0, len(flat), _TOGETHER)]
-    found = iter([piece for chunk in run.map(walk.pieces, chunks) for piece in chunk])
+    found = iter([piece for chunk in run.light.map(walk.pieces, chunks) for piece in chunk])
     pieces = {log[0].path: [None, *(next(found) for _ in log[1:])] for log in asked}
     places = [(log, *place) for log in asked for place in open_before(pieces[log[0].path])]
     if not places:
         return list(splits)
-    begun = run.map(walk.begun, [log[first] for log, first, _ in places])
+    begun = run.light.map(walk.begun, [log[first] for log, first, _ in places])
     changed: dict[tuple[str, int], tuple[int, list[Split]]] = {}
     for (log, first, last), piece in zip(places, begun, strict=True):
         path = log[0].path

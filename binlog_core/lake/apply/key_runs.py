@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Words = NDArray[np.uint64]
-_MARK = b"BCKEYS01"
+_MARK = b"BCKEYS02"
 _END = struct.Struct("<QQIII8s")  # of the JSON the length, entries, words, block, checksum
 _BLOCK = 64
 _WORDS = 2  # of a key, at most
@@ -75,8 +75,15 @@ class Keyed:
     salt: bytes
 
     def words(self, columns: Sequence[pa.Array]) -> list[Words]:
-        """The words of keys: the key itself if two are enough, else 128 bits of BLAKE2b."""
+        """The words of keys: the key itself if two are enough, else 128 bits of BLAKE2b.
+
+        A key's first word is what it is searched by. Its first column may be the same in all rows: of two
+        columns the first word has both, and with the second word it is still another one for each key.
+        """
         found = [word for one in columns for word in self._of_column(one)]
+        if len(columns) == len(found) == _WORDS:
+            odd = int.from_bytes(blake2b(self.salt, digest_size=8).digest(), "little") | 1
+            return [found[0] * np.uint64(odd) + found[1], found[1]]
         if len(found) <= _WORDS:
             return found
         rows = np.stack(found, axis=1)

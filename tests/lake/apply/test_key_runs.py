@@ -152,3 +152,30 @@ def test_equal_keys_have_equal_words_and_others_have_others() -> None:
     ]
     other = Keyed(("id",), ("x",), b"other")  # who does not know the salt does not know the words of a text
     assert (KEYED.words([columns["text"]])[0] != other.words([columns["text"]])[0]).all()
+
+
+def test_keys_with_the_same_first_column_are_found_without_reading_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of one tenant: each of them asked for all of that tenant's blocks, and merging took them at once."""
+    keyed, count = Keyed(("tenant", "id"), ("int64", "int64"), b"salt"), 64 * 100
+
+    def words(ids: Any) -> Any:
+        return keyed.words([pa.array([5] * len(ids)), pa.array(ids)])
+
+    found = key_runs.in_order([*words(range(count)), key_runs.places_of(0, np.arange(count))])
+    files = [RunFile("a", 1, count, count)]
+    run, read, checked = made(tmp_path / "one", found, keyed, files), [0], Run._checked
+
+    def counting(self: Run, blocks: Any) -> Any:
+        read[0] += len(blocks)
+        return checked(self, blocks)
+
+    monkeypatch.setattr(Run, "_checked", counting)
+    assert sorted(run.find(key_runs.in_order(words(range(0, count, 64))))) == [*range(0, count, 64)]
+    assert read[0] <= 200
+    monkeypatch.setattr(key_runs, "_LEAST_TAKEN", 100)
+    monkeypatch.setattr(key_runs, "_MERGED", 1)
+    parts = [*key_runs.merged([run], [np.array([0], np.int64)])]
+    assert max(len(one[0]) for one in parts) <= 200
+    assert sum(len(one[0]) for one in parts) == count

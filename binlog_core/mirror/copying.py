@@ -45,7 +45,7 @@ _MOST_FAILURES = 3  # in a row, before a table is parked
 _MOST_LOOKS = 20  # at a table that is missing or changes: MySQL 5.7 lists tables whose files are gone
 _AT_ONCE = 3  # batches of tables that are read at the same time
 _ENDING = 30.0  # seconds in which a thread is to end
-_DAY = 86400.0
+_DAY, _TOGETHER = 86400.0, 900.0  # seconds: copies of a table that are counted, and as one
 Result = list[Copied] | BinlogError
 
 
@@ -129,8 +129,8 @@ class Copying:
     def _over(self, state: TableState) -> str | None:
         """Why a table is not copied again by itself now, if so: too much was copied."""
         world, lake = self._host.address.world, self._host.lake
-        since = world.time() - _DAY
-        state.healed = [[when, size] for when, size in state.healed if when > since]
+        now = world.time()  # the clock may have been set back since
+        state.healed = [[min(when, now), size] for when, size in state.healed if when > now - _DAY]
         spent = sum(size for _, size in state.healed)
         try:
             size = sum(one.bytes for one in lake.opened(state).files())
@@ -378,7 +378,7 @@ class Copying:
         state.end_copy()
         world = self._host.address.world
         if state.healing is not None:
-            state.healed.append([world.time(), sum(one.bytes for one in files)])
+            _note_healed(state, world.time(), sum(one.bytes for one in files))
         state.healing, state.reason, state.gone, state.suspect = None, None, False, None
         state.stage, state.place, state.exact_from = "following", place, exact
         state.keyless = copy.versioned or not _is_usable(definition.row_key, selection.lake_schema, files)
@@ -387,6 +387,14 @@ class Copying:
         state.compacted = world.time()  # its files are as large as they should be
         state.as_of = state.history = None
         self._host.clean(partial(clean_up, self._host.lake, state, copy.id, kept))
+
+
+def _note_healed(state: TableState, when: float, size: int) -> None:
+    """Note a copy; one that soon follows another with that one: a table may be copied every few seconds."""
+    if state.healed and 0 <= when - state.healed[-1][0] < _TOGETHER:
+        state.healed[-1][1] += size
+    else:
+        state.healed.append([when, size])
 
 
 def _is_usable(key: tuple[str, ...] | None, schema: pa.Schema, files: list[Copied]) -> bool:

@@ -96,7 +96,7 @@ class TableState:
     healing : str or None
         Why it is to be copied again by itself: the log does not show all of its changes.
     healed : list of (float, int)
-        When that was done before, in seconds since 1970 UTC, and the bytes of the copy.
+        When that was done before, in seconds since 1970 UTC, and the bytes of the copies.
     """
 
     database: str

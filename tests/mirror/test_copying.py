@@ -19,7 +19,7 @@ from support.refused import Sql, mirrored, rows_of
 
 from binlog_core.errors import UnreachableError
 from binlog_core.mirror import TableStatus, copies, mirror, resync
-from binlog_core.mirror.copying import Copying
+from binlog_core.mirror.copying import Copying, _note_healed
 from binlog_core.mirror.state import Lake, TableState
 
 WAYS_OUT = ("ADD _change_type INT", "ADD _position INT")  # names that the changes themselves need
@@ -125,3 +125,22 @@ def test_suspect_tables_are_copied_first() -> None:
     }
     host: Any = SimpleNamespace(state=SimpleNamespace(tables=tables))
     assert [one.name for one in Copying(host).due()] == ["c", "b", "a"]
+
+
+def test_copies_of_a_day_are_few_entries_and_a_clock_that_is_set_back_does_not_keep_them() -> None:
+    state, clock = TableState("shop", "t", "following", 1), [1e9]
+    lake = SimpleNamespace(opened=lambda _: SimpleNamespace(files=lambda: [SimpleNamespace(bytes=10)]))
+    world = SimpleNamespace(time=lambda: clock[0])
+    host: Any = SimpleNamespace(
+        address=SimpleNamespace(world=world), lake=lake, state=SimpleNamespace(heal=100.0)
+    )
+    copying = Copying(host)
+    for _ in range(3600):
+        clock[0] += 3
+        _note_healed(state, clock[0], 1)
+    assert sum(size for _, size in state.healed) == 3600 and len(state.healed) <= 12
+    assert copying._over(state) is not None
+    clock[0] -= 10 * 86400
+    assert copying._over(state) is not None, "not more because of that"
+    clock[0] += 86400
+    assert copying._over(state) is None and state.healed == []

@@ -62,8 +62,8 @@ class Host(Protocol):
     server: str
     halt: threading.Event
 
-    def archive(self) -> None:
-        """Bring the archive up to the server's position."""
+    def archive(self) -> bool:
+        """Bring the archive up to the server's position; False: the mirror is stopped, maybe before."""
         ...
 
     def plan(self, tables: Iterable[TableState]) -> LogPlan:
@@ -283,7 +283,8 @@ class Copying:
 
     def _finish_all(self, found: list[tuple[Planned, Result]]) -> None:
         host = self._host
-        host.archive()
+        if not host.archive():
+            return  # it may lack the marks, and the end up to which was read; the chunks are kept
         results: list[tuple[Planned, Result]] = []
         for planned, result in found:
             state, copy = planned.state, planned.copy

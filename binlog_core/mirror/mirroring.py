@@ -292,15 +292,19 @@ class Mirroring:
 
     # ------------------------------------------------------------ the server
 
-    def archive(self) -> None:
-        """Bring the archive up to the server's position, and use that server from now on."""
+    def archive(self) -> bool:
+        """Bring the archive up to the server's position, and use that server from now on.
+
+        False: the mirror is stopped, maybe before that.
+        """
         self._receiver.up_to_now()
         if self._stop.is_set():
-            return  # maybe before there was an archive
+            return False  # maybe before there was an archive
         server = self.plan(()).server()
         self.server = identity(server["uuid"], server["server_id"])
         hosts = sorted(self.address.hosts, key=lambda one: f"{one[0]}:{one[1]}" != server["address"])
         self.address = replace(self.address, hosts=tuple(hosts))
+        return True
 
     def _examine(self) -> None:
         with Connection(self.address) as connection:

@@ -144,3 +144,12 @@ def test_copies_of_a_day_are_few_entries_and_a_clock_that_is_set_back_does_not_k
     assert copying._over(state) is not None, "not more because of that"
     clock[0] += 86400
     assert copying._over(state) is None and state.healed == []
+
+
+def test_a_stop_while_the_log_is_fetched_leaves_the_copy_as_it_is(tmp_path: Path) -> None:
+    """The archive may lack its mark, or the end up to which it was read: it is neither given up nor put in."""
+    state = TableState("shop", "t", copy={"id": "abc"})
+    planned: Any = SimpleNamespace(state=state, copy=SimpleNamespace(id="abc", mark={"server": ""}))
+    host: Any = SimpleNamespace(archive=lambda: False, lake=Lake(str(tmp_path)), server="")
+    Copying(host)._finish_all([(planned, [])])
+    assert (state.stage, state.copy, state.failures) == ("copying", {"id": "abc"}, 0)

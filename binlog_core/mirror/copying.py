@@ -97,11 +97,11 @@ class Copying:
     def __init__(self, host: Host, *, rate: float | None = None) -> None:
         self._host, self._rate = host, rate
         self._missed: Counter[str] = Counter()  # how often a table was gone or changed when it was copied
-        self._read: SimpleQueue[tuple[str, Result] | Exception | None] = SimpleQueue()  # None: a thread ends
-        self._reading: dict[str, Planned] = {}  # what threads read, by the ids of the copies
-        self._threads: list[Started] = []
-        self._at_work = 0  # threads
-        self._ended = threading.Event()
+        # What threads have read, their errors, and the events of those that end.
+        self._read: SimpleQueue[tuple[str, Result] | Exception | threading.Event] = SimpleQueue()
+        # What threads read, by the ids of the copies, with what ends its thread.
+        self._reading: dict[str, tuple[Planned, threading.Event]] = {}
+        self._threads: list[tuple[Started, threading.Event]] = []  # that are at work
 
     # ------------------------------------------------------------ which
 
@@ -162,17 +162,23 @@ class Copying:
         """Have threads read what is due while other tables are replayed; `collect` has the results."""
         if self._is_full or not (due := self.due()) or not (copies := self._begun(due)):
             return
-        self._reading |= {one.copy.id: one for one in copies.values()}
-        self._at_work += 1
-        work = partial(self._run, copies)
-        self._threads.append(self._host.address.world.start(work, "binlog_core mirror's copies"))
+        stop = threading.Event()
+        self._reading |= {one.copy.id: (one, stop) for one in copies.values()}
+        work = partial(self._run, copies, stop)
+        self._threads.append((self._host.address.world.start(work, "binlog_core mirror's copies"), stop))
+
+    def leave_unwanted(self) -> None:
+        """End the threads that read what is paused or not wanted any more; the rest of it is begun again."""
+        for one, stop in self._reading.values():
+            if one.state.stage != "copying" or _is_over(one):
+                stop.set()
 
     def _stepped(self) -> None:
         self._host.stepped(self._host.state)
 
     @property
     def _is_full(self) -> bool:
-        return self._at_work >= (1 if self._rate is not None else _AT_ONCE)
+        return len(self._threads) >= (1 if self._rate is not None else _AT_ONCE)
 
     @property
     def ready(self) -> bool:
@@ -182,15 +188,15 @@ class Copying:
     @property
     def at_work(self) -> bool:
         """Whether threads read."""
-        return self._at_work > 0
+        return bool(self._threads)
 
-    def _run(self, copies: dict[str, Planned]) -> None:
+    def _run(self, copies: dict[str, Planned], stop: threading.Event) -> None:
         try:
-            for _, planned, result in self._results(copies, self._ended):
+            for _, planned, result in self._results(copies, stop):
                 self._read.put((planned.copy.id, result))
         except Exception as error:  # raised by `collect`
             self._read.put(error)
-        self._read.put(None)
+        self._read.put(stop)
 
     def _results(
         self, copies: dict[str, Planned], stop: threading.Event, stepped: Callable[[], None] = lambda: None
@@ -224,29 +230,36 @@ class Copying:
                 one = self._read.get_nowait()
             except Empty:
                 break
-            if one is None:
-                self._at_work -= 1
+            if isinstance(one, threading.Event):
+                self._leave(one)
             elif isinstance(one, Exception):
                 error = one
             else:
-                found.append((self._reading.pop(one[0]), one[1]))
-        if not self._at_work:
-            self._reading.clear()  # those that a thread did not come to: they are begun again
-            self._threads.clear()
+                found.append((self._reading.pop(one[0])[0], one[1]))
         if found:
             self._finish_all(found)
         if error is not None:
             raise error
         return bool(found)
 
+    def _leave(self, stop: threading.Event) -> None:
+        """Forget what a thread that ends did not come to: what is wanted of it is begun again."""
+        host = self._host
+        self._threads = [one for one in self._threads if one[1] is not stop]
+        for planned in [one for one, its in self._reading.values() if its is stop]:
+            del self._reading[planned.copy.id]
+            if _is_over(planned):
+                host.clean(partial(clean_up, host.lake, planned.state, planned.copy.id))
+
     def end(self) -> None:
         """End the threads; the chunks that were read are kept for the next run."""
-        self._ended.set()
-        for one in self._threads:
-            one.join(_ENDING)
+        for _, stop in self._threads:
+            stop.set()
+        for thread, _ in self._threads:
+            thread.join(_ENDING)
         self._threads.clear()
         self._reading.clear()
-        self._read, self._at_work, self._ended = SimpleQueue(), 0, threading.Event()
+        self._read = SimpleQueue()
 
     def _begun(self, due: list[TableState]) -> dict[str, Planned]:
         """Plan the copies that are not yet begun, and note all of them."""
@@ -288,7 +301,7 @@ class Copying:
         results: list[tuple[Planned, Result]] = []
         for planned, result in found:
             state, copy = planned.state, planned.copy
-            if state.copy is None or state.copy["id"] != copy.id:  # it was ended meanwhile
+            if _is_over(planned):
                 host.clean(partial(clean_up, host.lake, state, copy.id))
                 continue
             if state.stage != "copying":
@@ -388,6 +401,12 @@ class Copying:
         state.compacted = world.time()  # its files are as large as they should be
         state.as_of = state.history = None
         self._host.clean(partial(clean_up, self._host.lake, state, copy.id, kept))
+
+
+def _is_over(planned: Planned) -> bool:
+    """Whether a copy was ended meanwhile."""
+    copy = planned.state.copy
+    return copy is None or copy["id"] != planned.copy.id
 
 
 def _note_healed(state: TableState, when: float, size: int) -> None:

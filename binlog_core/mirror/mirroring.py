@@ -174,6 +174,7 @@ class Mirroring:
         """Go on after others have changed the state; `look`: for tables of the server that are wanted now."""
         self._behind = True  # those that go on again
         self._leave_unwanted()
+        self._copies.leave_unwanted()
         if look:
             with suppress(UnreachableError):  # the next look finds them
                 self._look()

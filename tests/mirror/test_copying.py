@@ -18,9 +18,10 @@ from support.hard_statements import followed
 from support.refused import Sql, mirrored, rows_of
 
 from binlog_core.errors import UnreachableError
-from binlog_core.mirror import TableStatus, copies, mirror, resync
+from binlog_core.mirror import TableStatus, copies, copying, mirror, resync
 from binlog_core.mirror.copying import Copying, _note_healed
 from binlog_core.mirror.state import Lake, TableState
+from binlog_core.server.world import REAL
 
 WAYS_OUT = ("ADD _change_type INT", "ADD _position INT")  # names that the changes themselves need
 
@@ -111,8 +112,8 @@ def until(so: Callable[[], bool]) -> None:
 def test_a_copy_whose_line_was_lost_goes_on_with_its_chunks(tmp_path: Path) -> None:
     state = TableState("shop", "t", copy={"id": "abc"})
     host: Any = SimpleNamespace(lake=Lake(str(tmp_path)), state=None)
-    copying = Copying(host)
-    copying._give_up(state, SimpleNamespace(id="abc"), UnreachableError("lost"))  # type: ignore[arg-type]
+    work = Copying(host)
+    work._give_up(state, SimpleNamespace(id="abc"), UnreachableError("lost"))  # type: ignore[arg-type]
     assert (state.stage, state.copy, state.failures) == ("copying", {"id": "abc"}, 1)
 
 
@@ -134,22 +135,62 @@ def test_copies_of_a_day_are_few_entries_and_a_clock_that_is_set_back_does_not_k
     host: Any = SimpleNamespace(
         address=SimpleNamespace(world=world), lake=lake, state=SimpleNamespace(heal=100.0)
     )
-    copying = Copying(host)
+    work = Copying(host)
     for _ in range(3600):
         clock[0] += 3
         _note_healed(state, clock[0], 1)
     assert sum(size for _, size in state.healed) == 3600 and len(state.healed) <= 12
-    assert copying._over(state) is not None
+    assert work._over(state) is not None
     clock[0] -= 10 * 86400
-    assert copying._over(state) is not None, "not more because of that"
+    assert work._over(state) is not None, "not more because of that"
     clock[0] += 86400
-    assert copying._over(state) is None and state.healed == []
+    assert work._over(state) is None and state.healed == []
 
 
 def test_a_stop_while_the_log_is_fetched_leaves_the_copy_as_it_is(tmp_path: Path) -> None:
-    """The archive may lack its mark, or the end up to which it was read: it is neither given up nor put in."""
+    """The archive may lack its mark, or the end up to which was read: it is neither given up nor put in."""
     state = TableState("shop", "t", copy={"id": "abc"})
     planned: Any = SimpleNamespace(state=state, copy=SimpleNamespace(id="abc", mark={"server": ""}))
     host: Any = SimpleNamespace(archive=lambda: False, lake=Lake(str(tmp_path)), server="")
     Copying(host)._finish_all([(planned, [])])
     assert (state.stage, state.copy, state.failures) == ("copying", {"id": "abc"}, 0)
+
+
+def test_what_is_paused_or_dropped_meanwhile_is_read_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread read on to the end, for hours; the tables that it was to read besides are begun again."""
+    ended: list[str] = []
+
+    def waiting(*_: Any, stop: threading.Event, **__: Any) -> Iterator[Any]:
+        if stop.wait(60):
+            ended.append("in time")
+        yield from ()
+
+    monkeypatch.setattr(copying, "run_copies", waiting)
+    tables = {name: TableState("shop", name, copy={"id": name}) for name in "abc"}
+    cleaned: list[Any] = []
+    host: Any = SimpleNamespace(
+        state=SimpleNamespace(tables=tables),
+        address=SimpleNamespace(world=REAL),
+        columns=SimpleNamespace(key=None),
+        runner=None,
+        lake=None,
+        clean=cleaned.append,
+    )
+    work = Copying(host)
+    monkeypatch.setattr(
+        work,
+        "_begun",
+        lambda due: {
+            one.name: SimpleNamespace(state=one, copy=SimpleNamespace(id=one.copy["id"])) for one in due
+        },
+    )
+    work.beside()
+    work.leave_unwanted()
+    assert not work.due() and work.at_work and not ended, "all are wanted"
+    tables["a"].pause()
+    tables["b"].copy_anew()
+    work.leave_unwanted()
+    until(lambda: not work.collect() and not work.at_work)
+    assert ended == ["in time"]
+    assert [one.name for one in work.due()] == ["b", "c"]
+    assert [one.args[2] for one in cleaned] == ["b"]

@@ -21,7 +21,7 @@ from .._format.event_types import GTID_EVENTS, ROWS_EVENTS, EventType
 from .._format.statements import savepoint_of
 from .._sources.log_files import LogFile
 from .._sources.sources import Source
-from .._walk.anchors import Head, anchor_behind, window_at
+from .._walk.anchors import Head, anchor_behind, first_anchor, window_at
 from .._walk.event_walk import Damage, EventRun, by_code, walk
 from .._walk.track import Rules, Track
 from .._walk.typed_events import bodies_in
@@ -141,12 +141,12 @@ class PieceWalk:
         return None if found is None else base + found
 
     def _open_transaction(self, source: Source, head: Head) -> int | None:
-        start, end = self.split.start, self.split.end
+        split, end = self.split, self.split.end
         assert end is not None
-        begin, _ = anchor_behind(source, head, start, start)
-        if begin is None or begin >= end:
+        begin = split.anchor if split.trusted else first_anchor(source, head, split.start, end)
+        if begin is None:
             return None
-        boundary = last_boundary(source, begin, end)
+        boundary = last_boundary(source, begin, end, Report(warn=False))  # its reader warns
         source.seek(0)
         begin, whole = anchor_behind(source, head, boundary, boundary)
         return begin if whole and begin is not None and begin < end else None

@@ -32,9 +32,7 @@ def boundary_behind(source: Source, start: int, least: int) -> int:
         step *= 2
 
 
-def last_boundary(
-    source: Source, start: int, most: int | None = None, report: Report | None = None
-) -> int:
+def last_boundary(source: Source, start: int, most: int | None = None, report: Report | None = None) -> int:
     """The last transaction boundary of a log that may be growing, from the boundary `start` on.
 
     Parameters

@@ -32,7 +32,7 @@ def boundary_behind(source: Source, start: int, least: int) -> int:
         step *= 2
 
 
-def last_boundary(source: Source, start: int, most: int | None = None) -> int:
+def last_boundary(source: Source, start: int, most: int | None = None, report: Report | None = None) -> int:
     """The last transaction boundary of a log that may be growing, from the boundary `start` on.
 
     Parameters
@@ -41,8 +41,10 @@ def last_boundary(source: Source, start: int, most: int | None = None) -> int:
     start : int
     most : int or None
         Where the log ended when its end was determined: later data is left out.
+    report : Report or None
+        Where damage is noted; None: it is warned of.
     """
-    return _walk(source, start, most)[0]
+    return _walked(source, start, most, report)[0]
 
 
 def last_checkpoint(
@@ -68,11 +70,13 @@ def _walk(source: Source, start: int, stop: int | None) -> tuple[int, bool]:
     return _walked(source, start, stop)[:2]
 
 
-def _walked(source: Source, start: int, stop: int | None) -> tuple[int, bool, LogDecoder]:
+def _walked(
+    source: Source, start: int, stop: int | None, report: Report | None = None
+) -> tuple[int, bool, LogDecoder]:
     """The last boundary up to `stop`, and whether the log ends before `stop`."""
     source.seek(0)
     selection = Selection(tables=(), start_position=start or None, stop_position=stop)
-    decoder = LogDecoder(source, selection, Rules.lenient(Report()))
+    decoder = LogDecoder(source, selection, Rules.lenient(report or Report()))
     for _ in decoder.groups():
         pass
     return max(decoder.resume_position, start), stop is None or decoder.position < stop, decoder

@@ -466,7 +466,7 @@ class Log:
         columns: Columns | None = None,
         where: str | Condition | None = None,
     ) -> Batches:
-        """Row changes as structured arrays, one batch per table definition and group.
+        """Row changes as structured arrays, at least one batch per table definition and group (see `Group`).
 
         The batches of one table are also an Arrow stream: ``polars.DataFrame(log.batches("shop.orders"))``.
 

@@ -21,7 +21,7 @@ from .._format.event_types import GTID_EVENTS, ROWS_EVENTS, EventType
 from .._format.statements import savepoint_of
 from .._sources.log_files import LogFile
 from .._sources.sources import Source
-from .._walk.anchors import Head, anchor_behind, window_at
+from .._walk.anchors import Head, anchor_behind, first_anchor, window_at
 from .._walk.event_walk import Damage, EventRun, by_code, walk
 from .._walk.track import Rules, Track
 from .._walk.typed_events import bodies_in
@@ -31,7 +31,8 @@ from ..report import Report
 from .plan import Split, Within
 
 _FEWEST = 3  # splits of a log of which one can be inside a transaction that fills it
-_MOST_MAPS = 1000  # of tables that a part is told of
+_MOST = 1000  # table maps that a part is told of, and statements about savepoints that decide what it undid
+_MOST_TEXT = 1024  # bytes of such a statement: a name has 64 characters
 _SHORT_ID, _ID = 4, 6  # bytes of a table id: twins of src/wire/rows.pxd
 _STANDALONE = 1  # flag of MariaDB's GTID event: no transaction follows
 _FLAGS_AT = 12  # in its body
@@ -141,12 +142,12 @@ class PieceWalk:
         return None if found is None else base + found
 
     def _open_transaction(self, source: Source, head: Head) -> int | None:
-        start, end = self.split.start, self.split.end
+        split, end = self.split, self.split.end
         assert end is not None
-        begin, _ = anchor_behind(source, head, start, start)
-        if begin is None or begin >= end:
+        begin = split.anchor if split.trusted else first_anchor(source, head, split.start, end)
+        if begin is None:
             return None
-        boundary = last_boundary(source, begin, end)
+        boundary = last_boundary(source, begin, end, Report(warn=False))  # its reader warns
         source.seek(0)
         begin, whole = anchor_behind(source, head, boundary, boundary)
         return begin if whole and begin is not None and begin < end else None
@@ -215,14 +216,16 @@ class PieceWalk:
         own = slice(begins, last)
         others = set((np.flatnonzero(~_IS_ROWS[kinds[own]]) + begins).tolist())
         for i, text in queries.items():
-            if begins <= i < last and savepoint_of(text.decode("utf-8", "replace")) is not None:
+            if not begins <= i < last or len(text) > _MOST_TEXT:
+                continue
+            if savepoint_of(text.decode("utf-8", "replace")) is not None:
                 piece.savepoints.append((text.decode("utf-8", "replace"), int(position[i])))
                 others.discard(i)
-            elif begins <= i < last and _XA_END.fullmatch(text):
+            elif _XA_END.fullmatch(text):
                 others.discard(i)
         late = self.end_time is not None and bool((headers["timestamp"] >= self.end_time).any())
-        if others or late:
-            piece.plain = False
+        if others or late or len(piece.savepoints) > _MOST:
+            self._leave_whole(piece)
             return
         if piece.cut is None:
             cuts = np.flatnonzero(_IS_CUT[kinds[own]]) + begins
@@ -231,6 +234,13 @@ class PieceWalk:
             if len(cuts):
                 piece.cut, piece.before_cut = int(position[before]), dict(piece.maps)
         self._note_maps(piece.maps, run, headers[:last])
+        if len(piece.maps) > _MOST:
+            self._leave_whole(piece)
+
+    @staticmethod
+    def _leave_whole(piece: Piece) -> None:
+        piece.plain = False
+        piece.maps, piece.before_cut, piece.savepoints = {}, {}, []
 
     def _beginnings(
         self,
@@ -245,7 +255,7 @@ class PieceWalk:
             return 1
         if headers["type_code"][0] == EventType.MARIADB_GTID:
             ((_, body),) = bodies_in(run, headers[:1])
-            piece.plain &= not body[_FLAGS_AT] & _STANDALONE
+            piece.plain &= len(body) > _FLAGS_AT and not body[_FLAGS_AT] & _STANDALONE
             return 1
         if len(headers) < 2 or not _BEGIN.fullmatch(queries.get(1, b"")):
             piece.plain = False
@@ -255,11 +265,13 @@ class PieceWalk:
     @staticmethod
     def _note_maps(maps: Maps, run: EventRun, headers: NDArray[np.void]) -> None:
         found = headers[headers["type_code"] == EventType.TABLE_MAP][::-1]
-        if not len(found):
-            return
         lengths = run.description.core_arrays()[1]
         size = _SHORT_ID if 0 < int(lengths[EventType.TABLE_MAP]) < _ID + 2 else _ID
-        body = run.description.header_length_of(EventType.TABLE_MAP) - run.base
+        header = run.description.header_length_of(EventType.TABLE_MAP)
+        found = found[found["event_length"] >= header + size]
+        if not len(found):
+            return
+        body = header - run.base
         window = np.frombuffer(run.window, np.uint8)
         digits = window[(found["position"].astype(np.int64) + body)[:, None] + np.arange(size)]
         ids = digits.astype(np.int64) @ (1 << 8 * np.arange(size, dtype=np.int64))
@@ -339,12 +351,12 @@ def put_together(splits: Sequence[Split], begun: Piece, pieces: Sequence[Piece |
     for piece in met[1:]:
         if piece.cut is not None:
             known = sorted((maps | piece.before_cut).values())
-            if len(known) > _MOST_MAPS:
+            if len(known) > _MOST:
                 return None
             starts.append(piece.cut)
             told.append(((begun.first, begun.head_end), *known))
         maps |= piece.maps
-    if len(starts) < 2:
+    if len(starts) < 2 or sum(len(piece.savepoints) for piece in met) > _MOST:
         return None
     savepoints = Savepoints(begun.first)
     for text, position in (one for piece in met for one in piece.savepoints):

@@ -77,3 +77,46 @@ def test_where_transactions_fill_splits() -> None:
     assert list(open_before([None, filled, filled, short, short, filled, short])) == [(0, 3), (4, 6)]
     assert list(open_before([None, short, filled])) == [(1, 2)]
     assert list(open_before([None, None, filled])) == [(1, 2)]
+
+
+@pytest.mark.parametrize("server", ["8.0.36", "10.11.6-MariaDB"])
+def test_events_that_are_too_short(server: str, tmp_path: Path) -> None:
+    log = Log(server, checksum=False)
+    if log.mariadb:
+        log.event(162, bytes(5))
+    else:
+        log.gtid(UUID, 1)
+        log.begin()
+    for i in range(20):
+        log.insert(TABLES[i % 2], [{"id": i}])
+    log.event(19, b"")  # a table map, at the end of the window
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    for size in (120, 300):
+        for split in plan_splits(path, size):
+            PieceWalk(split, LogFile(str(path))).piece()
+            PieceWalk(split, LogFile(str(path)), last=True).piece()
+
+
+def test_the_plan_stays_small(tmp_path: Path) -> None:
+    """Whatever a log has: pieces are sent to the driver, and parts to the workers."""
+    for name, many in (("maps", True), ("savepoints", False)):
+        log = Log("8.0.36", next_positions=False)
+        log.gtid(UUID, 1)
+        log.begin()
+        log.insert(TABLES[0], [{"id": 0}])
+        for i in range(3000):
+            log.table_map(TABLES[0], i + 100) if many else log.query(f"SAVEPOINT `s{i}`")
+        log.query(f"ROLLBACK TO `{'s' * 5000}`")
+        log.insert(TABLES[0], [{"id": 1}])
+        log.commit()
+        path = tmp_path / f"{name}.000001"
+        path.write_bytes(log.getvalue())
+        splits = plan_splits(path, len(log.getvalue()) // 2)
+        begun = PieceWalk(splits[0], LogFile(str(path)), last=True).piece()
+        piece = PieceWalk(splits[1], LogFile(str(path))).piece()
+        assert begun is not None and piece is not None
+        for one in (begun, piece):
+            assert len(one.maps) <= 1000 and len(one.savepoints) <= 1000
+        assert not any(len(text) > 1024 for text, _ in piece.savepoints) and not piece.rolled_back
+        assert put_together(splits, begun, [piece]) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from binlog_core.lake.rows.prepared import Prepared
 from binlog_core.lake.rows.read_options import ReadOptions
 from binlog_core.lake.rows.reader import SplitRows
 from binlog_core.lake.runner import LocalRunner
-from binlog_core.splits import Split, check_seams, plan_splits, read_split_groups
+from binlog_core.splits import Split, check_seams, plan_splits, read_split_groups, trust_splits
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -210,6 +211,60 @@ def test_a_forged_chain(tmp_path: Path) -> None:
     path.write_bytes(data)
     for size in (150, 400, 1000, 3000):
         check(path, size, replace(OPTIONS, verify_checksum=False), forged=True)
+
+
+def test_the_walks_do_not_warn(tmp_path: Path) -> None:
+    """They begin at any byte of a split, and what they pass over is no damage."""
+    log = Log("8.0.36")
+    log.previous_gtids()
+    for number in range(30):
+        log.gtid(UUID, number + 1)
+        log.begin("shop")
+        for i in range(60 if number == 20 else 1):
+            log.insert(TABLE, [{"id": i, "note": "x" * 40}])
+        log.commit()
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    for size in (500, 901, 1333):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert any(split.within for split in divide_transactions(plan(path, size), OPTIONS))
+
+
+def test_splits_with_true_anchors_are_not_divided_by_forged_events(tmp_path: Path) -> None:
+    table = Table("shop", "b", [("id", "INT"), ("note", "LONGBLOB")])
+    log = Log("8.0.36")
+    log.previous_gtids()
+    for number in (1, 2, 3):
+        log.gtid(UUID, number)
+        log.begin("shop")
+        log.insert(table, [{"id": number, "note": b"?" * (9000 if number == 2 else 10)}])
+        log.commit()
+    data = bytearray(log.getvalue())
+    begin = data.index(b"?" * 9000)
+    forged = Log("8.0.36")
+    forged._out = bytearray(begin)  # the writer takes positions from what is there
+    for number in range(900, 903):
+        forged.gtid(UUID, number)
+        forged.begin("shop")
+        for i in range(30 if number == 901 else 1):
+            forged.insert(table, [{"id": 900 + i, "note": b"forged"}])
+        forged.commit()
+    chain = bytes(forged._out[begin:])
+    assert len(chain) < 9000
+    data[begin : begin + len(chain)] = chain
+    path = tmp_path / "bin.000001"
+    path.write_bytes(data)
+    options = replace(OPTIONS, verify_checksum=False)
+    for size in (400, 700, 1000):
+        splits = divide_transactions(trust_splits(plan(path, size)), options)
+        rows = [
+            row["id"]
+            for split in splits
+            for _, batch in SplitRows(split, options)
+            for row in batch.to_pylist()
+        ]
+        assert rows == [1, 2, 3]
 
 
 def test_parts_of_a_query_keep_what_became_of_xa(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ class Mirroring:
         self.logs_computed = True  # generated columns, of updated rows
         # Cleanups to do: at first those of a run that was killed, and of tables that are not wanted any more.
         self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state), self._remove_changes]
-        self._left.append(partial(lake.remove_key_indexes, state))
+        self._left.append(lambda: lake.remove_key_indexes(state))
         self._leave_unwanted()
         self._told: set[str] = set()  # patterns of tables and columns that mean none
         self._copies = Copying(self, rate=rate)

@@ -21,6 +21,12 @@ from binlog_core.mirror.reporting import MirrorStatus, TableStatus, statuses  # 
 from binlog_core.mirror.state import Lake, MirrorState, TableState  # noqa: E402
 
 
+@pytest.fixture(autouse=True)
+def no_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody ends what these tests begin: its thread would write during tests that watch this process."""
+    monkeypatch.setattr("binlog_core.mirror.holder.Held._beat", lambda *_: None)
+
+
 def test_how_tables_are(tmp_path: Path) -> None:
     lake, place = Lake(str(tmp_path)), (7 << 40) + 120
     state = MirrorState("id", "mysql://root@db1", ("shop.*",), "archive")

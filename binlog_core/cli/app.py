@@ -33,7 +33,9 @@ COMMANDS = {
         " and gaps."
     ),
     "verify": "Check every length, checksum, row and transaction of logs, and report damaged ranges.",
-    "export": "Write the row changes in binary logs as Parquet, with or without Spark, one directory per table.",
+    "export": (
+        "Write the row changes in binary logs as Parquet, with or without Spark, one directory per table."
+    ),
     "archive": "Keep byte-for-byte copies of a server's logs, continuing where the last run ended.",
     "mirror": (
         "Copy a server's tables into a lake and keep them up to date: mirror SERVER LAKE --tables 'shop.*'."

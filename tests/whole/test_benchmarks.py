@@ -55,7 +55,10 @@ def _run(here: Path, temporary: Path, program: str, *arguments: str) -> str:
 
 
 def test_each_program_is_run_here_or_by_make() -> None:
-    """By make: guard, which runs counted, and benches that are tests. `where` needs perf, `limit` a C compiler."""
+    """By make: guard, which runs counted, and benches that are tests.
+
+    `where` needs perf, and `limit` a C compiler.
+    """
     programs = {path.name for path in BENCHMARKS.glob("*.py") if "__main__" in path.read_text("utf-8")}
     here = Path(__file__).read_text("utf-8")
     assert {name for name in programs if f'run("{name}"' not in here} == {

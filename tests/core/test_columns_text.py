@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 
 import pytest
-from support.batches import column, make_batch
+from support.batches import batch_with_null_spans, column, letters, make_batch
 
 from binlog_core._core import _columns
 from binlog_core._tables.column_types import Kind
@@ -26,10 +25,6 @@ def compiled(request: pytest.FixtureRequest) -> Iterator[None]:
     _columns.use_wide(before)
 
 
-def letters(length: int, seed: int = 0) -> bytes:
-    return bytes(33 + (i * 31 + seed * 7) % 90 for i in range(length))
-
-
 @pytest.mark.parametrize("count", [1, 2, 23, 24, 25, 511, 512, 513, 1025])
 @pytest.mark.parametrize("kind", [Kind.TEXT, Kind.BINARY])
 def test_values_of_every_length(count: int, kind: Kind) -> None:
@@ -45,13 +40,7 @@ def test_values_of_every_length(count: int, kind: Kind) -> None:
 
 def test_null_among_lengths() -> None:
     """A NULL leaves no bytes, whatever its span says."""
-    chance = random.Random(5)
-    values = [None if chance.random() < 0.4 else letters(chance.randrange(200), i) for i in range(1500)]
-    batch = make_batch(TEXT, [{"t": value} for value in values])
-    spans = batch.array["row"]["t"]
-    for i, value in enumerate(values):
-        if value is None:
-            spans[i] = (2**63 + i, 2**32 - 1 - i)
+    batch, values = batch_with_null_spans()
     assert batch.to_arrow()["t"].to_pylist() == [None if v is None else v.decode() for v in values]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import random
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.batches import column, make_batch
+from support.batches import batch_with_null_spans, column, letters, make_batch
 from support.golden import Golden, golden_logs
 from support.writer import Log, Table
 
@@ -43,10 +42,6 @@ def compiled(request: pytest.FixtureRequest) -> Iterator[None]:
     _columns.use_wide(before[0])
     _rows.use_wide(before[1])
     _rows.columns_from(before[2])
-
-
-def letters(length: int, seed: int = 0) -> bytes:
-    return bytes(33 + (i * 31 + seed * 7) % 90 for i in range(length))
 
 
 def note(i: int) -> dict[str, Any]:
@@ -112,13 +107,7 @@ def test_a_buffer_of_one_short_value(length: int) -> None:
 
 def test_null_among_lengths() -> None:
     """A NULL is an empty view, whatever its span says."""
-    chance = random.Random(5)
-    values = [None if chance.random() < 0.4 else letters(chance.randrange(200), i) for i in range(1500)]
-    batch = make_batch(TEXT, [{"t": value} for value in values])
-    spans = batch.array["row"]["t"]
-    for i, value in enumerate(values):
-        if value is None:
-            spans[i] = (2**63 + i, 2**32 - 1 - i)
+    batch, values = batch_with_null_spans()
     found = batch.to_arrow(text="view")["t"]
     found.validate(full=True)
     assert found.to_pylist() == [None if v is None else v.decode() for v in values]

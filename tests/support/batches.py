@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -127,6 +128,23 @@ def make_batch(
         np.array(list(json_diffs), JSON_DIFF_DTYPE),
         path,
     )
+
+
+def letters(length: int, seed: int = 0) -> bytes:
+    """Printable ASCII, different for each seed."""
+    return bytes(33 + (i * 31 + seed * 7) % 90 for i in range(length))
+
+
+def batch_with_null_spans() -> tuple[ChangeBatch, list[bytes | None]]:
+    """A batch of one column of text, and its values; what the spans of its NULLs say is not in the log."""
+    chance = random.Random(5)
+    values = [None if chance.random() < 0.4 else letters(chance.randrange(200), i) for i in range(1500)]
+    batch = make_batch([column("t", Kind.TEXT, charset="utf8mb4")], [{"t": value} for value in values])
+    spans = batch.array["row"]["t"]
+    for i, value in enumerate(values):
+        if value is None:
+            spans[i] = (2**63 + i, 2**32 - 1 - i)
+    return batch, values
 
 
 def _at(c: Column, index: int) -> Column:

@@ -184,8 +184,7 @@ class KeyIndex:
         for run, names in runs:
             for one in run.files:
                 if one.name in names:
-                    before = files.get(one.name)
-                    files[one.name] = one if before is None else one._replace(keys=one.keys + before.keys)
+                    _count(files, one)
         at = {name: number for number, name in enumerate(files)}
         numbers = [
             np.array([at[one.name] if one.name in names else -1 for one in run.files], np.int64)
@@ -213,6 +212,12 @@ class KeyIndex:
         """Remove a run, if it can be."""
         with contextlib.suppress(OSError):
             remove(path, self.root)
+
+
+def _count(files: dict[str, RunFile], part: RunFile) -> None:
+    """Add a part of a file's keys to those of its other parts."""
+    before = files.get(part.name)
+    files[part.name] = part if before is None else part._replace(keys=part.keys + before.keys)
 
 
 class _Own(NamedTuple):
@@ -277,9 +282,7 @@ class _Builder:
     def _written(self, parts: Sequence[_Part]) -> str:
         files: dict[str, RunFile] = {}
         for one in parts:
-            before = files.get(one.file.name)
-            keys = one.file.keys + (0 if before is None else before.keys)
-            files[one.file.name] = one.file._replace(keys=keys)
+            _count(files, one.file)
         at = {name: number for number, name in enumerate(files)}
         words = [np.concatenate(column) for column in zip(*(one.words for one in parts), strict=True)]
         places = np.concatenate([key_runs.places_of(at[one.file.name], one.rows) for one in parts])

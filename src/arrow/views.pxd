@@ -107,7 +107,7 @@ cdef inline gather_status_t gather_views(column_t* c, tile_t* tile) noexcept nog
         if end - tile.starts[i] < BINLOG_STEP:
             view_near(c, tile, i)
             if c.layout == LAYOUT_UTF8_VIEW and not is_utf8(tile.starts[i], tile.lengths[i]):
-                return bad_row(c, tile, i, GATHER_BAD_TEXT)
+                status = bad_row(c, tile, i, GATHER_BAD_TEXT)
             i += 1
             continue
         tile.count = i + 1

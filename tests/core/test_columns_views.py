@@ -147,6 +147,29 @@ def test_invalid_utf8_at_every_place(total: int, bad: bytes) -> None:
         assert binary.to_pylist() == [row["t"] for row in rows]
 
 
+@pytest.mark.parametrize("count", [1, 40, 512, 700])
+@pytest.mark.parametrize("seed", range(6))
+def test_text_that_is_not_valid_leaves_other_columns_as_they_are(count: int, seed: int) -> None:
+    """Wherever the invalid value lies: also at the end of the buffer, where values are looked at one by one."""
+    random = np.random.default_rng(seed)
+    columns = [column(name, Kind.TEXT, charset="utf8mb4") for name in ("a", "b", "c")]
+    rows = [
+        {name: None if random.random() < 0.3 else letters(int(random.integers(30)), i) for name in "abc"}
+        for i in range(count)
+    ]
+    places = {0: (count - 1, "c"), 1: (count - 1, "a"), 2: (max(count - 3, 0), "b")}
+    row, name = places.get(seed, (int(random.integers(count)), "abc"[int(random.integers(3))]))
+    rows[row][name] = letters(int(random.integers(20))) + b"\xff"
+    batch = make_batch(columns, rows)
+    with pytest.raises(DecodeError, match=f"record {row}: invalid"):
+        batch.to_arrow(text="view")
+    replaced = batch.to_arrow(text="view", text_errors="replace", change_columns=False)
+    replaced.validate(full=True)
+    assert replaced.to_pylist() == [
+        {name: None if v is None else v.decode(errors="replace") for name, v in row.items()} for row in rows
+    ]
+
+
 def test_what_does_not_lie_in_the_log_as_it_is() -> None:
     """Transcoded and printed text, and BINARY(n), whose zero bytes at the end the log leaves out."""
     columns = [

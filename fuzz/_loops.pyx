@@ -11,17 +11,18 @@ include "find/_resync.pyx"
 
 from libc.stdlib cimport abort, calloc, free, malloc, realloc, strtod
 from libc.stdint cimport int64_t, uintptr_t
-from libc.string cimport memset
+from libc.string cimport memcmp, memset
 
 from arrow.arena cimport drop_arena, new_arena
 from arrow.copy_spans cimport binlog_has_wide
 from arrow.gather cimport gather
 from arrow.tile cimport (
     GATHER_OK, LABEL, LAYOUT_BYTES, LAYOUT_COMMIT_TIME, LAYOUT_COPY, LAYOUT_DECIMAL_TEXT, LAYOUT_ENUM,
-    LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_LABEL, LAYOUT_OBJECT, LAYOUT_SECONDS, LAYOUT_SET,
-    LAYOUT_TABLE, LAYOUT_UTF32, LAYOUT_UTF8, LAYOUT_VECTOR, NULL_BYTES, allocate_slots, column_t, layout_t,
-    mark_null, store_validity, tile_t,
+    LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_LABEL, LAYOUT_LABEL_VIEW, LAYOUT_OBJECT,
+    LAYOUT_SECONDS, LAYOUT_SET, LAYOUT_TABLE, LAYOUT_UTF32, LAYOUT_UTF8, LAYOUT_UTF8_VIEW, LAYOUT_VECTOR,
+    NULL_BYTES, allocate_slots, column_t, layout_t, mark_null, store_validity, tile_t,
 )
+from arrow.views cimport BINLOG_INLINED, BINLOG_VIEW, binlog_put_view, is_view, place_of
 from crc.checksum cimport binlog_crc32_best, binlog_crc32_with
 from memory.memory cimport append, memory_t, pool_t, release
 from types.decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
@@ -358,12 +359,34 @@ cdef int packed_integers(const uint8_t* data, size_t size) noexcept nogil:
 
 include "_code_tables.pxi"
 cdef uint8_t[64 * LABEL] LABELS          # of 0 to 31 bytes
+cdef uint8_t[64 * BINLOG_VIEW] LABEL_VIEWS
 cdef int64_t[2 * 64] TRANSACTIONS        # commit time, known of every other one; time of the first event
 for _i in range(64):
     LABELS[_i * LABEL + LABEL - 1] = _i % LABEL
     TRANSACTIONS[2 * _i] = -1 if _i % 2 else _i
     TRANSACTIONS[2 * _i + 1] = _i
+    binlog_put_view(&LABEL_VIEWS[_i * BINLOG_VIEW], &LABELS[_i * LABEL], _i % LABEL, _i * LABEL, 30)
 cdef pool_t POOL
+
+
+cdef void check_views(const column_t* c, int count, const uint8_t* buffer, size_t size) noexcept nogil:
+    # Views refer to the buffer, and those of text to text.
+    cdef const uint8_t* view = c.slots
+    cdef const uint8_t* value
+    cdef uint32_t length
+    cdef uint64_t place
+    cdef int _i
+    for _i in range(count):
+        length = load_u32(view)
+        value = view + 4
+        if length > BINLOG_INLINED:
+            place = place_of(view, c.part_bits)
+            check(c.first <= place <= c.end <= size and length <= c.end - place)
+            value = buffer + place
+            check(memcmp(view + 4, value, 4) == 0)
+        if c.layout == LAYOUT_UTF8_VIEW:
+            check(is_utf8(value, length))
+        view += BINLOG_VIEW
 
 
 cdef int columns(const uint8_t* data, size_t size) noexcept nogil:
@@ -403,12 +426,17 @@ cdef int columns(const uint8_t* data, size_t size) noexcept nogil:
     elif c.layout == LAYOUT_FIXED_BYTES:
         c.width = 4 + (options & 12)
         c.pad = c.width if options & 1 else 0
+    elif is_view(&c) or c.layout == LAYOUT_LABEL_VIEW:
+        c.width = BINLOG_VIEW
+        c.part_bits = 4 + (options & 31) % 27
+        c.label_views = LABEL_VIEWS
     elif c.layout == LAYOUT_BYTES:
         c.pad = options & 31
     elif c.layout == LAYOUT_GEOMETRY:
         c.width = 4                                 # the SRID's slots
     field_len = 12
-    if c.layout < LAYOUT_FIXED_BYTES or c.layout == LAYOUT_DECIMAL_TEXT or c.layout == LAYOUT_LABEL:
+    if (c.layout < LAYOUT_FIXED_BYTES or c.layout == LAYOUT_DECIMAL_TEXT or c.layout == LAYOUT_LABEL
+            or c.layout == LAYOUT_LABEL_VIEW):
         field_len = 32
     # Spans are given in four bytes each: offset u16, length u8, whether it is there.
     records = <uint8_t*> calloc(count, field_len)
@@ -441,10 +469,14 @@ cdef int columns(const uint8_t* data, size_t size) noexcept nogil:
     tile.first = 0
     tile.rows = count
     tile.buffer = buffer
+    tile.base = buffer
     tile.buffer_len = size
     check(allocate_slots(tile.arena, &c, count))
     c.status = gather(&c, &tile)
+    check(tile.count == count)
     if c.status == GATHER_OK:
+        if is_view(&c):
+            check_views(&c, count, buffer, size)
         if tile.has_nulls:
             check(store_validity(&c, &tile))
             check(0 <= c.null_count <= count)

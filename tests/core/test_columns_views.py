@@ -150,7 +150,7 @@ def test_invalid_utf8_at_every_place(total: int, bad: bytes) -> None:
 @pytest.mark.parametrize("count", [1, 40, 512, 700])
 @pytest.mark.parametrize("seed", range(6))
 def test_text_that_is_not_valid_leaves_other_columns_as_they_are(count: int, seed: int) -> None:
-    """Wherever the invalid value lies: also at the end of the buffer, where values are looked at one by one."""
+    """Wherever the invalid value lies: also at the end of the buffer, where values are looked at singly."""
     random = np.random.default_rng(seed)
     columns = [column(name, Kind.TEXT, charset="utf8mb4") for name in ("a", "b", "c")]
     rows = [

@@ -11,8 +11,7 @@ from rich.text import Text
 
 from .._base.options import OnError
 from ..errors import BinlogError, MissingExtraError
-from ..inspect.history import Version, changed_values, row_as_of
-from ..inspect.history import history as history_of
+from ..inspect.history import Version, changed_values, last_changes, row_as_of
 from .files import output
 from .options import (
     LoginOptions,
@@ -114,14 +113,12 @@ def history(
             versions = [] if row is None else [row]
         else:
             with patience("reading the logs"):
-                found = history_of(
-                    files, table, key, **options, **RangeOptions(start=start, stop=stop, tz=tz).places(logs)
-                )
+                places = RangeOptions(start=start, stop=stop, tz=tz).places(logs)
+                found, earlier = last_changes(files, table, key, limit, **options, **places)
             if not found:
                 raise BinlogError(f"the logs have no change of {', '.join(rest[:count])}", table=table)
-            if limit is not None and len(found) > limit:
-                note(f"earlier changes that are not shown (--limit): {len(found) - limit:,}")
-                found = found[-limit:]
+            if earlier:
+                note(f"earlier changes that are not shown (--limit): {earlier:,}")
             versions = [as_dict(one) for one in found]
         if form == "text" and to is None:
             _show(row, key) if as_of is not None else _show_all(found)

@@ -29,6 +29,7 @@ from ..lake.exports import opener_of
 from ..log.log import Log
 from ..report import BinlogWarning
 from ..schema.table_statements import read_statement
+from .lives import Lives
 from .transactions import DETAIL_TYPES, Transaction
 
 if TYPE_CHECKING:
@@ -83,7 +84,12 @@ def changed_values(change: RowChange) -> dict[str, tuple[Any, Any]]:
 
 
 def history(
-    target: Target, table: str, key: Mapping[str, object], **options: Unpack[RangeOptions]
+    target: Target,
+    table: str,
+    key: Mapping[str, object],
+    *,
+    most: int | None = None,
+    **options: Unpack[RangeOptions],
 ) -> list[Version]:
     """All changes of a row, from its insert to its end, including those under other keys that it had.
 
@@ -97,6 +103,8 @@ def history(
     key : mapping of column name to value
         The primary key; columns may have the names of any of the table's definitions. If several rows had
         the key one after the other, the result has the histories of all of them.
+    most : int or None
+        Return only this many changes, the last ones; memory is then bounded by it. None: all.
     **options
         Options for `binlog_core.open`; `stop` ends the history there.
 
@@ -114,13 +122,25 @@ def history(
     BinlogError
         Reading the logs failed, or the row had more than 1000 keys.
     """
+    return last_changes(target, table, key, most, **options)[0]
+
+
+def last_changes(
+    target: Target, table: str, key: Mapping[str, object], most: int | None, **options: Unpack[RangeOptions]
+) -> tuple[list[Version], int]:
+    """What `history` returns, and the number of earlier changes that it leaves out."""
     open_changes = opener_of(target, options.get("storage_options"))
-    return _history(_KeyNames(key), open_changes, canonical_name(table), key, options)
+    return _history(_KeyNames(key), open_changes, canonical_name(table), key, options, most)
 
 
 def _history(
-    names: _KeyNames, open_changes: Opener, table: str, key: Mapping[str, object], options: RangeOptions
-) -> list[Version]:
+    names: _KeyNames,
+    open_changes: Opener,
+    table: str,
+    key: Mapping[str, object],
+    options: RangeOptions,
+    most: int | None = None,
+) -> tuple[list[Version], int]:
     if not key:
         raise ValueError("key=: expected the values of the primary key's columns")
     wanted, named = tuple(key.values()), glob.escape(table)
@@ -139,14 +159,15 @@ def _history(
     if len(keys) > _MOST_KEYS:
         raise SchemaError(f"the row had more than {_MOST_KEYS} keys", table=table)
     where = names.condition(lambda own: " or ".join(f"({_condition(own, values)})" for values in keys))
-    found: list[Version] = []
+    lives = Lives[Version](names.values, lambda values: _same(values, wanted), most)
     with open_changes(tables=named, where=where, **options) as log:
         for one in log.each_file():
-            versions = list(_versions(one, table, names, skip_errors=options.get("on_error") == "skip"))
+            begin = lives.read
+            for version in _versions(one, table, names, skip_errors=options.get("on_error") == "skip"):
+                lives.add(version)
             if isinstance(one, Log):
-                _describe(one, versions)
-            found += versions
-    return _lives(found, names, wanted)
+                _describe(one, lives.kept(begin))
+    return lives.chosen()
 
 
 def row_as_of(
@@ -185,13 +206,13 @@ def row_as_of(
     states: dict[tuple[Any, ...], dict[str, Any] | None] = {}
     lasts: dict[tuple[Any, ...], Version] = {}
     until = cast("RangeOptions", {**options, "stop": stop})
-    changes = _history(names, open_changes, table, key, until)
+    changes, _ = _history(names, open_changes, table, key, until)
     _replay(_committed(changes, open_changes, table, until), names, states, lasts)
     for values, row in states.items():
         if _same(values, wanted):
             return None if _is_emptied(open_changes, table, until, names, lasts[values]) else row
     # What the first change found.
-    for version in _history(names, open_changes, table, key, cast("RangeOptions", options)):
+    for version in _history(names, open_changes, table, key, cast("RangeOptions", options))[0]:
         for image in (version.change.before, version.change.after):
             if image is not None and _same(names.values(image), wanted):
                 return version.change.before if image is version.change.before else None
@@ -585,24 +606,3 @@ def _describe(log: Log, versions: list[Version]) -> None:
 
 def _start_of_text(event: QueryEvent) -> str:
     return event.query_bytes[:_MOST_OF_NAME].decode("utf-8", "surrogateescape")
-
-
-def _lives(found: list[Version], names: _KeyNames, wanted: tuple[Any, ...]) -> list[Version]:
-    """Among the changes of some keys, those of rows that had the wanted key."""
-    rows: dict[tuple[Any, ...], int] = {}  # which row has a key now
-    of_rows: list[list[int]] = []
-    chosen: set[int] = set()
-    for i, version in enumerate(found):
-        before, after = version.change.before, version.change.after
-        old = names.values(before)
-        new = names.values(after if before is None or after is None else before | after)
-        row = None if before is None else rows.pop(old, None)
-        if row is None:
-            row = len(of_rows)
-            of_rows.append([])
-        of_rows[row].append(i)
-        if after is not None:
-            rows[new] = row
-        if (before is not None and _same(old, wanted)) or (after is not None and _same(new, wanted)):
-            chosen.add(row)
-    return [found[i] for i in sorted(i for row in chosen for i in of_rows[row])]

@@ -18,6 +18,7 @@ _FIRST_READ_LEN = 4 << 10  # after a seek; four times as many with each read
 _READ_AHEAD_LEN = 8 << 20
 _MARK_LEN = 16
 _LONGEST_JSON = 256 << 20
+_TRIES = 4
 
 _S3 = ("s3", "s3a", "s3n")
 _GCS = ("gs", "gcs")
@@ -290,10 +291,18 @@ def load_json(filesystem: Any, path: str) -> Any:
     OSError, ValueError, RecursionError
         It cannot be read, is longer than any that this package writes, or is not JSON.
     """
-    with filesystem.open_input_file(path) as file:
-        if (size := file.size()) > _LONGEST_JSON:
-            raise ValueError(f"{size} bytes long: expected at most {_LONGEST_JSON}")
-        return json.loads(file.read())
+    before = None
+    for tries_left in reversed(range(_TRIES)):
+        with filesystem.open_input_file(path) as file:
+            if (size := file.size()) > _LONGEST_JSON:
+                raise ValueError(f"{size} bytes long: expected at most {_LONGEST_JSON}")
+            try:
+                return json.loads(file.read())
+            except (OSError, ValueError):  # in a store it may be replaced between its length and its bytes
+                if size == before or not tries_left:
+                    raise
+        before = size
+    raise AssertionError
 
 
 @contextlib.contextmanager

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import ContextVar, copy_context
+from operator import itemgetter
 from typing import Protocol, TypeVar
 
 _Task = TypeVar("_Task")
@@ -15,8 +16,12 @@ Meet = Callable[[], object]
 _given_up: ContextVar[Callable[[], bool]] = ContextVar("given_up", default=lambda: False)
 
 
+class GivenUp(BaseException):
+    """Nobody waits for the task: not an error that anybody notes."""
+
+
 def is_given_up() -> bool:
-    """Whether nobody waits any more for the task of `Runner.each` that asks: it may end with what it has.
+    """Whether nobody waits any more for a runner's task that asks: it may end with what it has.
 
     A task in another process is never told: it is killed.
     """
@@ -39,7 +44,8 @@ class Runner(Protocol):
     def map(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
         """Call a function with each task; results in the order of the tasks.
 
-        An error of a task is raised, and tasks that have not begun are left out.
+        An error of a task is raised at once: tasks that have not begun are left out, and to those that have,
+        `is_given_up` says it.
         """
         ...
 
@@ -92,12 +98,8 @@ class LocalRunner:
         """Call a function with each task; results in the order of the tasks."""
         if min(len(tasks), self._threads) < 2:
             return [function(task) for task in tasks]
-        with ThreadPoolExecutor(min(len(tasks), self._threads)) as pool:
-            futures = [pool.submit(copy_context().run, function, task) for task in tasks]
-            try:
-                return [one.result() for one in futures]
-            finally:
-                _leave(futures)
+        found = self.each(lambda number: (number, function(tasks[number])), range(len(tasks)))
+        return [result for _, result in sorted(found, key=itemgetter(0))]
 
     def each(
         self,
@@ -128,7 +130,8 @@ class LocalRunner:
                         yield result  # type: ignore[misc]
             finally:
                 left.set()
-                _leave(futures)
+                for one in futures:
+                    one.cancel()
 
     def together(self, function: Callable[[int, Meet], _Result], count: int) -> list[_Result]:
         """Call a function with each of the numbers below `count`, at most `slots`, at the same time."""
@@ -151,11 +154,6 @@ class LocalRunner:
         for error in sorted(errors, key=lambda one: isinstance(one, threading.BrokenBarrierError)):
             raise error  # not that of one who only waited for it
         return [one.result() for one in futures]
-
-
-def _leave(futures: Sequence[Future[_Result]]) -> None:
-    for one in futures:
-        one.cancel()
 
 
 HERE = LocalRunner(1)

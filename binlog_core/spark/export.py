@@ -6,6 +6,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,7 +27,7 @@ from ..lake.tables.destination import Destination
 from ..lake.tables.merging import TableWriter
 from ..lake.tables.parquet import ParquetDirectory
 from ..lake.tables.results import ExportResult, ExportState, TableResult, WrittenSplit
-from ..lake.tables.resuming import Resuming
+from ..lake.tables.resuming import Resuming, alone_with
 from ..lake.tables.split_runs import run_splits
 from ..lake.tables.split_writer import SplitWriter
 from ..lake.tables.staged import StagedWriter
@@ -154,92 +155,93 @@ def export_logs(
     if spark is not None and runner is not None:
         raise ValueError("spark cannot be combined with runner")
     options = options or ReadOptions()
-    splits = plan_splits(logs, split_size, storage_options=options.storage_options)
-    options = replace(options, absent=True, statements=True)
-    whole = whole_logs(splits)
-    run, place, exact = run_id or uuid.uuid4().hex, os.fspath(output), frozenset[int]()
-    resuming, done = None, list[SplitResult]()
-    if state is not None:
-        if run_id is not None or overwrite or xa == "committed":
-            raise ValueError("state cannot be combined with run_id, overwrite or xa=committed")
-        resuming = Resuming(os.fspath(state), place, options.access, output_options)
-        splits, exact = resuming.begin(splits)
-        done = resuming.done(splits)
-        if not splits:
-            known = resuming.measure(plan_splits(logs, storage_options=options.storage_options))
-            return ExportResult(place, known.id, [], [], time.perf_counter() - began, state=known)
-        run = resuming.state.run_id
-        if format == "parquet":
-            place = f"{place.rstrip('/')}/{resuming.state.run_name}"
-    destination = _destination(format, place, run, overwrite, catalog, output_options)
-    committed = destination.committed()
-    if committed is not None:
-        after = None if resuming is None else _finished(resuming, committed, [], logs, options)
-        seconds = time.perf_counter() - began
-        return ExportResult(place, run, committed, [], seconds, repeated=True, state=after)
-    destination.refuse_inputs(split.path for split in splits)
-    numbers = {path: i for i, path in enumerate(dict.fromkeys(split.path for split in splits))}
-    session = spark
-    if session is None and runner is None:
-        from .session import start_session
+    if state is not None and (run_id is not None or overwrite or xa == "committed"):
+        raise ValueError("state cannot be combined with run_id, overwrite or xa=committed")
+    with nullcontext() if state is None else alone_with(os.fspath(state)):
+        splits = plan_splits(logs, split_size, storage_options=options.storage_options)
+        options = replace(options, absent=True, statements=True)
+        whole = whole_logs(splits)
+        run, place, exact = run_id or uuid.uuid4().hex, os.fspath(output), frozenset[int]()
+        resuming, done = None, list[SplitResult]()
+        if state is not None:
+            resuming = Resuming(os.fspath(state), place, options.access, output_options)
+            splits, exact = resuming.begin(splits)
+            done = resuming.done(splits)
+            if not splits:
+                known = resuming.measure(plan_splits(logs, storage_options=options.storage_options))
+                return ExportResult(place, known.id, [], [], time.perf_counter() - began, state=known)
+            run = resuming.state.run_id
+            if format == "parquet":
+                place = f"{place.rstrip('/')}/{resuming.state.run_name}"
+        destination = _destination(format, place, run, overwrite, catalog, output_options)
+        committed = destination.committed()
+        if committed is not None:
+            after = None if resuming is None else _finished(resuming, committed, [], logs, options)
+            seconds = time.perf_counter() - began
+            return ExportResult(place, run, committed, [], seconds, repeated=True, state=after)
+        destination.refuse_inputs(split.path for split in splits)
+        numbers = {path: i for i, path in enumerate(dict.fromkeys(split.path for split in splits))}
+        session = spark
+        if session is None and runner is None:
+            from .session import start_session
 
-        session = start_session(master)
-    try:
-        workers: Runner = runner or SparkRunner(session)  # type: ignore[arg-type]
-        destination.begin()
-        if options.keys is not None:
-            destination.keep_private()
-        options = _loaded(options, whole, workers)
-        if xa == "committed":
-            options = replace(options, prepared=_prepared(options, whole, workers))
-        if not exact:
-            splits = divide_transactions(splits, options, workers)
-        common: dict[str, Any] = {
-            "compression": compression,
-            "limits": limits or WriteLimits(),
-            "file_size": file_size or None,
-            "prefix": destination.prefix,
-            "nested": destination.nested,
-            "storage_options": output_options,
-        }
-        writer = SplitWriter(
-            destination.staging,
-            options,
-            logs=numbers,
-            exact_splits=exact,
-            parts=StagedWriter if len(splits) > _FEW_SPLITS else PartWriter,
-            **common,
-        )
+            session = start_session(master)
         try:
-            tables_of = TableWriter(destination.staging, **common)
-            if session is None:
-                results, reread = run_splits(workers, writer, splits, progress, done, split_size)
-                _check_where(options, results, whole=resuming is None)
-                merged = tables_of.merged(results, workers.light, workers)
-            else:
-                results, reread = run_job(session, writer, splits, progress, done, split_size)
-                _check_where(options, results, whole=resuming is None)
-                merged = merge_tables(session, tables_of, results)
-        except BinlogError:
-            raise
-        except Exception as error:
-            if (noted := destination.failure()) is None and session is None:
+            workers: Runner = runner or SparkRunner(session)  # type: ignore[arg-type]
+            destination.begin()
+            if options.keys is not None:
+                destination.keep_private()
+            options = _loaded(options, whole, workers)
+            if xa == "committed":
+                options = replace(options, prepared=_prepared(options, whole, workers))
+            if not exact:
+                splits = divide_transactions(splits, options, workers)
+            common: dict[str, Any] = {
+                "compression": compression,
+                "limits": limits or WriteLimits(),
+                "file_size": file_size or None,
+                "prefix": destination.prefix,
+                "nested": destination.nested,
+                "storage_options": output_options,
+            }
+            writer = SplitWriter(
+                destination.staging,
+                options,
+                logs=numbers,
+                exact_splits=exact,
+                parts=StagedWriter if len(splits) > _FEW_SPLITS else PartWriter,
+                **common,
+            )
+            try:
+                tables_of = TableWriter(destination.staging, **common)
+                if session is None:
+                    results, reread = run_splits(workers, writer, splits, progress, done, split_size)
+                    _check_where(options, results, whole=resuming is None)
+                    merged = tables_of.merged(results, workers.light, workers)
+                else:
+                    results, reread = run_job(session, writer, splits, progress, done, split_size)
+                    _check_where(options, results, whole=resuming is None)
+                    merged = merge_tables(session, tables_of, results)
+            except BinlogError:
                 raise
-            raise noted or spark_failure(error) from error
-        tables = destination.commit(results, merged)
-    finally:
-        destination.abort()
-        if session is not None and spark is None:
-            session.stop()
-    after = None if resuming is None else _finished(resuming, tables, results, logs, options)
-    names = {full_name(table.database, table.table) for table in tables}
-    missing = tuple(
-        pattern
-        for pattern in unmatched(options.tables or (), names)
-        if not any(sign in pattern for sign in "*?[")
-    )
-    seconds = time.perf_counter() - began
-    return ExportResult(place, run, tables, results, seconds, reread, missing=missing, state=after)
+            except Exception as error:
+                if (noted := destination.failure()) is None and session is None:
+                    raise
+                raise noted or spark_failure(error) from error
+            tables = destination.commit(results, merged)
+        finally:
+            destination.abort()
+            if session is not None and spark is None:
+                session.stop()
+        after = None if resuming is None else _finished(resuming, tables, results, logs, options)
+        names = {full_name(table.database, table.table) for table in tables}
+        missing = tuple(
+            pattern
+            for pattern in unmatched(options.tables or (), names)
+            if not any(sign in pattern for sign in "*?[")
+        )
+        seconds = time.perf_counter() - began
+        return ExportResult(place, run, tables, results, seconds, reread, missing=missing, state=after)
 
 
 def _check_where(options: ReadOptions, results: list[WrittenSplit], *, whole: bool) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import random
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.batches import batch_with_null_spans, column, letters, make_batch
+from support.batches import ABSENT, batch_with_null_spans, column, letters, make_batch
 from support.golden import Golden, golden_logs
 from support.writer import Log, Table
 
@@ -19,6 +21,7 @@ import binlog_core
 from binlog_core import Limits
 from binlog_core._core import _columns, _rows
 from binlog_core._tables.column_types import Kind
+from binlog_core._tables.tables import Column
 from binlog_core.batch.arrow_batch import ArrowBatch
 from binlog_core.batch.arrow_types import ChangeColumn
 from binlog_core.batch.change_batch import ChangeBatch
@@ -150,16 +153,19 @@ def test_invalid_utf8_at_every_place(total: int, bad: bytes) -> None:
 @pytest.mark.parametrize("count", [1, 40, 512, 700])
 @pytest.mark.parametrize("seed", range(6))
 def test_text_that_is_not_valid_leaves_other_columns_as_they_are(count: int, seed: int) -> None:
-    """Wherever the invalid value lies: also at the end of the buffer, where values are looked at singly."""
-    random = np.random.default_rng(seed)
+    """Wherever the value lies: also at the end of the buffer, where each is looked at by itself."""
+    generator = np.random.default_rng(seed)
     columns = [column(name, Kind.TEXT, charset="utf8mb4") for name in ("a", "b", "c")]
     rows = [
-        {name: None if random.random() < 0.3 else letters(int(random.integers(30)), i) for name in "abc"}
+        {
+            name: None if generator.random() < 0.3 else letters(int(generator.integers(30)), i)
+            for name in "abc"
+        }
         for i in range(count)
     ]
     places = {0: (count - 1, "c"), 1: (count - 1, "a"), 2: (max(count - 3, 0), "b")}
-    row, name = places.get(seed, (int(random.integers(count)), "abc"[int(random.integers(3))]))
-    rows[row][name] = letters(int(random.integers(20))) + b"\xff"
+    row, name = places.get(seed, (int(generator.integers(count)), "abc"[int(generator.integers(3))]))
+    rows[row][name] = letters(int(generator.integers(20))) + b"\xff"
     batch = make_batch(columns, rows)
     with pytest.raises(DecodeError, match=f"record {row}: invalid"):
         batch.to_arrow(text="view")
@@ -213,6 +219,86 @@ def test_columns_about_the_changes() -> None:
     assert found["origin"].to_pylist() == ["a rather long label", "a", "a rather long label"]
     views = {field.name for field in found.schema if field.type == pa.string_view()}
     assert views == {"t", "_change_type", "_gtid", "origin"}
+
+
+# --- Against strings --------------------------------------------------------------------------------
+
+CHARSETS = {"utf8mb4": "utf-8", "latin1": "cp1252", "utf16le": "utf-16-le", "gbk": "gbk"}
+VIEW_OF = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
+NOT_TEXT = [b"\xff", b"\x80", b"\xc3", b"\xed\xa0\x80"]
+
+
+def any_column(chance: random.Random, i: int) -> Column:
+    kind = chance.choice([Kind.TEXT] * 5 + [Kind.BINARY] * 2 + [Kind.INT, Kind.DATE, Kind.JSON])
+    if kind is Kind.INT:
+        return column(f"c{i}", kind, bytes_=4, signed=True)
+    if kind is Kind.TEXT:
+        return column(f"c{i}", kind, charset=chance.choice(["utf8mb4"] * 3 + [*CHARSETS]))
+    return column(f"c{i}", kind, pad_to=chance.choice([0, 0, 40]) if kind is Kind.BINARY else 0)
+
+
+def any_value(chance: random.Random, one: Column, invalid: float) -> Any:
+    length = chance.choice(LENGTHS)
+    if one.kind is Kind.INT:
+        return length
+    if one.kind is Kind.DATE:  # the first becomes null in Arrow
+        return np.iinfo(np.int64).min if length < 4 else length
+    if one.kind is Kind.JSON:  # a string, and one that is longer than what is there
+        return b"\x0c\x07" + (b"x" if chance.random() < invalid else b"printed")
+    if one.kind is Kind.BINARY:
+        return letters(min(length, one.pad_to or length), length)
+    text = "".join(chance.choices("é€中" if chance.random() < 0.3 else "abc", k=length // 3 + length % 3))
+    value = text.encode(CHARSETS[one.charset or ""], "replace")
+    at = chance.randrange(len(value) + 1)
+    return value[:at] + chance.choice(NOT_TEXT) + value[at:] if chance.random() < invalid else value
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_views_are_what_strings_are(seed: int) -> None:
+    """Whatever the columns, NULLs, damage and options are: the same values, nulls and errors."""
+    chance = random.Random(seed)
+    columns = [any_column(chance, i) for i in range(chance.randrange(1, 10))]
+    null, absent = chance.choice([0, 0.01, 0.3, 1]), chance.choice([0, 0, 0.3])
+    invalid = chance.choice([0, 0.002, 0.05])
+
+    def any_row() -> dict[str, Any]:
+        return {
+            one.name: None
+            if chance.random() < null
+            else ABSENT
+            if chance.random() < absent
+            else any_value(chance, one, invalid)
+            for one in columns
+        }
+
+    count = chance.choice([1, 8, 100, 511, 513])
+    batch = make_batch(columns, [any_row() for _ in range(count)], ops=chance.choices([2, 3], k=count))
+    options: dict[str, Any] = {
+        "text_errors": chance.choice(["raise", "replace", "binary"]),
+        "fill_absent": chance.random() < 0.5,
+        "rows": chance.choices(range(count), k=chance.randrange(2 * count))
+        if chance.random() < 0.5
+        else None,
+        "change_columns": chance.choice([True, False, ("_gtid", "_change_type")]),
+    }
+    names = frozenset(chance.sample([*(one.name for one in columns), "_change_type"], len(columns)))
+    try:
+        strings = batch.to_arrow(**options)
+    except DecodeError as error:
+        with pytest.raises(DecodeError, match=f"^{re.escape(str(error))}$"):
+            batch.to_arrow(text="view", **options)
+        return
+    for text in ("view", names):
+        views = batch.to_arrow(text=text, **options)
+        views.validate(full=True)
+        assert views.to_pylist() == strings.to_pylist()
+        for found, expected in zip(views.columns, strings.columns, strict=True):
+            assert found.null_count == expected.null_count
+        for field in strings.schema:
+            kind = getattr(field.type, "storage_type", field.type)
+            found = views.schema.field(field.name).type
+            is_view = text == "view" or field.name in names
+            assert getattr(found, "storage_type", found) == (VIEW_OF.get(kind, kind) if is_view else kind)
 
 
 # --- Out of the loop --------------------------------------------------------------------------------

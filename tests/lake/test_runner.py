@@ -147,6 +147,24 @@ def test_a_task_that_has_begun_is_told_that_nobody_waits_for_it_any_more() -> No
     assert sorted(ended) == [0, 1, 3]
 
 
+def test_an_error_ends_tasks_that_came_before_it() -> None:
+    both, told = threading.Barrier(2, timeout=60), list[tuple[int, bool]]()
+
+    def work(task: int) -> None:
+        if task < 2:
+            both.wait()
+        if task == 1:
+            raise ValueError("task 1")
+        until = time.monotonic() + 60
+        while not is_given_up() and time.monotonic() < until:
+            time.sleep(0.01)
+        told.append((task, is_given_up()))
+
+    with pytest.raises(ValueError, match="task 1"):
+        LocalRunner(2).map(work, range(3))
+    assert told == [(0, True)]
+
+
 def test_tasks_are_as_silent_as_their_caller() -> None:
     reports = [Report(warn=True), Report(warn=True)]
     with warnings.catch_warnings(), unwarned():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import uuid
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from support.golden import golden_logs
@@ -13,7 +14,7 @@ from support.sources import read_all
 
 from binlog_core._sources import remote
 from binlog_core._sources.log_files import Gap
-from binlog_core._sources.object_stores import ObjectSource
+from binlog_core._sources.object_stores import ObjectSource, load_json
 from binlog_core._sources.resolve import resolve
 from binlog_core._sources.sources import BufferSource
 from binlog_core.errors import BinlogError
@@ -222,3 +223,33 @@ def test_an_export_from_and_to_s3(s3, lake):
     assert again is not None and again[0].rows == table.rows
     with pytest.raises(BinlogError, match="exists"):
         ParquetDirectory(output, "r2", storage_options=options)
+
+
+class Replaced:
+    """A file of a store: it tells the length of what was there, and then gives so much of what is there."""
+
+    def __init__(self, *told: tuple[bytes, bytes]) -> None:
+        self.told = list(told)
+        self.opened = 0
+
+    def open_input_file(self, _: str) -> Any:
+        before, now = self.told[min(self.opened, len(self.told) - 1)]
+        self.opened += 1
+        file = io.BytesIO(now[: len(before)].ljust(len(before), b"\0"))  # as pyarrow gives what did not come
+        file.size = lambda: len(before)  # type: ignore[attr-defined]
+        return file
+
+
+@pytest.mark.parametrize("before", [b'{"runs": 9, "done": 1}', b'{"runs": 10, "done": 1, "more": "text"}'])
+def test_json_that_is_replaced_while_it_is_read(before: bytes) -> None:
+    now = b'{"runs": 10, "done": 12}'
+    store = Replaced((before, now), (now, now))
+    assert load_json(store, "state.json") == {"runs": 10, "done": 12}
+    cut = Replaced((now[:-1], now[:-1]))
+    with pytest.raises(ValueError, match="delimiter"):
+        load_json(cut, "state.json")
+    assert cut.opened == 2
+    growing = Replaced(*((now[:i], now) for i in range(1, 20)))  # a store that never tells the truth
+    with pytest.raises(ValueError, match="line 1 column"):
+        load_json(growing, "state.json")
+    assert growing.opened < 9

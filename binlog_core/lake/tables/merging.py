@@ -22,7 +22,7 @@ import numpy as np
 from ..._sources.object_stores import load_json, telling
 from ...errors import BinlogError
 from ..rows.types import import_pyarrow
-from ..runner import Runner
+from ..runner import GivenUp, Runner, is_given_up
 from .destination import BUCKETS, STAGED_ROWS, note_failure, open_filesystem, write_whole
 from .parquet_writer import parquet_writer
 from .results import FileStatistics, TableFiles, WrittenSplit
@@ -270,6 +270,8 @@ class TableWriter:
         )
         try:
             for told, rows in staged.rows(pieces):
+                if is_given_up():
+                    raise GivenUp
                 writer.append(told, rows)
             done = writer.finish()
         except BaseException:

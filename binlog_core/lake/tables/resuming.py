@@ -7,13 +7,16 @@ output takes a run of one name only once.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from ..._base.own_files import open_itself
 from ..._decode.boundaries import last_checkpoint
 from ..._format.event_header import FIRST_EVENT
 from ..._sources.log_names import name_within
@@ -30,6 +33,46 @@ from .destination import open_filesystem
 from .results import ExportState, TableResult, WrittenSplit
 
 _FORMAT = 1
+
+
+@contextlib.contextmanager
+def alone_with(path: str) -> Iterator[None]:
+    """Hold off other exports of this machine with the same state; a store has no locks.
+
+    Of two that plan at the same time, one would take what the other commits for its own rows.
+
+    Raises
+    ------
+    BinlogError
+        Another one works with it.
+    """
+    if is_url(path):
+        yield
+        return
+    folder, name = os.path.split(os.path.abspath(path))
+    with _saving(path):
+        os.makedirs(folder, exist_ok=True)
+        lock = open_itself(f"{folder}/.{name}.lock", os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BinlogError(
+                "another export is working with this state: wait for its end", path=path
+            ) from None
+        except OSError:
+            pass  # some file systems have no locks
+        yield
+    finally:
+        os.close(lock)
+
+
+@contextlib.contextmanager
+def _saving(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BinlogError(f"the state cannot be written: {error}", path=path) from error
 
 
 class Resuming:
@@ -81,15 +124,12 @@ class Resuming:
         """Write the file; if this is killed, it is either the old or the new one."""
         self.state.updated = time.time()
         data = json.dumps({"format": _FORMAT, **asdict(self.state)}, indent=1).encode()
-        try:
+        with _saving(self._name):
             if is_url(self._name):  # an object appears whole
                 with self._filesystem.open_output_stream(self._path) as sink:
                     sink.write(data)
-                return
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            put(Files(), self._path, data)
-        except OSError as error:
-            raise BinlogError(f"the state cannot be written: {error}", path=self._name) from error
+            else:
+                put(Files(), self._path, data)
 
     def begin(self, splits: Sequence[Split]) -> tuple[list[Split], frozenset[int]]:
         """The splits of the next run, and which of them are read between exact positions.

@@ -15,7 +15,7 @@ from ...splits import Split, SplitBounds, trust_split
 from ..plan.statements import is_change, kind_of
 from ..rows.read_options import ReadOptions
 from ..rows.reader import Chunk, SplitRows
-from ..runner import is_given_up
+from ..runner import GivenUp, is_given_up
 from .destination import note_failure, open_filesystem
 from .results import ReportedStatement, WrittenSplit
 from .writer import PartWriter, WriteLimits
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from ..rows.observers import LoggedStatement
 
 _ANY = ""  # among words: a change of any table
-
-
-class _GivenUp(BaseException):
-    """Nobody waits for the split: not an error that is noted."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +137,7 @@ class SplitWriter:
             with unwarned():  # the driver reports it once
                 for piece in reader.pieces():
                     if is_given_up():
-                        raise _GivenUp
+                        raise GivenUp
                     if isinstance(piece, Chunk):
                         with self._writing():
                             writer.write(piece)

@@ -7,6 +7,8 @@ import json
 import os
 import pickle
 import random
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from support.writer import Log, Table  # noqa: E402
 from binlog_core import BinlogError  # noqa: E402
 from binlog_core.inspect.history import history  # noqa: E402
 from binlog_core.lake.rows.read_options import ReadOptions  # noqa: E402
-from binlog_core.lake.runner import HERE  # noqa: E402
+from binlog_core.lake.runner import HERE, LocalRunner, is_given_up  # noqa: E402
 from binlog_core.lake.tables import merging  # noqa: E402
 from binlog_core.lake.tables.destination import BUCKETS  # noqa: E402
 from binlog_core.lake.tables.merging import TableTask, TableWriter  # noqa: E402
@@ -72,6 +74,29 @@ def stage(logs: Path, into: ParquetDirectory, attempt: str = "a0", **options: An
     reading = ReadOptions(absent=True, statements=True)
     writer = SplitWriter(into.staging, reading, prefix=into.prefix, parts=StagedWriter, **options)
     return [writer.write(split, attempt) for split in plan_splits(logs)]
+
+
+def test_nobody_waits_for_a_task_any_more(tmp_path: Path) -> None:
+    """As after Ctrl-C, or when another task fails: it ends with its next rows, and leaves nothing."""
+    write_logs(tmp_path / "in", 3, ["a"], 9)
+    into = ParquetDirectory(str(tmp_path / "out"), "run")
+    into.begin()
+    splits, both = stage(tmp_path / "in", into), threading.Barrier(2, timeout=60)
+    TableWriter(into.staging).merged(splits, HERE, HERE)
+    before = files_of(Path(into.staging))
+
+    def write(number: int) -> None:
+        both.wait()
+        if number:
+            raise ValueError("the other one")
+        while not is_given_up():
+            time.sleep(0.01)
+        TableWriter(into.staging).write((7, TableTask(0, BUCKETS, 0, 3)))
+
+    with pytest.raises(ValueError, match="the other one"):
+        list(LocalRunner(2).each(write, [0, 1]))
+    assert files_of(Path(into.staging)) == before
+    into.abort()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -287,6 +287,26 @@ def test_a_run_that_is_killed_is_done_again(tmp_path: Path, format: str) -> None
             assert places == whole(tmp_path, table)
 
 
+def test_two_exports_at_once(tmp_path: Path) -> None:
+    """The second would find what the first commits under the name of its own run, which ends later."""
+    (tmp_path / "logs").mkdir()
+    (path, data, ends), _ = logs_of(tmp_path / "logs")
+    path.write_bytes(data[: ends[1]])
+    refused = []
+
+    def more_comes(_: Any) -> None:
+        path.write_bytes(data)
+        with pytest.raises(BinlogError, match=r"another export is working with this state") as raised:
+            run(tmp_path)
+        refused.append(raised.value.path)
+
+    run(tmp_path, progress=more_comes)
+    assert set(refused) == {str(tmp_path / "state" / "export.json")}
+    run(tmp_path)
+    for table in "tu":
+        assert exported(tmp_path, table) == whole(tmp_path, table)
+
+
 def test_what_a_state_is_not_for(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     (path, data, _), (later, more, _) = logs_of(tmp_path / "logs")

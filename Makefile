@@ -90,29 +90,32 @@ wheel:
 reproducible: $(VENV)/.test
 	wheels/reproducible
 
-# The core under AddressSanitizer and UndefinedBehaviorSanitizer (gcc), built apart from the installed wheel: the tests
-# that pass bytes, especially hostile ones, to the compiled modules. Not the tests of the layers above, which make the
-# same calls: Spark (whose JVM does not start under a preloaded sanitizer), the command line, servers, archives,
-# definitions, replay; nor those of foreign programs (DuckDB, browsers, servers of object stores).
+# The core under AddressSanitizer and UndefinedBehaviorSanitizer (clang), built apart from the installed wheel, once for
+# these tests and for the fuzzers: the tests that pass bytes, especially hostile ones, to the compiled modules. Not the
+# tests of the layers above, which make the same calls: Spark (whose JVM does not start under a preloaded sanitizer),
+# the command line, servers, archives, definitions, replay; nor those of foreign programs (DuckDB, browsers, servers of
+# object stores).
 # Tests that measure memory skip themselves, since a sanitizer takes memory of its own.
 # The quarantine of freed memory is kept small, since some tests measure how much memory is held.
-SANITIZED := build/sanitize/lib
+SANITIZED := build/sanitized/lib
+# What Python runs with to find the sanitizers' hooks.
+UNDER_SANITIZERS = LD_PRELOAD="$$(.ci/clang)" \
+	ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=32:malloc_context_size=4:external_symbolizer_path=$(abspath fuzz/llvm-symbolizer) \
+	UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(SANITIZED))
 SANITIZED_TESTS = $(call marked,sanitize or sanitize_long)
 
 # For CI, which fuzzes the compiled modules under the sanitizers as well: without what is mostly Python.
 sanitize-short: SANITIZED_TESTS = $(call marked,sanitize)
 sanitize-short: sanitize
 
-sanitize: build/.sanitized
-	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
-	ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=32:malloc_context_size=4 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(SANITIZED)) \
-	sh -c 'python=$(abspath $(BIN))/python; \
+sanitize: build/.sanitized $(VENV)/.test
+	$(UNDER_SANITIZERS) sh -c 'python=$(abspath $(BIN))/python; \
 	    $$python -c "import binlog_core, sys; f = binlog_core.__file__; print(\"testing\", f); sys.exit(\"sanitize\" not in f)" && \
 	    $$python $(BIN)/pytest $(SANITIZED_TESTS) --hypothesis-profile=ci -n auto --dist worksteal $(PYTEST_ARGS)'
 
-build/.sanitized: $(SOURCES) $(VENV)/.test
-	@find $(SANITIZED) -name '*.py*' -type f -delete 2>/dev/null || true
-	BINLOG_CORE_BUILD=sanitize $(BIN)/python setup.py -q build --build-base build/sanitize --build-lib $(SANITIZED)
+build/.sanitized: $(SOURCES) $(wildcard fuzz/*.p[yx]* fuzz/main.c) $(VENV)/.created
+	.ci/clang
+	$(BIN)/python fuzz/build.py
 	@touch $@
 
 # ---- set-up; stamps in .venv record what is done ----

@@ -3,7 +3,8 @@
 BINLOG_CORE_BUILD chooses a build for developers:
 
 ``debug``     bounds checks, -O0 -g, with the lines of the .pyx and .pxd files
-``sanitize``  AddressSanitizer and UndefinedBehaviorSanitizer (see ``make sanitize``)
+``sanitize``  AddressSanitizer, UndefinedBehaviorSanitizer and libFuzzer's counters, with the modules that only
+              the fuzzers call (for fuzz/build.py, which names clang)
 ``coverage``  gcov's counters, told by the lines of the .pyx and .pxd files (see ``make coverage``)
 """
 
@@ -20,23 +21,23 @@ from setuptools.command import build_ext
 if sys.byteorder != "little":
     sys.exit("binlog_core reads little-endian words in place: big-endian machines are not supported")
 
-# Each lies in its folder of src/ and is imported as binlog_core._core.NAME.
-MODULES = [
-    "wire/_table_map",
-    "wire/_packets",
-    "wire/_result_set",
-    "wire/_innodb_binlog",
-    "decode/_rows",
-    "batch/_spans",
-    "arrow/_columns",
-    "arrow/_capsules",
-    "objects/_values",
-    "objects/_jsonb",
-    "find/_headers",
-    "find/_trail",
-    "find/_resync",
-    "find/_index",
-    "crc/_crc32",
+# Each is imported as binlog_core._core.NAME.
+sources = [
+    "src/wire/_table_map.pyx",
+    "src/wire/_packets.pyx",
+    "src/wire/_result_set.pyx",
+    "src/wire/_innodb_binlog.pyx",
+    "src/decode/_rows.pyx",
+    "src/batch/_spans.pyx",
+    "src/arrow/_columns.pyx",
+    "src/arrow/_capsules.pyx",
+    "src/objects/_values.pyx",
+    "src/objects/_jsonb.pyx",
+    "src/find/_headers.pyx",
+    "src/find/_trail.pyx",
+    "src/find/_resync.pyx",
+    "src/find/_index.pyx",
+    "src/crc/_crc32.pyx",
 ]
 
 MODE = os.environ.get("BINLOG_CORE_BUILD", "")
@@ -63,10 +64,14 @@ if MODE == "debug":
     compile_args[0:2] = ["-O0", "-g"]
     directives["boundscheck"] = True
 elif MODE == "sanitize":
-    # gcc's own constant-folded shifts in Cython's utility code are fine; ours must be, too.
-    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
-    compile_args[0:2] = ["-O1", "-g1", *flags]  # -g1: functions and lines, as traces have them
-    link_args += flags
+    # -g1: functions and lines, as traces have them. Two checks are not for the C that Cython writes around
+    # our code: calls through pointers of another type, NULL + 0. Linked without the sanitizers' runtime, which
+    # the program has that loads the modules.
+    compile_args[0:2] = [
+        "-O1", "-g1", "-fsanitize=address,undefined,fuzzer-no-link", "-fno-sanitize-recover=undefined",
+        "-fno-sanitize=function,pointer-overflow", "-fno-omit-frame-pointer", "-Wno-unused-function",
+    ]  # fmt: skip
+    sources += ["fuzz/_rows_target.pyx", "fuzz/_loops.pyx"]
 elif MODE == "coverage":
     compile_args[0:2] = ["-O0", "-g", "--coverage"]
     link_args += ["--coverage"]
@@ -92,7 +97,7 @@ class build_modules(build_ext.build_ext):
         with self.translating:
             (translated,) = cythonize(
                 [ext],
-                include_path=["src"],
+                include_path=["src", "fuzz"],
                 compiler_directives=directives,
                 build_dir=build_dir,
                 cache=os.environ.get(
@@ -108,8 +113,8 @@ setup(
     cmdclass={"build_ext": build_modules},
     ext_modules=[
         Extension(
-            f"binlog_core._core.{name.rpartition('/')[2]}",
-            [f"src/{name}.pyx"],
+            f"binlog_core._core.{Path(source).stem}",
+            [source],
             include_dirs=["src", numpy.get_include()],
             depends=[
                 "src/arrow/copy_spans.h",
@@ -124,7 +129,7 @@ setup(
             extra_link_args=link_args,
             define_macros=macros,
         )
-        for name in MODULES
+        for source in sources
     ],
     options={"build_ext": {"parallel": os.cpu_count(), "force": another_mode}},
 )

@@ -1,6 +1,6 @@
 # Sourced: the fuzz targets by what they run in, and where each is.
 HOT="rows"                                                           # C: binlog_core._core._rows_target
-LOOPS="jsonb doubles text resync packed_integers columns"            # C: _loops
+LOOPS="jsonb doubles text resync packed_integers columns"            # C: binlog_core._core._loops
 INSTRUMENTED="table_map packets result_sets wire log header_lengths fragments ddl_log splits innodb_binlog json_diffs encrypted conditions"    # Python over compiled code
 # Mostly Python: atheris, where it has a wheel.
 PLAIN="event packed compressed_columns gtid_sets gtid_texts create_table statements positions index_files log_indexes timelines manifests"
@@ -9,7 +9,7 @@ module_of() {  # module_of TARGET
     if [[ " $HOT " == *" $1 "* ]]; then
         echo binlog_core._core._rows_target
     elif [[ " $LOOPS " == *" $1 "* ]]; then
-        echo _loops
+        echo binlog_core._core._loops
     else
         echo entry_points
     fi

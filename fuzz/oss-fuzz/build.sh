@@ -13,7 +13,7 @@ mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
 
 # The engine and the sanitizers are those of fuzz/build.py, whatever CFLAGS and LIB_FUZZING_ENGINE say.
-CC=${CC:-clang} "$PYTHON" fuzz/build.py
+CLANG=${CC:-clang} "$PYTHON" fuzz/build.py
 PYTHONPATH=${BINLOG_CORE:-} "$PYTHON" fuzz/seeds.py build/fuzz/seeds
 
 python_says() { "$PYTHON" -c "import sys, sysconfig; print($1)"; }
@@ -31,8 +31,8 @@ for package in numpy pyarrow cryptography cffi _cffi_backend zstandard; do
 done
 mkdir -p "$OUT/tests"
 cp -r tests/data "$OUT/tests/"    # of which entry_points.py takes descriptors and keys
-cp -r build/fuzz/lib/. fuzz/entry_points.py fuzz/lies.py fuzz/page_lies.py "$OUT/lib/"
-cp build/fuzz/fuzz "$OUT/lib/fuzz"
+cp -r build/sanitized/lib/. fuzz/entry_points.py fuzz/lies.py fuzz/page_lies.py "$OUT/lib/"
+cp build/sanitized/fuzz "$OUT/lib/fuzz"
 
 for target in $HOT $LOOPS $INSTRUMENTED $PLAIN; do
     cat > "$OUT/$target" <<WRAPPER

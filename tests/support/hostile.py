@@ -27,7 +27,7 @@ from typing import Any
 MEBI = 1 << 20
 EVERY = 0.001  # seconds between two looks at the memory
 DEADLINE = 300
-SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
+SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
 
 
 @dataclass(frozen=True)

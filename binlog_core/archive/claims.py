@@ -21,6 +21,7 @@ _NAME = re.compile(r"(?P<number>[0-9]{1,18})-.+\.json")
 _LEN = 1024
 _LONGEST = 64 << 10
 _TRIES = 8
+_LONGEST_WATCH = 3600.0  # seconds; others may have written what a claim says
 _LONGEST_PAUSE = 1.0  # seconds between two tries of archivers that started together
 
 
@@ -81,7 +82,7 @@ class Claim:
             before = self._names()
             for name in before:
                 told = self._read(name)
-                if told is not None and self._world.time() - told["updated"] < told["valid"]:
+                if told is not None and self._is_live(name, told):
                     raise self._error(
                         f"another archiver keeps this archive ({_who(told)}): stop it, or wait for"
                         f" {told['valid']:.0f} s if it is dead"
@@ -97,6 +98,18 @@ class Claim:
             self.end()
             self._store.wait(self._world.random.uniform(0, _LONGEST_PAUSE))
         raise self._error("another archiver is starting at the same time: start this one again")
+
+    def _is_live(self, name: str, told: dict[str, Any]) -> bool:
+        """Whether the archiver of a claim still keeps the store, as far as that is known."""
+        valid, ahead = told["valid"], told["updated"] - self._world.time()
+        if ahead <= valid or valid > _LONGEST_WATCH:
+            return bool(-ahead < valid)
+        # Its clock is ahead of this one, or this one was set back: does anybody renew it?
+        began = self._world.now()
+        self._store.wait(valid)
+        again = self._read(name)
+        renewed = again is not None and again["updated"] != told["updated"]
+        return renewed or bool(self._world.now() - began < valid)  # the waiting was cut short
 
     def renew(self) -> None:
         """Renew the claim."""

@@ -23,8 +23,8 @@ from binlog_core.errors import ArchiveError
 from binlog_core.server.world import World
 
 
-def claim(store: Store, name: str, *, updated: float) -> None:
-    told = {"process": 1, "host": "gone", "updated": updated, "valid": 90}
+def claim(store: Store, name: str, *, updated: float, valid: float = 90) -> None:
+    told = {"process": 1, "host": "gone", "updated": updated, "valid": valid}
     data = json.dumps(told).encode()
     store.write(f"archiver/{name}", io.BytesIO(data), len(data))
 
@@ -93,6 +93,42 @@ def test_a_dead_archivers_claim_ends(target: Any, tmp_path: Path) -> None:
     archive(server, target, tmp_path)
     assert ids(target) == [1, 2, 3]
     assert store.names("archiver") == []
+
+
+def test_a_claim_from_the_future_ends_if_nobody_renews_it(
+    target: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after the clock was set back: its archiver is dead, or has a clock that is ahead, and renews it."""
+    stop = threading.Event()
+    store = Store(*target, patience=1.0, stop=stop)
+    ahead = time.time() + 86400
+    claim(store, "000007-x.json", updated=ahead, valid=0.2)
+    mine = Claim(store, 90.0)
+    mine.begin()
+    (name,) = store.names("archiver")
+    assert name.startswith("000008-")
+    mine.end()
+
+    claim(store, "000007-x.json", updated=ahead, valid=0.2)
+    wait = Store.wait
+
+    def renewed(store: Store, seconds: float) -> None:
+        wait(store, seconds)
+        claim(store, "000007-x.json", updated=ahead + 0.1, valid=0.2)
+
+    monkeypatch.setattr(Store, "wait", renewed)
+    with pytest.raises(ArchiveError, match="another archiver keeps this archive"):
+        Claim(store, 90.0).begin()
+
+    monkeypatch.undo()
+    claim(store, "000007-x.json", updated=ahead, valid=600)
+    stop.set()  # Ctrl-C while it waits: nothing is known yet
+    with pytest.raises(ArchiveError, match="another archiver keeps this archive"):
+        Claim(store, 90.0).begin()
+    claim(store, "000007-x.json", updated=ahead, valid=1e15)
+    with pytest.raises(ArchiveError, match="another archiver keeps this archive"):
+        Claim(store, 90.0).begin()
+    assert store.names("archiver") == ["000007-x.json"]
 
 
 @pytest.mark.parametrize(

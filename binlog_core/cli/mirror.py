@@ -423,7 +423,7 @@ def _show(found: Iterable[TableStatus], *, as_json: bool) -> None:
             _unless_unknown(one.lag_bytes, one),
             _unless_unknown(one.lag_transactions, one),
             "" if one.rows is None else f"{one.rows:,}",
-            "" if one.log is None else f"{one.log}:{one.position}",
+            "" if one.log is None else f"{one.file or one.log}:{one.position}",
             "" if one.committed is None else moment(one.committed),
         )
     print_table(results(), table)

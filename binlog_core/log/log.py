@@ -67,14 +67,16 @@ class Log:
         first: Source | None = None,
         indexes: Indexes | None = None,
         met: NamesMet | None = None,
+        defined: Definitions | None = None,
     ) -> None:
         # With `within` this is one file of another Log: `within` is what stops that one's pass, `first` the
-        # file's source, and `met` the given names that matched in the files before it.
+        # file's source, `met` the given names that matched in the files before it, and `defined` the
+        # definitions that follow from these files' statements.
         self.files = files
         self.settings = settings  # for the package
         self.opened = OpenLogs(files, settings, first, alone=within is not None)  # for the package
         self._indexes, self._owns_indexes = indexes, indexes is None
-        self._within, self._met = within, met
+        self._within, self._met, self._defined = within, met, defined
         self._stopping = within if within is not None else threading.Event()
         self._latest = Reading(settings.report(), self._stopping)
         self._passed = False  # whether a pass has begun
@@ -266,18 +268,19 @@ class Log:
             yield self
             return
         first, last = self.opened.file_range
-        met = NamesMet()
+        met, defined = NamesMet(), self._defined_before(first)
         self._latest = reading = Reading(settings.report(), stop)  # about the files; each has its own besides
         self.files.tell(reading.report)
         for i in range(first, last + 1):
             if i > first:
                 self.files[i].continue_history(reading.report)
+                self._follow(i - 1, defined)
             met.last = i == last and not (follow or self.files[last].chained)
             here = settings.in_file(first=i == first, last=i == last, follow=follow and i == last)
             file, source = self.files[i], self.opened.take(i)
             if file.chained:
                 file = replace(file, path=source.path)
-            with self._alone_in(file, source, stop, here, met) as log:
+            with self._alone_in(file, source, stop, here, met, defined) as log:
                 yield log
                 log._read_to_its_end()
         while (follow or self.files[last].chained) and not stop.is_set():
@@ -290,9 +293,27 @@ class Log:
             file = following
             file.continue_history(reading.report)
             here = settings.in_file(first=False, last=False, follow=follow)  # times hold in every log
-            with self._alone_in(file, file.open(), stop, here, met) as log:
+            with self._alone_in(file, file.open(), stop, here, met, defined) as log:
                 yield log
                 log._read_to_its_end()
+
+    def _defined_before(self, first: int) -> Definitions | None:
+        """For `each_file`: the definitions that the statements of the files before one lead to."""
+        if self.settings.asks_server:
+            return None
+        defined = self.settings.definitions()
+        if defined is None or not defined.follows:
+            return None
+        for i in range(first):
+            self._follow(i, defined)
+        return defined
+
+    def _follow(self, i: int, defined: Definitions | None) -> None:
+        """Apply a file's statements; what cannot be followed is reported where the file itself is read."""
+        if defined is not None and not self.opened.is_read_once(i) and not self.files[i].chained:
+            from .._decode.ddl_before import follow_statements
+
+            follow_statements(self.files[i], None, defined, self.settings.report())
 
     def _check_names(self, report: Report, selection: Selection, definitions: Definitions | None) -> None:
         """Check at the end of the last file that given names matched: one file may lack what the next has."""
@@ -309,10 +330,24 @@ class Log:
 
     @contextmanager
     def _alone_in(
-        self, file: LogFile, source: Source, stopping: threading.Event, settings: Settings, met: NamesMet
+        self,
+        file: LogFile,
+        source: Source,
+        stopping: threading.Event,
+        settings: Settings,
+        met: NamesMet,
+        defined: Definitions | None,
     ) -> Iterator[Log]:
         indexes = self.indexes if settings.selection.narrows else None
-        alone = Log(LogFiles([file]), settings, within=stopping, first=source, indexes=indexes, met=met)
+        alone = Log(
+            LogFiles([file]),
+            settings,
+            within=stopping,
+            first=source,
+            indexes=indexes,
+            met=met,
+            defined=defined,
+        )
         with alone as log, self.opened.kept(log):
             yield log
 
@@ -375,6 +410,9 @@ class Log:
 
             assert isinstance(self.files[0], ServerLog)
             definitions: Definitions | None = self.files[0].definitions(settings.limits, settings.charset)
+        elif self._defined is not None:
+            definitions = self._defined.copied()
+            self.opened.follow_up_to_start(definitions, reading.report)
         elif (definitions := settings.definitions()) is not None and definitions.follows:
             self.opened.follow_up_to_start(definitions, reading.report)
         selection = replace(selection, met=NamesMet() if self._met is None else self._met)

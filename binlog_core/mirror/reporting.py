@@ -12,12 +12,13 @@ from typing import Any
 from .._base.prometheus import Metric, metrics_text
 from .._decode.boundaries import last_checkpoint
 from .._format.event_header import FIRST_EVENT
+from .._sources.log_names import name_within, unpacked
 from ..errors import BinlogError
 from ..gtids import parse_gtid_set
 from ..lake.access import Access
 from ..lake.tables.resuming import gtids_behind
 from ..lake.tables.table import FileTable
-from ..splits import FILE_NUMBER_SHIFT, plan_splits
+from ..splits import FILE_NUMBER_SHIFT, Split, plan_splits
 from .state import GTIDS, Lake, MirrorState
 
 
@@ -55,6 +56,8 @@ class TableStatus:
         Since when no process runs the mirror, in seconds since 1970; None if one does, or that is not known.
     copied : float or None
         The share of its rows that the copy that is being made has, in chunks; None if none is made.
+    file : str or None
+        The name of that log in the archive, with which the position can be read from; None if not known.
     version : int or None
         The version of the Delta table, or the snapshot of the Iceberg table.
     committed : float or None
@@ -77,6 +80,7 @@ class TableStatus:
     unlogged: list[str] = field(default_factory=list)
     stopped: float | None = None
     copied: float | None = None
+    file: str | None = None
 
 
 _STATUS_INTERVAL, _PROGRESS_INTERVAL = 10.0, 0.2
@@ -152,8 +156,8 @@ class _ArchiveEnd:
 
     Parameters
     ----------
-    archive : str
-        The archive.
+    splits : list of Split
+        The logs of the archive.
     places : dict of int to str or None
         The places, with the GTIDs up to them: nothing before the first of them is read.
     storage_options : dict or None
@@ -161,14 +165,14 @@ class _ArchiveEnd:
     """
 
     def __init__(
-        self, archive: str, places: dict[int, str | None], storage_options: dict[str, Any] | None
+        self, splits: list[Split], places: dict[int, str | None], storage_options: dict[str, Any] | None
     ) -> None:
         self._sizes: list[tuple[int, int | None]] = []  # first version and bytes of each log
         self._gtids: str | None = None
         self._end = 0  # the last transaction boundary
         access = Access(storage_options=storage_options)
         first = min(places) >> FILE_NUMBER_SHIFT
-        for split in reversed(plan_splits([archive], None, storage_options=storage_options)):
+        for split in reversed(splits):
             if split.file_number < first:
                 break
             with access.file(split.path).open() as source:
@@ -217,10 +221,15 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
     # A dropped table has nothing more to read, wherever the log continues.
     there = {name: one.place for name, one in state.tables.items() if one.stage != "dropped"}
     places = {place: state.offsets.get(place, {}).get(GTIDS) for place in there.values() if place is not None}
+    splits: list[Split] = []
+    if places and not quick:
+        with contextlib.suppress(BinlogError, OSError):  # there is none yet, or it is on another machine
+            splits = plan_splits([state.archive], None, storage_options=lake.storage_options)
+    files = {one.version_base >> FILE_NUMBER_SHIFT: unpacked(name_within(one.path)) for one in splits}
     asked, reached = (holder.asked, holder.place or 0) if holder is not None else (None, 0)
-    if places and at_work and not quick and asked is not None and now - asked < _ASKED:
-        with contextlib.suppress(BinlogError):  # there is no archive yet, or it is on another machine
-            archive = _ArchiveEnd(state.archive, places, lake.storage_options)
+    if splits and at_work and asked is not None and now - asked < _ASKED:
+        with contextlib.suppress(BinlogError):
+            archive = _ArchiveEnd(splits, places, lake.storage_options)
     for name, one in sorted(state.tables.items()):
         uri, reason, stage = lake.table(one), one.reason, str(one.stage)
         if stage == "following" and one.suspect is not None:
@@ -237,6 +246,7 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
             gtids = places[place]
             known |= archive.behind(place, gtids) if archive is not None else {}
             known |= {
+                "file": files.get(place >> FILE_NUMBER_SHIFT),
                 "log": place >> FILE_NUMBER_SHIFT & 0xFFFF,
                 "position": place % (1 << FILE_NUMBER_SHIFT),
                 "gtids": gtids,

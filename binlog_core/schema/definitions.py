@@ -83,6 +83,13 @@ class Definitions:
         made._tracker = tracker
         return made
 
+    def copied(self) -> Definitions:
+        """Those of a pass that begins where this one is; only of a log's own statements."""
+        assert self._tracker is not None
+        made = self.following(self._tracker.copied(lower_case=self._tracker.lower_case))
+        made._charset = self._charset
+        return made
+
     @property
     def follows(self) -> bool:
         """Whether statements in the log change the definitions."""

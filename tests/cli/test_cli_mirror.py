@@ -45,6 +45,9 @@ def test_the_status_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
         ],
         ["shop.new", "copying"],
     ]
+    named = replace(FOLLOWED, file="mysql-bin.000042")
+    monkeypatch.setattr(work, "status", lambda lake, **_: [named])
+    assert "mysql-bin.000042:1234" in run("mirror", "status", "lake").text.split()
 
 
 def test_a_stopped_mirror_is_not_following_and_nobody_knows_how_far_it_is_behind(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tracemalloc
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,3 +96,20 @@ def test_memory_is_bounded_by_what_is_asked_for() -> None:
     assert [one.change.after for one in last] == images[-5:]
     assert [one.transaction for one in last] == [one.transaction for one in everything[-5:]]
     assert little < whole / 3
+
+
+def test_names_come_from_a_create_table_in_an_earlier_log(tmp_path: Path) -> None:
+    silent = Table("shop", "t", [("id", "INT"), ("b", "VARCHAR(200)")], metadata=None)
+    for number in (1, 2, 3):
+        log = Log("10.11.6-MariaDB")
+        if number == 1:
+            log.query("CREATE TABLE shop.t (id INT PRIMARY KEY, b VARCHAR(200) CHARACTER SET utf8mb4)")
+        if number == 3:
+            log.query("ALTER TABLE shop.t RENAME COLUMN b TO c")
+        log.begin("shop")
+        log.insert(silent, [{"id": number, "b": "x"}, {"id": 10 + number, "b": "y"}])
+        log.commit()
+        (tmp_path / f"bin.00000{number}").write_bytes(log.getvalue())
+    for number, name in ((2, "b"), (3, "c")):
+        [version] = history(tmp_path, "shop.t", {"id": number}, schema="ddl")
+        assert version.change.after == {"id": number, name: "x"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -70,6 +71,7 @@ def test_what_of_the_archive_is_not_in_a_table(tmp_path: Path) -> None:
         state.tables["shop.t"] = TableState("shop", "t", "following", place)
         state.offsets[place] = {"gtids": gtids}
         (found,) = statuses(lake, state)
+        assert (found.file, found.position) == (name, position)
         return found.lag_bytes, found.lag_transactions
 
     assert lags(last, sizes[last], None) == (0, 0)
@@ -81,6 +83,11 @@ def test_what_of_the_archive_is_not_in_a_table(tmp_path: Path) -> None:
     assert lags(last, sizes[last], None) == (0, 0)
     lake.held.end()
     assert lags(last, sizes[last], None) == (None, None)
+    (folder / first).rename(folder / f"{first}.zst")  # a position names a log without its compression
+    (folder / f"{first}.zst").write_bytes(pytest.importorskip("zstandard").compress(server.bytes_of(first)))
+    lags(first, 4, None)
+    shutil.rmtree(folder)
+    assert [(one.file, one.log) for one in statuses(lake, state)] == [(None, int(first.rpartition(".")[2]))]
 
 
 def test_an_archive_is_looked_at_from_the_known_places_on(

@@ -401,7 +401,8 @@ class _Run(Play):
         found = {
             name: data for name, data in logs.get("." if self.objects is None else "", {}).items() if data
         }
-        if clocks or not found or (first := min(found)).endswith("000001"):
+        firsts = {name for one in self.world.hosts.values() for name in list(one.logs)[:1]}
+        if clocks or not found or (first := min(found)) in firsts:
             return
         age = EPOCH + self.world.now() - int.from_bytes(found[first][4:8], "little")
         if age < self.history.keeps - 1:
@@ -423,7 +424,7 @@ class _Run(Play):
             last = max(logs)
             for name, data in logs.items():
                 mine = bytearray(data)
-                if name == last:
+                if name == last and mine:  # an empty one is left where another history went on
                     mine[_IN_USE] = 0  # the descriptor's flag
                 size = len(mine)
                 if not any(

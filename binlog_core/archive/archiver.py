@@ -201,7 +201,7 @@ class Archiver:
                 self._take_up(folder, logs[-1])
                 if not Identity.of(last.server).files:
                     self._find_gtids(folder, logs)
-                elif self._tracker.gtids is None and (before := logs[: len(logs) - self.grows]):
+                elif not self.status.position and (before := logs[: len(logs) - self.grows]):
                     self._tracker.take_log(os.path.join(folder, before[-1]))
                 return
             # A crash came before its first log.

@@ -36,7 +36,7 @@ from binlog_core.errors import (
 )
 
 from .disk import BROKEN, FULL, KILLED, POWER, Disk
-from .history import REST, YOUNG, History, Play, Wrong, history_of, some_restored, some_without_files
+from .history import REST, History, Play, Wrong, history_of, some_restored, some_without_files
 from .model import Transaction
 from .objects import URL, Objects
 from .readers import numbers
@@ -127,7 +127,7 @@ def keeper(seed: int) -> Archive:
 def _finished(servers: History, chance: Random) -> dict[str, Any]:
     """What becomes of finished logs."""
     storing = None
-    if chance.random() < 0.5 and YOUNG:
+    if chance.random() < 0.5:
         waits = (0.0, 0.0, 0.1, 0.5, 5.0)
         reads = [chance.choice(waits) for _ in range(chance.choice((0, 5, 20)))]
         interval, rate = chance.choice((0.5, 5.0, 30.0)), chance.choice((0.0, 0.02, 0.3))

@@ -109,6 +109,7 @@ class Archiver:
         self._seam: Seam | None = None
         self._identity: Identity | None = None
         self._first_of_segment = False  # whose head has not yet shown what came before
+        self._unproved = False  # whether nothing of the archive was compared before the log that begins
         self._tracker = Tracker()
         self._tracked = FIRST_EVENT  # position in the growing log up to which the tracker has seen it
         self._starts: deque[int] = deque(maxlen=64)  # positions of the last runs
@@ -200,6 +201,8 @@ class Archiver:
                 self._take_up(folder, logs[-1])
                 if not Identity.of(last.server).files:
                     self._find_gtids(folder, logs)
+                elif not self.status.position and (before := logs[: len(logs) - self.grows]):
+                    self._tracker.take_log(os.path.join(folder, before[-1]))
                 return
             # A crash came before its first log.
             self.timeline = ArchiveTimeline(self.timeline.segments[:-1])
@@ -328,6 +331,7 @@ class Archiver:
         """Where to continue: inside the growing log, or with the next one."""
         segment = self.timeline.last
         self._seam = None  # one that was to begin when the last connection was lost
+        self._unproved = False
         if segment is None:
             self._seam = Seam(None)
             return feed.locate(self._start)[0], FIRST_EVENT
@@ -335,6 +339,7 @@ class Archiver:
             return self._fail_over(feed)
         if not feed.identity.files:
             return self._place_by_gtids(feed, segment)
+        self._unproved = self._log is None or not self._log.size
         if self._log is None:
             assert self._closed is not None
             return self._tracker.rotated_to or next_name(self._closed), FIRST_EVENT
@@ -420,6 +425,7 @@ class Archiver:
         complete = self._log is None or self._tracker.rotated_to is not None
         following = self._tracker.rotated_to or next_name(name)
         if complete and oldest == following:  # everything before was purged, and is in the archive
+            self._unproved = True
             return oldest, FIRST_EVENT
         if isinstance(error, OtherHistory) and (error.offset or 0) > FIRST_EVENT + self._description_length():
             raise DivergedError(
@@ -507,9 +513,19 @@ class Archiver:
         self._tell()
 
     def _check_head(self) -> None:
-        """After a failover: check what the head of a log says about earlier logs."""
+        """After a failover, or where nothing was compared: check what a head says about earlier logs."""
         previous = self._tracker.previous
         segment = self.timeline.last
+        if self._unproved and previous is not None:
+            self._unproved = False
+            if not self._tracker.follows:
+                assert self._log is not None
+                self._log.cut_back(FIRST_EVENT)  # it is not the next one
+                raise OtherHistory(
+                    "the server's log begins after other transactions than the archive's log before it",
+                    path=self._log.path,
+                    offset=FIRST_EVENT,
+                )
         if previous is None or segment is None or segment.before is None or segment.settled is not None:
             return
         if segment.seam != FAILOVER:
@@ -553,7 +569,7 @@ class Archiver:
             )
         if self._seam is not None:
             self._begin_segment(self._seam)
-            self._first_of_segment = True
+            self._first_of_segment, self._unproved = True, False
             self._seam = None
         segment = self.timeline.last
         assert segment is not None

@@ -9,14 +9,17 @@ import numpy as np
 from .._core._headers import HEADER_DTYPE, walk_headers
 from .._core._trail import Trail
 from .._format.descriptors import parse_format_description
+from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V3, length_of
 from .._format.event_types import EventType
 from .._format.format_description import FormatDescription
+from .._sources.log_files import LogFile
 from .._tables.side_dtypes import GTID_RUN_DTYPE
 from ..errors import ArchiveError, ChecksumError
 from ..events import EventHeader, MariadbGtidListEvent, PreviousGtidsEvent, parse_event
 from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet, uuid_text
 
 _OF_MYSQL = 1  # a run's kind
+_PIECE = 1 << 20
 _PLAIN = 19, np.arange(256, dtype=np.uint8), False, 0  # how a descriptor itself is read
 
 
@@ -29,6 +32,8 @@ class Tracker:
         Format description of the log.
     previous : GtidSet, MariadbGtidSet or None
         GTIDs of earlier logs, as listed at its head.
+    follows : bool
+        Whether the head lists what was known at the end of the log before; also if nothing was.
     rotated_to : str or None
         The next log, once the last event has named it.
     damaged : int or None
@@ -38,6 +43,7 @@ class Tracker:
     def __init__(self) -> None:
         self.description: FormatDescription | None = None
         self.previous: AnyGtidSet | None = None
+        self.follows = True
         self.rotated_to: str | None = None
         self.damaged: int | None = None
         self._trail = Trail()
@@ -99,16 +105,40 @@ class Tracker:
         BinlogError
             An event with GTIDs is not valid.
         """
+        if (end := self._taken(data, position, path)) < len(data):
+            raise ArchiveError("the server sent an event that is not valid", path=path, offset=position + end)
+
+    def take_log(self, path: str) -> None:
+        """Process a finished log, which may be compressed; what is not valid in it ends it.
+
+        Raises
+        ------
+        BinlogError
+            It cannot be read, or an event with GTIDs is not valid.
+        """
+        self.begin()
+        rest, position = b"", FIRST_EVENT
+        with LogFile(path, mmap=False).open() as source:
+            source.seek(FIRST_EVENT)
+            while piece := source.read(max(_PIECE, len(rest))):
+                data = rest + piece
+                end = self._taken(memoryview(data), position, path)
+                rest, position = data[end:], position + end
+                if len(rest) >= HEADER_LENGTH_V3 and len(rest) >= length_of(rest):
+                    break
+        self.begin()
+
+    def _taken(self, data: memoryview, position: int, path: str) -> int:
+        """Process events; where the first one begins that is not complete or not valid."""
         end = 0
         while end < len(data):
             end, good = self._trail.take(data, end, *self._layout)
             if not good:
-                raise ArchiveError(
-                    "the server sent an event that is not valid", path=path, offset=position + end
-                )
+                break
             if self._trail.damaged >= 0:
                 self._note_damage(position + self._trail.damaged)
             self._look_at_last(data[self._trail.begin : end], position + self._trail.begin, path)
+        return end
 
     def _look_at_last(self, event: memoryview, position: int, path: str) -> None:
         kind = self._trail.kind
@@ -152,10 +182,11 @@ class Tracker:
 
     def _restart(self, event: Any) -> None:
         """Take the GTIDs that the head of a log lists."""
-        self._trail.take_gtids()
+        before = self.gtids
         if isinstance(event, PreviousGtidsEvent):
             self._gtids = self.previous = event.gtid_set
         elif isinstance(event, MariadbGtidListEvent):
             self._gtids = self.previous = MariadbGtidSet(
                 ((gtid.domain_id, gtid.server_id), (1, gtid.seq_no)) for gtid in event.gtids if gtid.seq_no
             )
+        self.follows = before is None or before == self._gtids

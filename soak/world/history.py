@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from random import Random
@@ -109,15 +108,11 @@ def some_without_files(servers: History, seed: int) -> History:
     return replace(servers, kind=replace(servers.kind, version=WITHOUT_FILES), steps=tuple(steps))
 
 
-# Stores and restores, of which some histories are still wrong: on demand, until 300 new ones are right.
-YOUNG = bool(os.environ.get("WORLD_YOUNG"))
-
-
 def some_restored(servers: History, seed: int, share: float = 0.1) -> History:
     """The same, or of some histories one whose server is made anew from a backup."""
     chance = Random(f"restore {seed}")
     others = any(step.what in ("loss", "reset") for step in servers.steps)
-    if not YOUNG or servers.hosts > 1 or others or servers.kind.without_files or chance.random() >= share:
+    if servers.hosts > 1 or others or servers.kind.without_files or chance.random() >= share:
         return servers
     step = Step(chance.uniform(0.0, servers.opened + 60), "restore")
     return replace(servers, steps=tuple(sorted((*servers.steps, step), key=lambda one: one.at)))

@@ -125,7 +125,7 @@ class _Run(Play):
         try:
             self._follow(start, got)
         except (BinlogError, OSError) as error:
-            if not self._deserves(error):
+            if not self._deserves(error, got):
                 raise Wrong(f"{type(error).__name__}: {error}") from error
             complete = False
         else:
@@ -298,7 +298,7 @@ class _Run(Play):
         elif wrong is not None:
             raise wrong
 
-    def _deserves(self, error: Exception) -> bool:
+    def _deserves(self, error: Exception, got: Sequence[tuple[int, int, int]]) -> bool:
         """Whether the history justifies an error."""
         start, mine = self._started, self.world.connections - self._connections
         if isinstance(error, UnreachableError):
@@ -313,6 +313,8 @@ class _Run(Play):
         if self.restored and (self.history.kind.mariadb or not self.history.kind.gtids):
             # Without its UUID nothing tells a server that was restored from one that lost transactions.
             return isinstance(error, DivergedError | PurgedError | PositionError)
+        if self.restored and isinstance(error, PurgedError) and self._lacks_backed_up(got):
+            return True
         # A place without GTIDs is one of one host.
         placed = isinstance(start, tuple) or (isinstance(start, Position) and start.gtids is None)
         return (
@@ -320,6 +322,16 @@ class _Run(Play):
             and (self.history.hosts > 1 or self.restored)
             and isinstance(error, DivergedError | PurgedError | PositionError)
         )
+
+    def _lacks_backed_up(self, got: Sequence[tuple[int, int, int]]) -> bool:
+        """Whether changes were not read yet that the backup has, and no log of the restored server."""
+        backed_up = [
+            change.number
+            for transaction, *_ in self._read_from
+            for change in transaction.changes
+            if min(self._firsts, default=self._done + 1) <= transaction.number <= self.writer.restored_to
+        ]
+        return bool(backed_up) and (not got or got[-1][0] < backed_up[-1])
 
 
 _NOTHING: Any = object()

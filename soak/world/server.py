@@ -97,6 +97,7 @@ class Server:
         self.gone: list[tuple[str, Log]] = []  # logs before RESET
         self.had: list[tuple[str, bytes]] = []  # logs before a crash cut them
         self.written: list[Written] = []
+        self.earlier: list[Written] = []  # before it was restored
         self.logs: dict[str, Log] = {}
         self.sessions: list[Listener] = []
         self.acknowledged: dict[str, int] = {}  # how far a log is stored elsewhere
@@ -290,6 +291,7 @@ class Server:
         lacks = [one.transaction for one in self.written[len(self.written) - count :]]
         self.stop(clean=False)
         tables, last = self.tables, self.last - len(lacks)
+        self.earlier = list(self.written)
         self.tables = None  # what RESET does to them
         self.reset()
         self.tables, self.restored_to = tables, last

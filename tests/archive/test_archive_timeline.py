@@ -119,6 +119,58 @@ def test_a_reset_begins_a_segment(tmp_path: Path) -> None:
         assert (tmp_path / name).read_bytes() == data
 
 
+def _as_a_crash_leaves_it(server: FakeServer, folder: Path, compress: bool) -> None:
+    """The archive of a server up to the end of a log: of the next one nothing is there to compare."""
+    for _ in range(4):
+        server.transaction()
+    server.rotate()
+    archive(server, folder, compress=compress)
+    path = folder / server.current
+    if compress:
+        path.unlink()
+    else:
+        path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("transactions", [1, 5])  # of each log: fewer and more than before
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("version", ["8.0.36", "10.11.18-MariaDB"])
+def test_a_reset_is_noticed_where_nothing_of_the_next_log_is_there(
+    version: str, compress: bool, transactions: int, tmp_path: Path
+) -> None:
+    """The archive went on with the server's log of that name, and left out those before it."""
+    server = FakeServer(version)
+    _as_a_crash_leaves_it(server, tmp_path, compress)
+    server.reset()
+    server.next_id = 1
+    for _ in range(3):
+        for _ in range(transactions):
+            server.transaction()
+        server.rotate()
+    archive(server, tmp_path)
+    _, second = segments(tmp_path)
+    assert second["seam"] == "reset"
+    assert_same(server, tmp_path / second["folder"])
+    assert ids(tmp_path) == [1, 2, 3, 4, *range(1, server.next_id)]
+
+
+@pytest.mark.parametrize("gtids", [False, True])
+@pytest.mark.parametrize("version", ["8.0.36", "10.11.18-MariaDB"])
+@pytest.mark.parametrize("left", ["nothing", "a descriptor", "compressed logs"])
+def test_a_log_of_which_next_to_nothing_is_there_goes_on(
+    left: str, version: str, gtids: bool, tmp_path: Path
+) -> None:
+    server = FakeServer(version, gtids=gtids)
+    _as_a_crash_leaves_it(server, tmp_path, left == "compressed logs")
+    if left == "a descriptor":
+        head = server.bytes_of(server.current)
+        (tmp_path / server.current).write_bytes(head[: 4 + int.from_bytes(head[13:17], "little")])
+    server.transaction()
+    archive(server, tmp_path)
+    assert len(segments(tmp_path)) == 1
+    assert ids(tmp_path) == [1, 2, 3, 4, 5]
+
+
 def test_purged_logs_that_are_in_the_archive_are_not_missed(tmp_path: Path) -> None:
     server = busy(FakeServer(), 3)
     server.rotate()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
+from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 import binlog_core
 from binlog_core import MariadbGtidSet
-from binlog_core.errors import DivergedError
+from binlog_core.errors import DivergedError, PurgedError
 
 pytest.importorskip("pymysql")
 sys.path.insert(0, str(Path(__file__).parents[2] / "soak"))
@@ -22,11 +23,13 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "soak"))
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 from world.archives import keeper
+from world.disk import Disk
 from world.folders import exporter, stream
 from world.history import VERSIONS, Step, Wrong
 from world.line import Fault
 from world.mirrors import mirrorer
 from world.model import Change, Transaction
+from world.objects import Objects, WorldStore
 from world.proof import DEFECTS, Defect
 from world.readers import Reader, numbers, reader
 from world.server import Kind, Server
@@ -44,7 +47,9 @@ SAMPLE = {"reader": 100, "archive": 60, "stream": 20, "export": 20, "mirror": 5}
 FAILED = [
     *(("reader", seed) for seed in (3000289, 3000515, 3000652, 3001716, 3002072)),
     *(("reader", seed) for seed in (1795711218651, 1795711218749, 1795711226745, 1795711226831, 20004550)),
-    *(("archive", seed) for seed in (1795711217257, 1795711219894, 8100210, 9101493)),
+    ("reader", 166121590176),
+    *(("archive", seed) for seed in (1795711217257, 8100210)),
+    *(("archive", seed) for seed in (166121589914, 770000000, 770000201, 790000069)),
     *(("mirror", seed) for seed in (36, 58, 140, 1049)),
 ]
 
@@ -52,6 +57,21 @@ FAILED = [
 @pytest.mark.parametrize(("kind", "seed"), FAILED)
 def test_what_once_failed(kind: str, seed: int) -> None:
     KINDS[kind](seed).run()
+
+
+def test_what_failed_before_there_were_stores_and_restores() -> None:
+    """The seeds of these are others' now."""
+    replace(keeper(1795711219894), storing=None, compress=True).run()
+    replace(keeper(9101493), storing=None, compress=True, keeps=5.0).run()
+
+
+@pytest.mark.parametrize("seed", [770000136, 770000234, 770000251])
+def test_mirrors_of_a_restored_server(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A place in the archive of what the server logged before is not judged by what it logged since."""
+    monkeypatch.setattr("world.mirrors.YOUNG", True)
+    history = mirrorer(seed)
+    assert any(step.what == "restore" for step in history.steps)
+    history.run()
 
 
 @pytest.mark.parametrize("group_rows", [1, 65536])
@@ -174,3 +194,41 @@ def test_the_judge_sees_what_is_lost() -> None:
         patched.setattr("binlog_core.Log.groups", some)
         with pytest.raises(Wrong):
             history.run()
+
+
+def test_the_judge_sees_a_reader_that_has_what_it_calls_purged() -> None:
+    """A reader may lack what only a restored server's backup has; one that has it all may not say so."""
+
+    def suits(one: Reader) -> bool:
+        steps = {step.what for step in one.steps}
+        mysql = one.kind.gtids and not one.kind.mariadb
+        return "restore" in steps and "purge" not in steps and mysql and one.follow and one.start == "none"
+
+    history = next(filter(suits, map(reader, range(2000))))
+    history.run()
+    groups = binlog_core.Log.groups
+
+    def some(log: Any) -> Any:
+        yield from groups(log)
+        raise PurgedError("some are purged")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("binlog_core.Log.groups", some)
+        with pytest.raises(Wrong, match="some are purged"):
+            replace(history, resumes=()).run()
+
+
+def test_a_list_of_many_names_fails_as_often_as_one_of_few() -> None:
+    """The world's pages have three names, a store's a thousand: otherwise no long list would succeed."""
+    world = SimulatedWorld(1, repeat(Fault()), most=1e9)
+    failed = []
+    for count in (1, 60):
+        objects = Objects(world, 1, rate=0.3, sound_from=1e9)
+        objects.held = {f"store/archive/{number:03d}": (b"", 0.0) for number in range(count)}
+        store = WorldStore(objects, Disk(world.chance, world.time))
+        succeeded = 0
+        for _ in range(300):
+            with suppress(OSError):
+                succeeded += len(store.ls("store/archive")) == count
+        failed.append(300 - succeeded)
+    assert all(30 < one < 100 for one in failed)  # of 60: two in three faults are failures

@@ -399,7 +399,7 @@ class Copying:
         state.unlogged = list(copy.unlogged)
         state.note_rules(copy.rules)
         state.compacted = world.time()  # its files are as large as they should be
-        state.as_of = state.history = None
+        state.as_of = state.history = state.proved = None
         self._host.clean(partial(clean_up, self._host.lake, state, copy.id, kept))
 
 

@@ -53,6 +53,8 @@ class TableStatus:
         Columns that are left out, and null, because the server does not log their changes.
     stopped : float or None
         Since when no process runs the mirror, in seconds since 1970; None if one does, or that is not known.
+    proved : float or None
+        When it was last found equal to the server's, in seconds since 1970; None: not since its copy.
     copied : float or None
         The share of its rows that the copy that is being made has, in chunks; None if none is made.
     version : int or None
@@ -77,6 +79,7 @@ class TableStatus:
     unlogged: list[str] = field(default_factory=list)
     stopped: float | None = None
     copied: float | None = None
+    proved: float | None = None
 
 
 _STATUS_INTERVAL, _PROGRESS_INTERVAL = 10.0, 0.2
@@ -97,6 +100,10 @@ _METRICS = {
     "rows": ("Rows of the table.", "rows"),
     "position_bytes": ("Position in the server's log that the table has reached.", "position"),
     "log_number": ("Number of that log.", "log"),
+    "proved_seconds": (
+        "When the table was last compared with the server's and equal, seconds since 1970 UTC.",
+        "proved",
+    ),
     "committed_seconds": ("When the table was last committed to, seconds since 1970 UTC.", "committed"),
 }
 
@@ -245,7 +252,7 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
         if asked is not None and one.stage == "following" and (place or -1) >= reached:
             as_of = max(as_of or 0.0, asked)
         lag = None if as_of is None else max(now - as_of, 0.0)
-        known |= {"unlogged": one.unlogged, "stopped": stopped}
+        known |= {"unlogged": one.unlogged, "stopped": stopped, "proved": one.proved}
         with contextlib.suppress(OSError):
             known["copied"] = lake.copied(one)
         out.append(TableStatus(name, stage, reason, uri, lag, **known))

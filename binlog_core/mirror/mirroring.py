@@ -134,8 +134,7 @@ class Mirroring:
         self.logs_computed = True  # generated columns, of updated rows
         # Cleanups to do: at first those of a run that was killed, and of tables that are not wanted any more.
         self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state), self._remove_changes]
-        self._left.append(lambda: lake.remove_key_indexes(state))
-        self._leave_unwanted()
+        self._leave_unwanted(first=True)
         self._told: set[str] = set()  # patterns of tables and columns that mean none
         self._copies = Copying(self, rate=rate)
         self._following = False  # copies are made beside the rounds
@@ -166,12 +165,12 @@ class Mirroring:
             )
         self._told.update(found)
 
-    def _leave_unwanted(self) -> None:
+    def _leave_unwanted(self, *, first: bool = False) -> None:
         unwanted = self.state.leave_unwanted()
         for one in unwanted:
             one.end_copy()
         tables = (*self.state.tables.values(), *unwanted)
-        self._left += [partial(self.lake.remove_key_indexes, self.state)] if unwanted else []
+        self._left += [partial(self.lake.remove_key_indexes, self.state)] if unwanted or first else []
         self._left += [partial(clean_up, self.lake, one, copy) for one in tables for copy in one.left]
 
     def amended(self, *, look: bool) -> None:

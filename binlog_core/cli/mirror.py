@@ -145,6 +145,14 @@ def run(
             min=0.0, help="Maximum GB per day and table, copied where the log does not show a change."
         ),
     ] = 10.0,
+    verify_rate: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            help="Maximum MB per second read to compare tables with the server while the mirror runs, each at"
+            " most once an hour. Default: none is compared.",
+        ),
+    ] = None,
     status: Annotated[
         list[Path] | None,
         typer.Option(help="File for the status: JSON, or Prometheus text (*.prom); may be given twice."),
@@ -204,6 +212,7 @@ def run(
                 compact=every,
                 rate=None if rate is None else rate * 1e6,
                 heal=heal * 1e9,
+                verify_rate=None if verify_rate is None else verify_rate * 1e6,
                 runner=runner,
                 **access,
                 stop=told.event,
@@ -410,12 +419,15 @@ def _show(found: Iterable[TableStatus], *, as_json: bool) -> None:
         for one in found:
             _json(dataclasses.asdict(one))
         return
-    table = Table(box=box.SIMPLE_HEAD)
+    found = list(found)
+    table, proofs = Table(box=box.SIMPLE_HEAD), any(one.proved is not None for one in found)
     for name in ("table", "state"):
         table.add_column(name, overflow="fold")
-    for name in ("lag", "bytes behind", "transactions", "rows", "log position", "last commit"):
+    figures = ["lag", "bytes behind", "transactions", "rows", "log position", "last commit"]
+    for name in [*figures, "last proof"] if proofs else figures:
         table.add_column(name, justify="right")
     for one in found:
+        proof = "" if one.proved is None else moment(one.proved)
         table.add_row(
             Text(printable(one.table)),
             _stage(one),
@@ -425,6 +437,7 @@ def _show(found: Iterable[TableStatus], *, as_json: bool) -> None:
             "" if one.rows is None else f"{one.rows:,}",
             "" if one.log is None else f"{one.file or one.log}:{one.position}",
             "" if one.committed is None else moment(one.committed),
+            *([proof] if proofs else ()),
         )
     print_table(results(), table)
     for one in found:

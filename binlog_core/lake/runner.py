@@ -28,6 +28,18 @@ def is_given_up() -> bool:
     return _given_up.get()()
 
 
+def go_on() -> None:
+    """End the task if it is given up.
+
+    Raises
+    ------
+    GivenUp
+        It is.
+    """
+    if is_given_up():
+        raise GivenUp
+
+
 class Runner(Protocol):
     """Calls functions with tasks, somewhere. A function and its tasks can be pickled."""
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..server.address import Address
     from .comparing import Compared
     from .mirroring import Mirroring
+    from .proving import Proving
     from .serving import Serving
 
 __all__ = [
@@ -68,6 +69,7 @@ def mirror(
     compact: str | float | dt.timedelta | None = "1h",
     rate: float | None = None,
     heal: float = HEAL,
+    verify_rate: float | None = None,
     status: Uri | Sequence[Uri] = (),
     runner: Runner | None = None,
     storage_options: dict[str, Any] | None = None,
@@ -137,6 +139,10 @@ def mirror(
     heal : float
         The most bytes of a table's files that are copied again in a day because the log does not show all
         changes; beyond that the table waits, ``parked`` or ``suspect``. 0: it waits for `resync`.
+    verify_rate : float, optional
+        The most bytes a second that a mirror that keeps running reads from the server to compare all tables
+        with it, one after the other, each at most once an hour; a table that differs is copied again. By
+        default it compares none.
     status : path or sequence of path, optional
         Files that are kept up to date with the state of the tables: JSON, or Prometheus' text format if the
         name ends with ``.prom``.
@@ -180,12 +186,14 @@ def mirror(
     interval = None if compact is None else seconds_of(compact, "compact")
     if unsigned_bigint not in ("decimal", "bigint"):
         raise ValueError(f"unsigned_bigint={unsigned_bigint!r}: expected 'decimal' or 'bigint'")
-    if rate is not None and not 0 < rate < math.inf:
-        raise ValueError(f"rate={rate!r}: expected a number above 0")
+    for name, given in (("rate", rate), ("verify_rate", verify_rate)):
+        if given is not None and not 0 < given < math.inf:
+            raise ValueError(f"{name}={given!r}: expected a number above 0")
     if not heal >= 0:
         raise ValueError(f"heal={heal!r}: expected a number that is not negative")
     check_choice("deletes", deletes)
     from ..server.world import REAL
+    from .proving import Proving
     from .serving import Serving
     from .settings import rename as set_names
 
@@ -216,14 +224,15 @@ def mirror(
         state.exclude_tables = _names(exclude_tables)
         set_names(state, rename or {})
         if archive is not None:
-            given = os.fspath(archive)
-            state.archive = given if is_url(given) else os.path.abspath(given)
+            own = os.fspath(archive)
+            state.archive = own if is_url(own) else os.path.abspath(own)
         state.history, state.heal = history, heal
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
         files = [status] if isinstance(status, str | os.PathLike) else status
         passed = StatusFiles(place, [os.fspath(one) for one in files])
         world = (options or {}).get("world", REAL)
         serving = Serving(place, stop, world) if until is None else None
+        proving = Proving(place, verify_rate)
         with _working(
             place,
             state,
@@ -236,12 +245,13 @@ def mirror(
             rate=rate,
             passed=passed,
             serving=serving,
+            proving=proving,
             columns=columns,
         ) as work:
             if serving is None:
                 work.until_now()
             else:
-                with serving:
+                with serving, proving:
                     work.follow()
             found = statuses(place, state)
             passed.write(found)
@@ -521,6 +531,7 @@ def _working(
     rate: float | None = None,
     passed: Callable[[MirrorState], None] = lambda state: None,
     serving: Serving | None = None,
+    proving: Proving | None = None,
     columns: ColumnSettings,
 ) -> Iterator[Mirroring]:
     from .._sources.places import place_of as place_at
@@ -573,6 +584,7 @@ def _working(
             passed=passed,
             serve=serving or (lambda work: None),
             halt=None if serving is None else serving.due,
+            prove=proving or (lambda work: None),
             columns=columns,
         )
     finally:

@@ -121,6 +121,12 @@ class LogPlan(LogRanges):
         i, position = self._end(logs, (0, 0))
         return logs[i].version_base + position
 
+    def limit(self) -> int | None:
+        """A version at or after the end of all that the archive has by now; None: that is not known."""
+        last = self._logs()[-1]
+        with self.access.file(last.path).open() as source:
+            return None if source.size is None else last.version_base + source.size
+
     def ends(self, start: Offset, table: str) -> bool:
         """Whether the logs from an offset on show that a table was dropped or renamed.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import BinlogError, MirrorError, ServerError
 from ..lake.apply.files import spelled_like, tables_of
@@ -16,15 +17,19 @@ from ..server.connection import Connection
 from .copies import plan_copy, selected
 from .copying import CHANGED, GONE
 from .differences import differing
-from .marks import check_server, place_of
+from .marks import Mark, check_server, place_of
 from .mirroring import Mirroring
 from .state import Lake, TableState
 from .values import set_for_reading
 from .viewing import Seen, Viewed, Viewer, view
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _TRIES = 3
-_MEANWHILE = "the table changed while it was compared"
+MEANWHILE = "the table changed while it was compared"
 _FOLDER = "verify"
+_ENGINE = re.compile(r"^\) ENGINE=(\w+)", re.MULTILINE)  # texts of SHOW CREATE TABLE have no line ends
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
         for one in tables:
             if one.stage == "following":
                 try:
-                    viewed[one.full_name] = _planned(connection, lake, one, work)
+                    viewed[one.full_name] = planned(connection, lake, one, work)
                 except Exception as error:  # of this table alone, also of its catalog and store
                     out.append(Compared(one.full_name, reason=message_of(error)))
     if not viewed:
@@ -125,30 +130,83 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
             work.old,
             work.by_gtids,
             work.columns.key,
+            work.placed,
         )
         asked = work.address.world.time()
         mark, seen = view(work.runner, viewer)
-        work.archive()
-        check_server(viewer.server, work.server)
         chosen = [one for one in tables if one.full_name in viewed]
-        plan = work.plan(chosen)
-        logs = plan.logs()
-        at = place_of(mark, logs, plan.access)
-        last = logs[at[0]].version_base + at[1]
-        work.replay(last, asked)
+        last = bring_to(work, mark, chosen, asked)
         for one in chosen:
             name = one.full_name
-            if one.stage != "following" or not _stands_at(work, one, last):
-                out.append(Compared(name, reason=one.reason or _MEANWHILE))
-                continue
-            parts = [part for part in seen if part.table == name]
             try:
-                out.append(_compared(work.runner, lake, one, viewed[name], folder, parts))
+                stands = standing(work, lake, one, last)
+                parts = [part for part in seen if part.table == name]
+                out.append(compared(work.runner, stands, viewed[name], folder, parts))
             except Exception as error:
                 out.append(Compared(name, reason=message_of(error)))
+            if out[-1].agrees:
+                one.proved = asked
+        work.save()
     finally:
         lake.remove(_FOLDER)
     return sorted(out, key=lambda one: one.table)
+
+
+def bring_to(work: Mirroring, mark: Mark, tables: Sequence[TableState], asked: float) -> int:
+    """Bring the lake to exactly the place of a mark, and that place.
+
+    Parameters
+    ----------
+    work : Mirroring
+    mark : Mark
+        Where the server was read.
+    tables : sequence of TableState
+        The tables that were.
+    asked : float
+        A time before that, in seconds since 1970 UTC.
+
+    Raises
+    ------
+    BinlogError
+        The archive does not get there.
+    """
+    work.archive()
+    check_server(mark.server, work.server)
+    plan = work.plan(tables)
+    logs = plan.logs()
+    at = place_of(mark, logs, plan.access)
+    last = logs[at[0]].version_base + at[1]
+    work.replay(last, asked)
+    return last
+
+
+class Standing(NamedTuple):
+    """A table of the lake as it stands at a place; later rounds do not change its files."""
+
+    name: str
+    columns: pa.Schema
+    special: list[str]
+    files: list[DataFile]
+    rows: int
+    folder: Folder
+    metadata: tuple[str, ...]
+
+
+def standing(work: Mirroring, lake: Lake, state: TableState, place: int) -> Standing:
+    """A table that stands at a place of the log.
+
+    Raises
+    ------
+    MirrorError
+        It does not.
+    """
+    if state.stage != "following" or not _stands_at(work, state, place):
+        raise MirrorError(state.reason or MEANWHILE)
+    table, folder = lake.opened(state), lake.folder(state)
+    metadata = tuple(state.rules.metadata)
+    return Standing(
+        state.full_name, table.columns, table.special, table.files(), table.rows, folder, metadata
+    )
 
 
 def _stands_at(work: Mirroring, state: TableState, place: int) -> bool:
@@ -164,9 +222,24 @@ def message_of(error: Exception) -> str:
     return error.message if isinstance(error, BinlogError) else f"{type(error).__name__}: {error}"
 
 
-def _planned(connection: Connection, lake: Lake, state: TableState, work: Mirroring) -> Viewed:
+def planned(
+    connection: Connection, lake: Lake, state: TableState, work: Mirroring, *, divided: bool = True
+) -> Viewed:
+    """How a table is read; `divided`: by chunks, which are found now.
+
+    Raises
+    ------
+    BinlogError
+        It cannot be read, or not be compared.
+    """
     copy = plan_copy(
-        connection, state, {}, mariadb=work.mariadb, logs_computed=work.logs_computed, settings=work.columns
+        connection,
+        state,
+        {},
+        mariadb=work.mariadb,
+        logs_computed=work.logs_computed,
+        settings=work.columns,
+        divided=divided,
     )
     copy = replace(copy, columns={**copy.columns, "metadata": ()})  # which the server does not have
     _, _, definition, selection = selected(state, copy, mariadb=work.mariadb)
@@ -177,32 +250,61 @@ def _planned(connection: Connection, lake: Lake, state: TableState, work: Mirror
     # An ALTER may have left the lake's types wider than the server's, never narrower.
     schema = import_pyarrow().schema([(name, plain_type(here.field(name).type)) for name in names])
     key = tuple(spelled_like(definition.row_key or names, names))
-    return Viewed(state.full_name, selection, schema, key, copy.chunks)
+    order = () if copy.versioned else definition.row_key or ()
+    engine = _ENGINE.search(copy.definition)
+    return Viewed(
+        state.full_name,
+        selection,
+        schema,
+        key,
+        copy.chunks,
+        tuple(order),
+        tuple(here.names),
+        engine[1] if engine is not None else "",
+    )
 
 
-def _compared(
-    runner: Runner, lake: Lake, state: TableState, viewed: Viewed, folder: Folder, seen: Sequence[Seen]
+def compared(
+    runner: Runner, table: Standing, viewed: Viewed, folder: Folder, seen: Sequence[Seen]
 ) -> Compared:
+    """Compare a table of the lake with what was read of the server's.
+
+    Parameters
+    ----------
+    runner : Runner
+        Who does the work.
+    table : Standing
+        The lake's.
+    viewed : Viewed
+        How the server's was read.
+    folder : Folder
+        Where the files of what was read are.
+    seen : sequence of Seen
+        These files.
+
+    Raises
+    ------
+    BinlogError
+        The server's could not be read.
+    """
     for one in seen:
         if isinstance(one.error, ServerError) and one.error.code in GONE | CHANGED:
-            return Compared(state.full_name, reason=_MEANWHILE)
+            return Compared(table.name, reason=MEANWHILE)
         if one.error is not None:
             raise one.error
-    table = lake.opened(state)
-    if found := table.special:  # its files alone may not show its rows
-        return Compared(state.full_name, reason=f"the table in the lake has {', '.join(found)}")
+    if table.special:  # its files alone may not show its rows
+        return Compared(table.name, reason=f"the table in the lake has {', '.join(table.special)}")
     now = [table.columns.field(one.name).type for one in viewed.schema if one.name in table.columns.names]
-    if now != viewed.schema.types:
-        return Compared(state.full_name, reason=_MEANWHILE)
+    if now != viewed.schema.types or table.columns.names != [*viewed.columns]:
+        return Compared(table.name, reason=MEANWHILE)
     rows = sum(one.rows for one in seen)
     theirs = [one.name for one in seen if one.name is not None]
-    ours = table.files()
-    place = lake.folder(state)
-    counted = differing(runner, viewed, (folder, theirs), (place, ours), max(rows, table.rows), folder)
-    known = {*viewed.schema.names, *state.rules.metadata}
+    most, ours = max(rows, table.rows), (table.folder, table.files)
+    counted = differing(runner, viewed, (folder, theirs), ours, most, folder)
+    known = {*viewed.schema.names, *table.metadata}
     more = [name for name in table.columns.names if name not in known]  # of dropped ones, null
-    held = [name for name in more if not all(runner.map(_Empty(place, name), ours))]
-    return Compared(state.full_name, rows, *counted, columns=held)
+    held = [name for name in more if not all(runner.map(_Empty(table.folder, name), table.files))]
+    return Compared(table.name, rows, *counted, columns=held)
 
 
 @dataclass(frozen=True)

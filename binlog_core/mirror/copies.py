@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .._sources.object_stores import load_json
 from .._tables.column_types import Kind
 from .._tables.full_names import full_name
-from .._tables.tables import Column
+from .._tables.tables import Column, Table
 from ..errors import BinlogError, PrivilegeError, SchemaError, ServerError, UnreachableError
 from ..lake.apply.files import statistics_of
 from ..lake.exports.manifests import MIRROR
 from ..lake.rows.fit import SPECIAL
 from ..lake.rows.types import import_pyarrow
-from ..lake.runner import Runner, is_given_up
+from ..lake.runner import GivenUp, Runner, go_on, is_given_up
 from ..lake.tables.destination import open_filesystem
 from ..lake.tables.parquet_writer import parquet_writer
 from ..lake.tables.table import App, DataFile, FileTable
@@ -94,10 +94,6 @@ class Copy:
         return ColumnRules.of_json(self.columns)
 
 
-class _GivenUp(Exception):
-    """Nobody waits for the chunk any more."""
-
-
 class Planned(NamedTuple):
     """A table, its copy, its definition when the copy began, and its columns."""
 
@@ -149,6 +145,7 @@ def plan_copy(
     mariadb: bool,
     logs_computed: bool = True,
     settings: ColumnSettings = EVERYTHING,
+    divided: bool = True,
 ) -> Copy:
     """Divide a table by its key.
 
@@ -162,6 +159,8 @@ def plan_copy(
         Whether the server logs generated columns of updated rows; otherwise they are left out.
     settings : ColumnSettings
         Which columns are left out or masked.
+    divided : bool
+        False: it is one chunk, without a look at its rows.
 
     Raises
     ------
@@ -170,7 +169,6 @@ def plan_copy(
     ServerError
         The server cannot be asked.
     """
-    name = _sql_name(state)
     definition = _definition(connection, state)
     schema = parse_create_table(definition, state.database, state.name)
     rules = settings.rules(schema, state.rules)
@@ -181,14 +179,19 @@ def plan_copy(
             raise SchemaError(
                 "a column of the table has the name of a change column", table=schema.full_name, column=one
             )
-    key = [columns[one] for one in schema.row_key or ()]
-    chunks, (size, versioned) = [""], _chunk_rows(connection, state)
-    if versioned:
-        key = []  # its log cannot be applied: it is copied in one read
-    if key and all(column.kind in _ORDERED and column.declared_type not in FIXED_BINARY for column in key):
-        chunks = list(_conditions(connection, name, key, size))
+    length, versioned = _row_bytes(connection, state.database, state.name)
+    # The log of a versioned table cannot be applied: it is copied in one read.
+    by_key = divided and not versioned
+    rows = _rows_of(_CHUNK_BYTES, length)
+    chunks = tuple(_conditions(connection, selection.table, schema.row_key or (), rows)) if by_key else ("",)
     unlogged = () if logs_computed else computed_columns(schema)
-    return Copy(uuid.uuid4().hex[:12], definition, mark, tuple(chunks), unlogged, asdict(rules), versioned)
+    return Copy(uuid.uuid4().hex[:12], definition, mark, chunks, unlogged, asdict(rules), versioned)
+
+
+def conditions(connection: Connection, table: Table, key: Sequence[str], size: float) -> Iterator[str]:
+    """The conditions of chunks of about `size` bytes in a key's order, each found when it is asked for."""
+    length, _ = _row_bytes(connection, table.database, table.name)
+    yield from _conditions(connection, table, key, _rows_of(size, length))
 
 
 def computed_columns(definition: TableSchema) -> tuple[str, ...]:
@@ -245,28 +248,35 @@ def _definition(connection: Connection, state: TableState) -> str:
     return found
 
 
-def _chunk_rows(connection: Connection, state: TableState) -> tuple[int, bool]:
-    """How many rows a chunk has, and whether the table is system-versioned."""
-    database, table = (_text(one) for one in (state.database, state.name))
+def _row_bytes(connection: Connection, database: str, table: str) -> tuple[int, bool]:
+    """The average length of a table's rows, and whether it is system-versioned."""
     rows = connection.query(
         "SELECT AVG_ROW_LENGTH, TABLE_TYPE FROM information_schema.TABLES"
-        f" WHERE TABLE_SCHEMA = {database} AND TABLE_NAME = {table}",
+        f" WHERE TABLE_SCHEMA = {_text(database)} AND TABLE_NAME = {_text(table)}",
         whole,
         text,
         right="SELECT",
     )
-    length = rows[0][0] if rows else 0
-    size = min(max(_CHUNK_BYTES // max(length, 1), _LEAST_ROWS), _MOST_ROWS)
-    return size, bool(rows) and rows[0][1] == _VERSIONED
+    return (rows[0][0], rows[0][1] == _VERSIONED) if rows else (0, False)
 
 
-def _conditions(connection: Connection, table: str, key: Sequence[Column], size: int) -> Iterator[str]:
-    """Conditions on the key, in its order, each with about `size` rows."""
+def _rows_of(size: float, length: int) -> int:
+    """How many rows of an average length a chunk has."""
+    return int(min(max(size // max(length, 1), _LEAST_ROWS), _MOST_ROWS))
+
+
+def _conditions(connection: Connection, table: Table, by: Sequence[str], size: int) -> Iterator[str]:
+    """Conditions on the key, in its order, each with about `size` rows; one for all if it has no order."""
+    columns = {column.name: column for column in table.columns}
+    key = [columns[one] for one in by]
+    if not key or any(one.kind not in _ORDERED or one.declared_type in FIXED_BINARY for one in key):
+        yield ""
+        return
     names = [quoted(column.name) for column in key]
     order = ", ".join(names)
     least = ""
     while True:
-        sql = f"SELECT {order} FROM {table}"
+        sql = f"SELECT {order} FROM {quoted(table.database)}.{quoted(table.name)}"
         sql += f" WHERE {least}" if least else ""
         found = connection.stream(f"{sql} ORDER BY {order} LIMIT 1 OFFSET {size - 1}")
         rows = [row for one in found for row in one.tuples()]
@@ -356,7 +366,7 @@ class Copier:
                             set_for_reading(connection)
                         yield self._copy(connection, chunk)
                         break
-                    except _GivenUp:
+                    except GivenUp:
                         return
                     except UnreachableError as error:
                         connection = None
@@ -449,15 +459,14 @@ def _ahead(batches: Iterator[pa.RecordBatch], give_up: Callable[[], None]) -> It
 
     Raises
     ------
-    _GivenUp
+    GivenUp
         Nobody waits for them any more.
     """
     with ThreadPoolExecutor(1) as pool:
         try:
             coming = pool.submit(next, batches, None)
             while (batch := coming.result()) is not None:
-                if is_given_up():
-                    raise _GivenUp
+                go_on()
                 coming = pool.submit(next, batches, None)
                 yield batch
         except BaseException:  # also of the code that takes the batches

@@ -128,14 +128,9 @@ class Copying:
 
     def _over(self, state: TableState) -> str | None:
         """Why a table is not copied again by itself now, if so: too much was copied."""
-        world, lake = self._host.address.world, self._host.lake
-        now = world.time()  # the clock may have been set back since
+        now = self._host.address.world.time()  # the clock may have been set back since
         state.healed = [[min(when, now), size] for when, size in state.healed if when > now - _DAY]
-        spent = sum(size for _, size in state.healed)
-        try:
-            size = sum(one.bytes for one in lake.opened(state).files())
-        except Exception:  # of the format's library, the catalog and the stores below them: the copy says it
-            size = 0
+        spent, size = sum(size for _, size in state.healed), self._size(state)
         allowed = self._host.state.heal
         if 0 < allowed >= spent + size:
             return None
@@ -143,6 +138,13 @@ class Copying:
             f"a copy has about {size:,} bytes, after {spent:,.0f} in the last day, which is more than heal ="
             f" {allowed:,.0f} allows: copy it now (resync), wait, or allow more"
         )
+
+    def _size(self, state: TableState) -> int:
+        """About how many bytes a copy of a table has."""
+        try:
+            return sum(one.bytes for one in self._host.lake.opened(state).files())
+        except Exception:  # of the format's library, the catalog and the stores below them: the copy says it
+            return 0
 
     # ------------------------------------------------------------ how
 
@@ -335,6 +337,8 @@ class Copying:
             self.failed(state, outage(other))  # the next round tries it again
             return
         state.copy = None
+        if state.healing is not None:  # one that always fails is not to be read again without an end
+            _note_healed(state, self._host.address.world.time(), self._size(state))
         self.failed(state, error)
 
     def failed(self, state: TableState, error: BinlogError) -> None:
@@ -399,7 +403,7 @@ class Copying:
         state.unlogged = list(copy.unlogged)
         state.note_rules(copy.rules)
         state.compacted = world.time()  # its files are as large as they should be
-        state.as_of = state.history = None
+        state.as_of = state.history = state.proved = None
         self._host.clean(partial(clean_up, self._host.lake, state, copy.id, kept))
 
 

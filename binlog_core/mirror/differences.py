@@ -14,7 +14,7 @@ from ..lake.apply.files import shaped, tables_of
 from ..lake.apply.jobs import Folder
 from ..lake.apply.keys import hashes
 from ..lake.rows.types import import_pyarrow
-from ..lake.runner import Runner
+from ..lake.runner import Runner, go_on
 from ..lake.tables.table import DataFile
 from .digests import DIGEST, digest_schema, digested, row_digests
 from .viewing import Viewed
@@ -140,6 +140,7 @@ class Dealer:
         schema = _signed(digest_schema(self.schema, self.key))
         yield schema.empty_table()
         for rows in tables_of(side.folder, [side.file]):
+            go_on()
             for one in rows.to_batches() if side.sign > 0 else shaped(rows, self.schema).to_batches():
                 found = one if side.sign > 0 else digested(one, self.schema, self.key)
                 signs = pa.repeat(pa.scalar(side.sign, pa.int8()), found.num_rows)

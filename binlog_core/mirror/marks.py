@@ -104,23 +104,40 @@ def take_mark(connection: Connection, facts: Facts) -> Mark:
     if not facts.mariadb and facts.gtids:
         return Mark(server, gtids=facts.executed)
     if facts.mariadb and not facts.by_gtids_only:
-        connection.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         try:
-            found = {
-                name.lower(): value
-                for name, value, *_ in connection.query("SHOW STATUS LIKE 'binlog_snapshot_%'", text, maybe)
-            }
+            if (mark := snapshot_mark(connection, server)) is not None:
+                return mark
         finally:
             connection.query("ROLLBACK")
-        if found.get("binlog_snapshot_file"):
-            with understood("SHOW STATUS"):
-                file = log_name(found["binlog_snapshot_file"])
-                return Mark(server, file=file, offset=whole(found.get("binlog_snapshot_position")))
     connection.query("FLUSH TABLES WITH READ LOCK", right="RELOAD")
     try:
         return place_mark(connection, server, by_gtids=facts.by_gtids_only)
     finally:
         connection.query("UNLOCK TABLES")
+
+
+def snapshot_mark(connection: Connection, server: str) -> Mark | None:
+    """Open a consistent snapshot, and the place in MariaDB's log that it is of; None: the server has none.
+
+    The snapshot has exactly the transactions before the place, whoever writes meanwhile: the server takes
+    both under the lock under which transactions become visible in the order of the log.
+
+    Parameters
+    ----------
+    connection : Connection
+    server : str
+        Its identity.
+    """
+    connection.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+    found = {
+        name.lower(): value
+        for name, value, *_ in connection.query("SHOW STATUS LIKE 'binlog_snapshot_%'", text, maybe)
+    }
+    if not found.get("binlog_snapshot_file"):
+        return None
+    with understood("SHOW STATUS"):
+        file = log_name(found["binlog_snapshot_file"])
+        return Mark(server, file=file, offset=whole(found.get("binlog_snapshot_position")))
 
 
 def place_mark(connection: Connection, server: str, *, by_gtids: bool) -> Mark:

@@ -88,6 +88,8 @@ class Mirroring:
         Which columns are left out or masked.
     serve, halt
         Called between steps, and the event that ends a long step then: see `serving`. None: `stop`.
+    prove
+        Called between rounds of a mirror that keeps running: see `proving`.
     """
 
     def __init__(
@@ -105,9 +107,10 @@ class Mirroring:
         passed: Callable[[MirrorState], None] = lambda state: None,
         serve: Callable[[Mirroring], None] = lambda work: None,
         halt: threading.Event | None = None,
+        prove: Callable[[Mirroring], None] = lambda work: None,
         columns: ColumnSettings = EVERYTHING,
     ) -> None:
-        self._passed, self._serve = passed, serve
+        self._passed, self._serve, self._prove = passed, serve, prove
         self.halt = stop if halt is None else halt
         self._compact_after = compact
         self.runner = runner
@@ -127,11 +130,11 @@ class Mirroring:
         self.mariadb = False
         self.old = False  # MySQL before 5.7
         self.by_gtids = False  # a server whose log has no positions
+        self.placed = False  # whether its snapshots say of which place in its log they are
         self.logs_computed = True  # generated columns, of updated rows
         # Cleanups to do: at first those of a run that was killed, and of tables that are not wanted any more.
         self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state), self._remove_changes]
-        self._left.append(lambda: lake.remove_key_indexes(state))
-        self._leave_unwanted()
+        self._leave_unwanted(first=True)
         self._told: set[str] = set()  # patterns of tables and columns that mean none
         self._copies = Copying(self, rate=rate)
         self._following = False  # copies are made beside the rounds
@@ -162,12 +165,12 @@ class Mirroring:
             )
         self._told.update(found)
 
-    def _leave_unwanted(self) -> None:
+    def _leave_unwanted(self, *, first: bool = False) -> None:
         unwanted = self.state.leave_unwanted()
         for one in unwanted:
             one.end_copy()
         tables = (*self.state.tables.values(), *unwanted)
-        self._left += [partial(self.lake.remove_key_indexes, self.state)] if unwanted else []
+        self._left += [partial(self.lake.remove_key_indexes, self.state)] if unwanted or first else []
         self._left += [partial(clean_up, self.lake, one, copy) for one in tables for copy in one.left]
 
     def amended(self, *, look: bool) -> None:
@@ -178,6 +181,11 @@ class Mirroring:
         if look:
             with suppress(UnreachableError):  # the next look finds them
                 self._look()
+        self.save()
+
+    def suspect(self, state: TableState, reason: str) -> None:
+        """Have a table copied again that may lack changes, or note that if it would be too much."""
+        self._copies.heal(state, reason)
         self.save()
 
     # ------------------------------------------------------------ runs
@@ -227,6 +235,7 @@ class Mirroring:
             try:
                 self.until_now()
                 lost_at = None
+                self._prove(self)
                 self._stream()
             except UnreachableError as error:
                 lost_at = self._world.now() if lost_at is None else lost_at
@@ -245,6 +254,7 @@ class Mirroring:
         look_at = self._world.now() + _LOOK
         while not self._stop.is_set() and (left := look_at - self._world.now()) > 0:
             self._serve(self)
+            self._prove(self)
             self._behind |= self._copy()
             if self._copies.ready:
                 self._receiver.wait(_PAUSE, self.halt)  # it was tried just now
@@ -313,6 +323,7 @@ class Mirroring:
             self._answered = True
             self.mariadb, self.old = facts.mariadb, not facts.mariadb and facts.number < (5, 7)
             self.by_gtids, self.logs_computed = facts.by_gtids_only, logs_computed(facts)
+            self.placed = self.mariadb and not self.by_gtids
             check_settings(connection)
             self._case = connection.variables([_CASE]).get(_CASE, "")
 
@@ -436,7 +447,7 @@ class Mirroring:
         Parameters
         ----------
         last : int or None
-            The version of the place; None: the archive's present end.
+            The version of the place; None: what the archive has by now, and maybe more.
         asked : float or None
             The time, in seconds since 1970 UTC, up to which the archive has everything that was committed;
             None: that is not known.
@@ -445,7 +456,7 @@ class Mirroring:
             self.state.round = None  # tables skip what they have of it already
         if self.state.round is not None:
             self._round()
-        ahead = False
+        ahead, limit = False, self.plan(()).limit() if last is None else None
         while not self._stop.is_set():
             self._serve(self)
             self._begin_histories()
@@ -453,6 +464,9 @@ class Mirroring:
             if not following:
                 return
             places = sorted({one.place for one in following if one.place is not None})
+            if limit is not None and places[0] >= limit:  # whoever writes all the time does not keep it here
+                self._reached(following, asked)
+                return
             at = places[-1] if ahead else places[0]
             group = [one for one in following if one.place == at]
             start, plan = self.state.offsets[at], self.plan(group)
@@ -472,17 +486,21 @@ class Mirroring:
                 ahead = False
                 continue
             if reached <= at:  # there is no further transaction before the end
-                if asked is not None:
-                    for one in following:
-                        one.as_of = asked
-                self._note(asked)
-                self.save()
+                self._reached(following, asked)
                 return
             # Those that are far behind, as after a copy, do not stop the others: they take turns.
             ahead = self._following and bool(later) and reached < later[0]
             self.state.round = {"start": start, "end": stop, "tables": [one.full_name for one in group]}
             self.save()
             self._round(plan)
+
+    def _reached(self, tables: list[TableState], asked: float | None) -> None:
+        """Note that tables have everything that was committed by then, if that is known."""
+        if asked is not None:
+            for one in tables:
+                one.as_of = asked
+        self._note(asked)
+        self.save()
 
     def _begin_histories(self) -> None:
         """Begin histories that do not exist yet or have a gap, with the present rows of their tables."""

@@ -58,6 +58,8 @@ class TableStatus:
         The share of its rows that the copy that is being made has, in chunks; None if none is made.
     file : str or None
         The name of that log in the archive, with which the position can be read from; None if not known.
+    proved : float or None
+        When it was last found equal to the server's, in seconds since 1970; None: not since its copy.
     version : int or None
         The version of the Delta table, or the snapshot of the Iceberg table.
     committed : float or None
@@ -81,6 +83,7 @@ class TableStatus:
     stopped: float | None = None
     copied: float | None = None
     file: str | None = None
+    proved: float | None = None
 
 
 _STATUS_INTERVAL, _PROGRESS_INTERVAL = 10.0, 0.2
@@ -101,6 +104,10 @@ _METRICS = {
     "rows": ("Rows of the table.", "rows"),
     "position_bytes": ("Position in the server's log that the table has reached.", "position"),
     "log_number": ("Number of that log.", "log"),
+    "proved_seconds": (
+        "When the table was last compared with the server's and equal, seconds since 1970 UTC.",
+        "proved",
+    ),
     "committed_seconds": ("When the table was last committed to, seconds since 1970 UTC.", "committed"),
 }
 
@@ -255,7 +262,7 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
         if asked is not None and one.stage == "following" and (place or -1) >= reached:
             as_of = max(as_of or 0.0, asked)
         lag = None if as_of is None else max(now - as_of, 0.0)
-        known |= {"unlogged": one.unlogged, "stopped": stopped}
+        known |= {"unlogged": one.unlogged, "stopped": stopped, "proved": one.proved}
         with contextlib.suppress(OSError):
             known["copied"] = lake.copied(one)
         out.append(TableStatus(name, stage, reason, uri, lag, **known))

@@ -95,6 +95,9 @@ class TableState:
         The names of database and table in the lake, if they are others.
     healing : str or None
         Why it is to be copied again by itself: the log does not show all of its changes.
+    proved : float or None
+        When it was last compared with the server's and equal, in seconds since 1970 UTC; None: not since its
+        last copy.
     healed : list of (float, int)
         When that was done before, in seconds since 1970 UTC, and the bytes of the copies.
     """
@@ -119,6 +122,7 @@ class TableState:
     columns: dict[str, Any] = field(default_factory=dict)
     renamed: list[str] = field(default_factory=list)
     healing: str | None = None
+    proved: float | None = None
     healed: list[list[float]] = field(default_factory=list)
 
     @property

@@ -2,6 +2,7 @@
 
 One session locks the tables while all others open their snapshots, so that these are of the same moment; the
 tasks wait for each other there. Each reads its share of the tables' chunks, and writes a number for each row.
+A single session needs no lock on MariaDB, which says of which place in the log a snapshot is.
 """
 
 from __future__ import annotations
@@ -15,20 +16,19 @@ from ..errors import BinlogError, MirrorError, ServerError, UnreachableError
 from ..lake.apply.files import FileWriter
 from ..lake.apply.jobs import Folder
 from ..lake.rows.types import import_pyarrow
-from ..lake.runner import Meet, Runner
+from ..lake.runner import Meet, Runner, go_on
 from ..server.address import Address
 from ..server.connection import Connection
-from .copies import batches_of
+from .copies import batches_of, conditions
 from .digests import digest_schema, digested
-from .marks import Mark, connected, place_mark
+from .marks import Mark, connected, place_mark, snapshot_mark
 from .values import SelectList, quoted, set_for_reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_LOCK_WAIT = 5  # seconds for each table: writers behind this lock wait as long
-_LOCK_TRIES = 10
 _PAUSE = 2.0  # seconds between them, in which others write
+_CHUNK_SECONDS = 2.0
 _BUSY = frozenset((1205, 1213))  # the lock was not obtained in time, or because of a deadlock
 
 
@@ -47,6 +47,12 @@ class Viewed:
         The names of the key's columns; all columns if there is no key.
     chunks : tuple of str
         The conditions of the chunks in SQL.
+    order : tuple of str
+        The names of the key's columns on the server; none: it is read at once.
+    columns : tuple of str
+        The names of all columns that the lake had when this was planned.
+    engine : str
+        The engine that keeps it.
     """
 
     table: str
@@ -54,6 +60,9 @@ class Viewed:
     schema: pa.Schema = field(repr=False)
     key: tuple[str, ...]
     chunks: tuple[str, ...] = field(repr=False)
+    order: tuple[str, ...]
+    columns: tuple[str, ...] = field(repr=False)
+    engine: str
 
     @property
     def name(self) -> str:
@@ -95,6 +104,11 @@ class Viewer:
         The key of masked columns.
     by_gtids : bool
         Whether the server's log has no positions: see `Facts.by_gtids_only`.
+    placed : bool
+        Whether snapshots say of which place in the log they are: MariaDB, whose log has positions.
+    tries, lock_wait : int
+        How often to try to lock the tables, and for how many seconds each: writers behind this lock wait as
+        long.
     """
 
     address: Address
@@ -106,16 +120,18 @@ class Viewer:
     everything: bool
     by_gtids: bool = False
     mask_key: bytes | None = field(default=None, repr=False)
+    placed: bool = False
+    tries: int = 10
+    lock_wait: int = 5
 
     def __call__(self, number: int, meet: Meet) -> list[Mark | Seen | BinlogError]:
         """The position, if this is the first session, and then the result of each chunk."""
         return list(self._found(number, meet))
 
     def _found(self, number: int, meet: Meet) -> Iterator[Mark | Seen | BinlogError]:
-        address = replace(self.address, password=self.password)
         with ExitStack() as opened:
             try:
-                viewing, mark = self._view(address, opened, meet, first=number == 0)
+                viewing, mark = self._view(opened, meet, first=number == 0)
             except BinlogError as error:
                 yield error
                 return
@@ -127,21 +143,36 @@ class Viewer:
                 try:
                     if lost is not None:
                         raise lost
-                    yield self._read(viewing, viewed, chunk)
+                    yield self.read(viewing, viewed, chunk)
                 except BinlogError as error:
                     if not isinstance(error, ServerError) or isinstance(error, UnreachableError):
                         lost = error  # rows may still be on their way, and another view is not the same
                     yield Seen(viewed.table, error=error)
 
-    def _view(
-        self, address: Address, opened: ExitStack, meet: Meet, *, first: bool
-    ) -> tuple[Connection, Mark | None]:
+    def alone(self, opened: ExitStack) -> tuple[Connection, Mark]:
+        """Open a view of one session, which lasts until `opened` ends, and its position.
+
+        Raises
+        ------
+        BinlogError
+            It cannot be opened.
+        """
+        viewing, mark = self._view(opened, int, first=True)
+        assert mark is not None
+        return viewing, mark
+
+    def _view(self, opened: ExitStack, meet: Meet, *, first: bool) -> tuple[Connection, Mark | None]:
         """Open a view while the tables are locked; if anything fails, the others are not left waiting."""
+        address = replace(self.address, password=self.password)
         met, mark = 0, None
         with ExitStack() as locked:
             try:
                 viewing = opened.enter_context(connected(address, self.server))
                 set_for_reading(viewing)
+                if self.sessions == 1 and self.placed:
+                    if (mark := snapshot_mark(viewing, self.server)) is not None:
+                        return viewing, mark
+                    viewing.query("ROLLBACK")
                 if first:
                     locking = locked.enter_context(connected(address, self.server))
                     self._lock(locking)
@@ -157,33 +188,65 @@ class Viewer:
 
     def _lock(self, locking: Connection) -> None:
         """Lock the tables; if other sessions hold locks, try again after a pause in which they can go on."""
-        locking.query(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT}")
+        locking.query(f"SET SESSION lock_wait_timeout = {self.lock_wait}")
         if self.everything:
             sql, right = "FLUSH TABLES WITH READ LOCK", "RELOAD"
         else:
             sql, right = "LOCK TABLES " + ", ".join(f"{one.name} READ" for one in self.tables), "LOCK TABLES"
-        for left in reversed(range(_LOCK_TRIES)):
+        for left in reversed(range(self.tries)):
             try:
-                locking.query(sql, right=right, patience=_LOCK_WAIT * (len(self.tables) + 1) + 60)
+                locking.query(sql, right=right, patience=self.lock_wait * (len(self.tables) + 1) + 60)
                 return
             except ServerError as error:
                 if error.code not in _BUSY:
                     raise
                 if not left:
                     raise MirrorError(
-                        f"the tables could not be locked for reading in {_LOCK_TRIES} attempts of"
-                        f" {_LOCK_WAIT} seconds: another session locks one of them, or has changed it in a"
-                        " transaction that is still open. End that transaction, or verify other tables",
+                        f"the tables could not be locked for reading in {self.tries} attempts of"
+                        f" {self.lock_wait} seconds: another session locks one of them, or has changed it"
+                        " in a transaction that is still open. End that transaction, or verify other tables",
                         path=locking.name,
                     ) from None
             self.address.world.sleep(_PAUSE)
 
-    def _read(self, viewing: Connection, viewed: Viewed, chunk: str) -> Seen:
+    def whole(self, viewing: Connection, viewed: Viewed, rate: float) -> list[Seen]:
+        """Read a table chunk by chunk, in seconds each: on MySQL an ALTER TABLE waits only for one.
+
+        On MariaDB it waits for the end of the view: a savepoint keeps the lock on the table's definition.
+
+        Parameters
+        ----------
+        viewing : Connection
+            The view.
+        viewed : Viewed
+            The table.
+        rate : float
+            The most bytes to receive in a second.
+
+        Raises
+        ------
+        BinlogError
+            It cannot be read.
+        GivenUp
+            Nobody waits for it any more.
+        """
+        chunks = conditions(viewing, viewed.selection.table, viewed.order, rate * _CHUNK_SECONDS)
+        found: list[Seen] = []
+        while True:
+            viewing.query("SAVEPOINT chunk")
+            if (chunk := next(chunks, None)) is None:
+                return found
+            found.append(self.read(viewing, viewed, chunk, rate))
+            viewing.query("ROLLBACK TO SAVEPOINT chunk")
+
+    def read(self, viewing: Connection, viewed: Viewed, chunk: str, rate: float | None = None) -> Seen:
+        """Read a chunk; `rate`: the most bytes to receive in a second."""
         pa, count = import_pyarrow(), 0
         where = f" WHERE {chunk}" if chunk else ""
         sql = f"SELECT {', '.join(viewed.selection.expressions)} FROM {viewed.name}{where}"
         with FileWriter(self.into, digest_schema(viewed.schema, viewed.key)) as writer:
-            for batch in batches_of(viewing, sql, viewed.selection, mask_key=self.mask_key):
+            for batch in batches_of(viewing, sql, viewed.selection, rate=rate, mask_key=self.mask_key):
+                go_on()
                 rows = digested(batch.rename_columns(viewed.schema.names), viewed.schema, viewed.key)
                 writer.write(pa.Table.from_batches([rows]))
                 count += batch.num_rows

@@ -17,7 +17,7 @@ pytest.importorskip("pymysql")
 from support.hard_statements import followed
 from support.refused import Sql, mirrored, rows_of
 
-from binlog_core.errors import UnreachableError
+from binlog_core.errors import BinlogError, UnreachableError
 from binlog_core.mirror import TableStatus, copies, copying, mirror, resync
 from binlog_core.mirror.copying import Copying, _note_healed
 from binlog_core.mirror.state import Lake, TableState
@@ -115,6 +115,27 @@ def test_a_copy_whose_line_was_lost_goes_on_with_its_chunks(tmp_path: Path) -> N
     work = Copying(host)
     work._give_up(state, SimpleNamespace(id="abc"), UnreachableError("lost"))  # type: ignore[arg-type]
     assert (state.stage, state.copy, state.failures) == ("copying", {"id": "abc"}, 1)
+
+
+def test_a_healing_copy_that_fails_counts_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried again now and then, and would be for ever."""
+    monkeypatch.setattr(copying, "clean_up", lambda *_: None)
+    lake = SimpleNamespace(opened=lambda _: SimpleNamespace(files=lambda: [SimpleNamespace(bytes=10)]))
+    tables = dict[str, TableState]()
+    told = SimpleNamespace(heal=25.0, tables=tables)
+    host: Any = SimpleNamespace(address=SimpleNamespace(world=REAL), lake=lake, state=told)
+    work = Copying(host)
+    for healing, spent in (("its log", 20), (None, 0)):
+        one = tables["shop.t"] = TableState("shop", "t", place=1, healing=healing)
+        for number in range(2):
+            assert work.due() == [one]
+            one.copy = {"id": "abc"}
+            copy = SimpleNamespace(id="abc")
+            work._give_up(one, copy, BinlogError("it cannot be read"))  # type: ignore[arg-type]
+            assert (one.stage, one.failures) == ("copying", number + 1)
+        assert sum(size for _, size in one.healed) == spent
+        assert work.due() == ([] if healing else [one])
+        assert one.stage == ("parked" if healing else "copying")
 
 
 def test_suspect_tables_are_copied_first() -> None:

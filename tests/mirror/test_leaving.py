@@ -15,6 +15,7 @@ from support.lake_forms import Form
 from support.refused import Sql, mirrored
 
 from binlog_core.mirror import resync, verify
+from binlog_core.mirror.state import Lake, MirrorState
 
 ROWS = [(1, 1), (2, 2)]
 
@@ -116,3 +117,20 @@ def test_a_table_that_is_left_out_stays_as_it_is(url: str, sql: Sql, tmp_path: P
     found = mirrored(url, tmp_path, exclude_tables="refused.tmp_*", **form.settings)
     assert [one.table for one in found] == ["refused.t", "refused.u"]
     assert rows_of(tmp_path, form) == []
+
+
+def test_key_indexes_are_looked_at_once_when_a_mirror_begins(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if tables are not wanted any more."""
+    sql("CREATE TABLE u LIKE t")
+    mirrored(url, tmp_path)
+    looks, remove = list[int](), Lake.remove_key_indexes
+
+    def counted(lake: Lake, state: MirrorState) -> None:
+        looks.append(len(state.tables))
+        remove(lake, state)
+
+    monkeypatch.setattr(Lake, "remove_key_indexes", counted)
+    mirrored(url, tmp_path, exclude_tables="refused.u")
+    assert looks == [1]

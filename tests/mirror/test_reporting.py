@@ -143,7 +143,7 @@ def test_an_archive_is_looked_at_from_the_known_places_on(
 
 def test_metrics() -> None:
     tables = [
-        TableStatus("shop.t", "following", None, "uri", 2.5, 7, 120, None, 3, 0, 9.0, 1000, 4),
+        TableStatus("shop.t", "following", None, "uri", 2.5, 7, 120, None, 3, 0, 9.0, 1000, 4, proved=8.0),
         TableStatus("shop.b", "parked", "a row", "uri"),
     ]
     text = MirrorStatus("/lake", tables, 1.5).to_prometheus().decode().splitlines()
@@ -155,6 +155,7 @@ def test_metrics() -> None:
         'binlog_core_mirror_rows{lake="/lake",table="shop.t"} 3',
         'binlog_core_mirror_position_bytes{lake="/lake",table="shop.t"} 120',
         'binlog_core_mirror_log_number{lake="/lake",table="shop.t"} 7',
+        'binlog_core_mirror_proved_seconds{lake="/lake",table="shop.t"} 8.0',
         'binlog_core_mirror_committed_seconds{lake="/lake",table="shop.t"} 9.0',
         'binlog_core_mirror_running{lake="/lake"} 1.0',
         'binlog_core_mirror_table_state{lake="/lake",table="shop.t",state="following"} 1.0',

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,53 +14,16 @@ pytest.importorskip("pymysql")
 
 from support.lake_forms import Form
 from support.refused import Sql, mirrored
+from support.running import running, until
 from support.s3 import CREDENTIALS, store
 
 from binlog_core import MirrorError
 from binlog_core.errors import UnreachableError
 from binlog_core.lake import runner
-from binlog_core.mirror import add, copies, drop, mirror, mirroring, pause, resume, resync, status, verify
+from binlog_core.mirror import add, drop, mirroring, pause, resume, resync, status, verify
 from binlog_core.mirror.copies import Copier
 from binlog_core.mirror.requests import Requests
 from binlog_core.mirror.state import Lake, MirrorState, TableState
-
-
-@contextmanager
-def running(
-    url: str, lake: Path | str, form: Form | None = None, **settings: Any
-) -> Iterator[threading.Event]:
-    """A mirror at work in this process; its lake is asked as by any other."""
-    stop, failed = threading.Event(), list[BaseException]()
-    given = {"tables": "refused.*", "compact": None, **(form.settings if form else {}), **settings}
-    options = settings.get("storage_options")
-
-    def work() -> None:
-        try:
-            mirror(url, lake, stop=stop, **given)
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        until(lambda: bool(failed) or answers(Lake(str(lake), options)))
-        yield stop
-    finally:
-        stop.set()
-        thread.join()
-        assert not failed, failed
-
-
-def answers(lake: Lake) -> bool:
-    holder, at_work = lake.worker()
-    return holder is not None and at_work and holder.answers
-
-
-def until(fact: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not fact():
-        assert time.monotonic() < end, "it does not come to that"
-        time.sleep(0.02)
 
 
 def rows(lake: Path, form: Form, table: str = "t") -> list[tuple[Any, ...]]:
@@ -153,7 +114,7 @@ def test_a_request_is_answered_while_a_table_is_copied(
         tried.append(chunk.table)
         while chunk.table == "refused.t" and not held.is_set():
             if runner.is_given_up():
-                raise copies._GivenUp
+                raise runner.GivenUp
             time.sleep(0.01)
         return copy(self, connection, chunk)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,15 @@ from support.refused import Other, Sql, mirrored, rows_of
 from binlog_core import MirrorError
 from binlog_core.lake.apply.jobs import Folder
 from binlog_core.lake.runner import HERE
-from binlog_core.mirror import Compared, comparing, verify, viewing
+from binlog_core.mirror import Compared, comparing, copies, verify
 from binlog_core.mirror.marks import Mark
 from binlog_core.mirror.state import Lake, TableState
 from binlog_core.mirror.values import SelectList
 from binlog_core.mirror.viewing import Viewed, Viewer
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
+from binlog_core.server.answers import whole
+from binlog_core.server.connection import Connection
 from binlog_core.server.world import World
 
 
@@ -43,7 +46,7 @@ def test_a_comparison_claims_no_more_than_the_place_that_it_was_made_at(
         return mark, found
 
     monkeypatch.setattr(comparing, "view", seen)
-    monkeypatch.setattr(comparing, "_compared", lambda runner, lake, state, *rest: Compared(state.full_name))
+    monkeypatch.setattr(comparing, "compared", lambda runner, table, *rest: Compared(table.name))
     assert verify(tmp_path) == [Compared("refused.t")]
     state = Lake(str(tmp_path)).load()
     assert state is not None
@@ -55,7 +58,8 @@ def test_a_comparison_claims_no_more_than_the_place_that_it_was_made_at(
 def viewer_of_t(url: str, folder: Path) -> Viewer:
     definition = parse_create_table("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "refused", "t")
     selection = SelectList.of(definition, mariadb=True)
-    tables = (Viewed("refused.t", selection, selection.schema, ("id",), ()),)
+    columns = tuple(selection.schema.names)
+    tables = (Viewed("refused.t", selection, selection.schema, ("id",), (), ("id",), columns, "InnoDB"),)
     return Viewer(Address.of(url), None, Folder(str(folder)), tables, "1", 1, False)
 
 
@@ -71,18 +75,61 @@ def test_a_view_is_of_the_server_that_was_asked_for(url: str, sql: Sql, other: O
 def test_a_view_waits_for_a_lock_while_others_write(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(viewing, "_LOCK_WAIT", 1)
-    monkeypatch.setattr(viewing, "_LOCK_TRIES", 2)
     with connect(url) as writer, writer.cursor() as cursor:
         pauses: list[Callable[[], Any]] = [int, writer.commit]
         monkeypatch.setattr(World, "sleep", lambda *_: pauses.pop(0)())
         cursor.execute("BEGIN")
         cursor.execute("UPDATE refused.t SET v = 9")
-        (error,) = viewer_of_t(url, tmp_path)(0, int)
+        viewer = replace(viewer_of_t(url, tmp_path), tries=2, lock_wait=1)
+        (error,) = viewer(0, int)
         assert isinstance(error, MirrorError)
         assert "could not be locked for reading in 2 attempts of 1 seconds: another session" in str(error)
-        assert [type(one) for one in viewer_of_t(url, tmp_path)(0, int)] == [Mark]
+        assert [type(one) for one in viewer(0, int)] == [Mark]
         assert not pauses
+
+
+def test_one_session_needs_no_lock_where_snapshots_say_their_place(
+    url: str, sql: Sql, tmp_path: Path
+) -> None:
+    """Others may write, also in a transaction that is still open."""
+    viewer = replace(viewer_of_t(url, tmp_path), placed=True, tries=1, lock_wait=1)
+    (viewed,) = viewer.tables
+    with connect(url) as writer, writer.cursor() as cursor, ExitStack() as opened:
+        cursor.execute("BEGIN")
+        cursor.execute("UPDATE refused.t SET v = 9 WHERE id = 1")
+        viewing, mark = viewer.alone(opened)
+        status = sql("SHOW MASTER STATUS")[0]
+        assert (mark.file, mark.offset) == status[:2]
+        writer.commit()
+        assert sql("SHOW MASTER STATUS")[0][1] > status[1]
+        (seen,) = viewer.whole(viewing, viewed, 1e6)
+        assert (seen.rows, seen.error) == (2, None)
+        rows = viewing.query("SELECT v FROM refused.t ORDER BY id", whole)
+        assert [value for value, *_ in rows] == [1, 2]
+
+
+def test_a_table_is_read_in_chunks_of_one_view(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between them it has no lock, so that MySQL can alter the table (tried by hand: error 1412 then)."""
+    monkeypatch.setattr(copies, "_LEAST_ROWS", 1)
+    viewer = replace(viewer_of_t(url, tmp_path), placed=True)
+    (viewed,) = viewer.tables
+    query, told = Connection.query, list[str]()
+
+    def noting(self: Connection, statement: str, *arguments: Any, **options: Any) -> Any:
+        if "SAVEPOINT" in statement:
+            told.append(statement.partition(" ")[0])
+            sql("INSERT INTO t SELECT MAX(id) + 1, 0 FROM t")
+        return query(self, statement, *arguments, **options)
+
+    monkeypatch.setattr(Connection, "query", noting)
+    with ExitStack() as opened:
+        viewing, _ = viewer.alone(opened)
+        seen = viewer.whole(viewing, viewed, 1e3)
+    assert sum(one.rows for one in seen) == 2
+    assert told == ["SAVEPOINT", "ROLLBACK"] * len(seen) + ["SAVEPOINT"]
+    assert len(seen) > 1
 
 
 def test_a_table_that_is_dropped_meanwhile_does_not_end_a_comparison(
@@ -90,7 +137,7 @@ def test_a_table_that_is_dropped_meanwhile_does_not_end_a_comparison(
 ) -> None:
     sql("CREATE TABLE u LIKE t")
     mirrored(url, tmp_path)
-    planned = comparing._planned
+    planned = comparing.planned
 
     def dropping(connection: Any, lake: Lake, state: TableState, *rest: Any) -> Viewed:
         found = planned(connection, lake, state, *rest)
@@ -98,7 +145,7 @@ def test_a_table_that_is_dropped_meanwhile_does_not_end_a_comparison(
             sql("DROP TABLE u")
         return found
 
-    monkeypatch.setattr(comparing, "_planned", dropping)
+    monkeypatch.setattr(comparing, "planned", dropping)
     assert verify(tmp_path) == [Compared("refused.t", 2)]
 
 

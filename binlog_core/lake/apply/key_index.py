@@ -83,7 +83,8 @@ class KeyIndex:
         keyed = Keyed(tuple(key.names), tuple(map(str, key.types)), self.salt)
         known = {one.name: one for one in files if 0 <= one.rows < key_runs.MOST_ROWS}
         wanted = {one.name for one in concerned} & known.keys()
-        runs = self._runs(keyed, known)
+        words = len(keyed.words([one.combine_chunks() for one in key.empty_table().columns]))
+        runs = self._runs(keyed, known, words)
         rest = [known[name] for name in sorted(wanted.difference(*(one.names for one in runs)))]
         if sum(one.rows for one in rest) > max(_WORTH, _ROWS_A_KEY * count):
             runs = self._extended(runs, rest, known, _Builder(self, keyed, key, place), jobs)
@@ -113,13 +114,19 @@ class KeyIndex:
 
     # ------------------------------------------------------------ runs
 
-    def _runs(self, keyed: Keyed, known: Mapping[str, DataFile]) -> list[_Own]:
-        """The runs, the largest first; those that are damaged, or that have no file for themselves, go."""
+    def _runs(self, keyed: Keyed, known: Mapping[str, DataFile], words: int) -> list[_Own]:
+        """The runs, the largest first; those that are damaged, or that have no file for themselves, go.
+
+        `words`: how many each key has.
+        """
         found = []
         for name in self._names(_SUFFIX):
             path = f"{self.folder}/{name}"
             try:
-                found.append(Run(path, self.root, keyed))
+                run = Run(path, self.root, keyed)
+                if run.words != words:
+                    raise RunDamage("its keys have another number of words")
+                found.append(run)
             except (*_DAMAGED, OSError):
                 self.forget(path)
         out: list[_Own] = []

@@ -22,7 +22,7 @@ import numpy as np
 from ..._sources.object_stores import load_json, telling
 from ...errors import BinlogError
 from ..rows.types import import_pyarrow
-from ..runner import GivenUp, Runner, is_given_up
+from ..runner import Runner, go_on
 from .destination import BUCKETS, STAGED_ROWS, note_failure, open_filesystem, write_whole
 from .parquet_writer import parquet_writer
 from .results import FileStatistics, TableFiles, WrittenSplit
@@ -270,8 +270,7 @@ class TableWriter:
         )
         try:
             for told, rows in staged.rows(pieces):
-                if is_given_up():
-                    raise GivenUp
+                go_on()
                 writer.append(told, rows)
             done = writer.finish()
         except BaseException:

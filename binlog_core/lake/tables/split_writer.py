@@ -15,7 +15,7 @@ from ...splits import Split, SplitBounds, trust_split
 from ..plan.statements import is_change, kind_of
 from ..rows.read_options import ReadOptions
 from ..rows.reader import Chunk, SplitRows
-from ..runner import GivenUp, is_given_up
+from ..runner import go_on
 from .destination import note_failure, open_filesystem
 from .results import ReportedStatement, WrittenSplit
 from .writer import PartWriter, WriteLimits
@@ -136,8 +136,7 @@ class SplitWriter:
         try:
             with unwarned():  # the driver reports it once
                 for piece in reader.pieces():
-                    if is_given_up():
-                        raise GivenUp
+                    go_on()
                     if isinstance(piece, Chunk):
                         with self._writing():
                             writer.write(piece)

@@ -304,6 +304,27 @@ def test_runs_become_fewer_and_those_of_no_file_go(tmp_path: Path) -> None:
     lake.check()
 
 
+def test_a_run_with_another_number_of_words_is_made_anew(tmp_path: Path) -> None:
+    """Although all of its checksums are right."""
+    model = Model("number", 3)
+    lake = Lake(tmp_path, model)
+    lake.apply(model.batch(500, filled=True))
+    lake.apply(model.batch(20))
+    (path,) = lake.runs()
+    root, keyed = str(lake.keys), key_runs.Keyed(("id",), ("int64",), lake.index.salt)
+    run = key_runs.Run(str(path), root, keyed)
+    words, places = run.entries(0, run.count)
+    wrong = lake.keys / "wrong.keys"
+    key_runs.write(str(wrong), root, keyed, run.files, [[words, words, places]], 2)
+    key_runs.Run(str(wrong), root, keyed).check()
+    path.unlink()
+    lake.apply(model.batch(5))
+    (made,) = lake.runs()
+    assert made != wrong
+    assert key_runs.Run(str(made), root, keyed).words == 1
+    lake.check()
+
+
 def test_a_round_with_many_keys_reads_the_files_instead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from ..errors import BinlogError
 
 
 class _Brief:
-    """A context that an error of the logs leaves with the frame of its `with` alone; all others as they are."""
+    """A context that errors of the logs leave with one frame, that of its `with`; others with all."""
 
     def __enter__(self) -> None:
         pass

@@ -19,7 +19,7 @@ from .._sources.timeline import NAME
 from .._tables.full_names import full_name, split_name
 from ..errors import BinlogError, MirrorError, PreparedBeforeError
 from ..gtids import parse_gtid_set
-from ..lake.plan.definitions import FoundStatement, from_text, statements_of, to_text
+from ..lake.plan.definitions import from_text, to_text
 from ..lake.plan.parts import TaskPart
 from ..lake.plan.ranges import LogPlace, LogRanges, Offset, offset_of, place_of
 from ..lake.plan.xa import XaHistory
@@ -34,6 +34,7 @@ from ..schema.table_definitions import TableSchema
 from ..schema.table_statements import read_statement
 from ..schema.tokens import executed_by
 from ..splits import FILE_NUMBER_SHIFT, Split
+from ..splits.following import FoundStatement, statements_of
 from .columns import ColumnRules
 from .raw import NO_RULES, RawWriter
 from .state import CHANGES, GTIDS, Lake

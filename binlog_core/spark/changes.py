@@ -23,10 +23,10 @@ from ..lake.rows.observers import LoggedStatement
 from ..lake.rows.read_options import ReadOptions
 from ..lake.rows.reader import Chunk, SplitRows, selection_of
 from ..lake.rows.source_options import SourceOptions
-from ..lake.rows.timeline import DefinitionTimeline, definitions_of
 from ..lake.rows.types import import_pyarrow
 from ..lake.runner import HERE, Runner
 from ..report import BinlogWarning
+from ..schema.timeline import DefinitionTimeline, definitions_of
 from ..splits import Split
 from .inference import Found, find_definitions
 
@@ -237,7 +237,7 @@ class ChangeReader:
                 or indexes.may_hold(
                     reading.access.file(part.split.path),
                     selection_of(reading, part.split),
-                    definitions_of(reading.schema, part.split),
+                    definitions_of(reading.schema, part.split.version_base),
                 )
             ]
 

@@ -16,6 +16,7 @@ from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .inference import find_definitions
 from .keeping import bring_up_to_date, with_names
 from .plan_rows import one_row_each, tasks_frame, tasks_of
+from .reasons import brief
 from .schemas import arrow_schema, spark_schema
 from .shipped import ShippedFunction
 from .workers import SparkRunner
@@ -87,7 +88,8 @@ def changes_df(
 def _reading(reader: ChangeReader) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _, parts in tasks_of(rows):
-            yield from reader.read_all(parts)
+            with brief:
+                yield from reader.read_all(parts)
 
     return read
 

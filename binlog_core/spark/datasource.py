@@ -19,6 +19,7 @@ from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .filters import pushed_predicate
 from .keeping import bring_up_to_date, with_names
 from .partition import LogPartition
+from .reasons import brief
 from .schemas import arrow_schema, spark_schema
 from .shipped import Shipped
 
@@ -51,24 +52,26 @@ class BinlogDataSource(DataSource):
             See ``changes.infer_schema``.
         """
         paths = paths_of(self.options)
-        bring_up_to_date(self._parsed, paths)
-        self._parsed = with_names(self._parsed)
-        schema = spark_schema(infer_schema(paths, self._parsed))
+        with brief:
+            bring_up_to_date(self._parsed, paths)
+            self._parsed = with_names(self._parsed)
+            schema = spark_schema(infer_schema(paths, self._parsed))
         self._inferred = True  # Spark pickles the source with it, and then calls reader()
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch reader."""
         kind = PruningReader if self._parsed.push_filters else BinlogReader
-        changes, paths = self._changes(schema), paths_of(self.options)
-        if not self._inferred:
-            bring_up_to_date(self._parsed, paths)
-            check_columns(changes.schema, paths, self._parsed)
-        if not self._parsed.follows:
-            return kind(changes, paths)
-        # In partitions() it would be late: Spark has pickled the reader.
-        changes, planned = changes.planned(paths, LocalRunner())
-        return kind(changes, paths, planned)
+        with brief:
+            changes, paths = self._changes(schema), paths_of(self.options)
+            if not self._inferred:
+                bring_up_to_date(self._parsed, paths)
+                check_columns(changes.schema, paths, self._parsed)
+            if not self._parsed.follows:
+                return kind(changes, paths)
+            # In partitions() it would be late: Spark has pickled the reader.
+            changes, planned = changes.planned(paths, LocalRunner())
+            return kind(changes, paths, planned)
 
     def streamReader(self, schema: StructType) -> BinlogStreamReader:
         """A stream reader.
@@ -83,7 +86,8 @@ class BinlogDataSource(DataSource):
         except ImportError as error:
             raise BinlogError("a stream of binary logs needs Spark 4.2 or newer") from error
 
-        return BinlogStreamReader(self._changes(schema), paths_of(self.options))
+        with brief:
+            return BinlogStreamReader(self._changes(schema), paths_of(self.options))
 
     def _changes(self, schema: StructType) -> ChangeReader:
         self._parsed = with_names(self._parsed)
@@ -117,12 +121,14 @@ class BinlogReader(Shipped, DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """The parts, of which small ones share a partition."""
-        return [LogPartition(parts) for parts in self._changes.tasks(self._parts())]
+        with brief:
+            return [LogPartition(parts) for parts in self._changes.tasks(self._parts())]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of its parts; no rows for None, which Spark passes if there are no partitions."""
         if isinstance(partition, LogPartition):
-            yield from self._changes.read_all(partition.parts)
+            with brief:
+                yield from self._changes.read_all(partition.parts)
 
     def _parts(self) -> list[TaskPart]:
         planned = self._planned

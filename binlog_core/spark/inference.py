@@ -13,7 +13,6 @@ from .._decode.selection import Selection
 from .._tables.tables import Table
 from ..errors import BinlogError, SchemaError
 from ..index.finding import Indexes
-from ..lake.plan.definitions import tracker_of
 from ..lake.plan.parts import index_of, plan_logs
 from ..lake.rows.fit import widened
 from ..lake.rows.source_options import SourceOptions
@@ -22,6 +21,7 @@ from ..limits import Limits
 from ..report import NAMES_REMEDY, Report
 from ..schema.definitions import Definitions
 from ..splits import Split
+from ..splits.following import tracker_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -24,6 +24,7 @@ from ..lake.runner import HERE, Runner
 from .changes import ChangeReader, check_columns
 from .keeping import ArchiveKeeper
 from .partition import LogPartition
+from .reasons import brief
 from .shipped import Shipped
 
 if TYPE_CHECKING:
@@ -62,15 +63,16 @@ class BinlogStreamReader(Shipped, LogRanges, DataSourceStreamReader, SupportsTri
             The log of ``startOffset`` does not exist, or the given schema has columns that no definition has.
         """
         options = self._changes.options
-        if (keeper := self._kept_archive()) is not None:
-            keeper.begin()
-        if self._changes.projected:
-            check_columns(self._changes.schema, self._paths, options, growing=True)
-        logs = self._logs()
-        place = (0, 0)
-        if options.start_offset is not None:
-            place = index_of(logs, options.start_offset[0]), options.start_offset[1]
-        return offset_of(logs, place, self._follow(logs, None, place).kept)
+        with brief:
+            if (keeper := self._kept_archive()) is not None:
+                keeper.begin()
+            if self._changes.projected:
+                check_columns(self._changes.schema, self._paths, options, growing=True)
+            logs = self._logs()
+            place = (0, 0)
+            if options.start_offset is not None:
+                place = index_of(logs, options.start_offset[0]), options.start_offset[1]
+            return offset_of(logs, place, self._follow(logs, None, place).kept)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """The boundary that the next micro-batch ends at.
@@ -82,15 +84,16 @@ class BinlogStreamReader(Shipped, LogRanges, DataSourceStreamReader, SupportsTri
         limit : ReadLimit
             A limit in bytes applies, except that the transaction that exceeds it is read to its end.
         """
-        if self._until is None and (keeper := self._kept_archive()) is not None:
-            keeper.keep()
-        if self._until is not None and self._target is None:
-            logs = self._logs()
-            self._target = self._end(logs, place_of(logs, start), self._until)
-        self._known = start
-        # `start`: also if a restart begins after the place where this query would end.
-        most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
-        self._known = self._later(start, most, self._target)
+        with brief:
+            if self._until is None and (keeper := self._kept_archive()) is not None:
+                keeper.keep()
+            if self._until is not None and self._target is None:
+                logs = self._logs()
+                self._target = self._end(logs, place_of(logs, start), self._until)
+            self._known = start
+            # `start`: also if a restart begins after the place where this query would end.
+            most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
+            self._known = self._later(start, most, self._target)
         return self._known
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -102,28 +105,32 @@ class BinlogStreamReader(Shipped, LogRanges, DataSourceStreamReader, SupportsTri
         """The last boundary in the logs; Spark shows its distance from the batch's end as the lag."""
         if self._known is None:
             return None
-        logs = self._logs()
-        return offset_of(logs, self._end(logs, place_of(logs, self._known)), {})
+        with brief:
+            logs = self._logs()
+            return offset_of(logs, self._end(logs, place_of(logs, self._known)), {})
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note where the logs end now."""
-        if (keeper := self._kept_archive()) is not None:
-            keeper.up_to_now()
-        last = self._logs()[-1]
-        with self._options.access.file(last.path).open() as source:
-            self._until = name_within(last.path), source.size or 1 << 63
+        with brief:
+            if (keeper := self._kept_archive()) is not None:
+                keeper.up_to_now()
+            last = self._logs()[-1]
+            with self._options.access.file(last.path).open() as source:
+                self._until = name_within(last.path), source.size or 1 << 63
         self._target = None
 
     # ------------------------------------------------------------ reading
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """The parts between two offsets, the same ones at each call."""
-        return [LogPartition(parts) for parts in self._changes.tasks(self._parts(start, end))]
+        with brief:
+            return [LogPartition(parts) for parts in self._changes.tasks(self._parts(start, end))]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of its parts."""
         if isinstance(partition, LogPartition):
-            yield from self._changes.read_all(partition.parts)
+            with brief:
+                yield from self._changes.read_all(partition.parts)
 
     def commit(self, end: Offset) -> None:
         """Nothing: the logs are not ours to delete."""

@@ -16,9 +16,10 @@ it by itself (see ``_walk/anchors.py``) and reads up to the first that begins at
 from __future__ import annotations
 
 from .._base.change_columns import FILE_NUMBER_SHIFT
-from .plan import DEFAULT_SPLIT_SIZE, Split, Within, plan_splits
+from .plan import DEFAULT_SPLIT_SIZE, plan_splits
 from .reader import SplitBounds, SplitReader, read_split_groups
 from .seams import SplitResult, check_seams
+from .split import Split, Within
 from .trust import trust_split, trust_splits
 
 __all__ = [

@@ -28,7 +28,7 @@ from .._walk.typed_events import bodies_in
 from ..errors import BinlogError
 from ..events import QueryEvent, parse_event
 from ..report import Report
-from .plan import Split, Within
+from .split import Split, Within
 
 _FEWEST = 3  # splits of a log of which one can be inside a transaction that fills it
 _MOST = 1000  # table maps that a part is told of, and statements about savepoints that decide what it undid

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from .._base.change_columns import FILE_NUMBER_SHIFT
-from .._base.redaction import shown_url
 from .._format.event_header import FIRST_EVENT
 from .._format.magic import INNODB_MAGIC
 from .._sources.archives import EPOCH_SHIFT
@@ -20,10 +19,16 @@ from .._sources.places import is_url
 from .._sources.resolve import check_no_server
 from .._walk.anchors import Head
 from ..errors import BinlogError, MissingFileError
+from ..lake.access import Access
+from ..lake.runner import LocalRunner
 from ..log.opened import files_of
+from .following import follow_definitions, tracker_of
+from .split import Split, whole_logs
 
 if TYPE_CHECKING:
     from ..log.options import AnyTarget
+    from ..schema.definitions import SchemaSource
+    from ..schema.given import Schema
 
 DEFAULT_SPLIT_SIZE = 128 << 20
 
@@ -31,123 +36,14 @@ _MAX_FILE_NUMBER = (1 << 63 - FILE_NUMBER_SHIFT) - 1
 _PLANNING_THREADS = 32  # they mostly wait for an object store
 
 
-@dataclass(frozen=True, slots=True)
-class Within:
-    """The transaction that a split is a part of, and what the events before and after the part say about it.
-
-    Parameters
-    ----------
-    begin : int
-        Where the transaction begins.
-    before : tuple of (int, int)
-        Where the events begin and end that are read first: its GTID and BEGIN, then the latest table map of
-        each table before the part.
-    ending : tuple of (int, int) or None
-        The event that ends it, which is read last; None for its last part, which contains that event.
-    rolled_back : bool
-        Whether it was rolled back as a whole.
-    undone : tuple
-        Its rows that it undid itself: from the first place up to the second, each the position of an event
-        and the number of a row in it.
-    images : int
-        The row images in the parts before this one: those that its reader counts.
-    xid : int
-        Its number from the event that ends it; 0 if that has none.
-    """
-
-    begin: int
-    before: tuple[tuple[int, int], ...] = ()
-    ending: tuple[int, int] | None = None
-    rolled_back: bool = False
-    undone: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = ()
-    images: int = 0
-    xid: int = 0
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Split:
-    """A part of one log that one task reads; it is small and can be pickled.
-
-    An anchor is a place where a transaction begins. A split owns all transactions that begin in it:
-    everything from the first anchor in ``[start, end)`` up to the first anchor at or after ``end``. Without
-    an anchor it owns nothing. The first split of a log begins at its first event.
-
-    Parameters
-    ----------
-    path : str
-        The log's path or URL, as a worker opens it.
-    start : int
-        Where the part begins, in bytes.
-    end : int or None
-        Where it ends; None is the end of the log.
-    file_number : int
-        The log's number.
-    index : int
-        The split's place in the plan, from 0.
-    anchor : int or None
-        The first anchor if `trusted`; None if the split has none.
-    trusted : bool
-        Whether `anchor` is already known, so that a worker need not look for it.
-    before : str or None
-        For a log in an archive, GTIDs of transactions that are in earlier logs and are left out.
-    size : int or None
-        For a whole log, the bytes that were stored when it was planned, if `plan_splits` looked at sizes.
-    within : Within or None
-        The transaction that the split is a part of: it owns the events from `start` up to `end`.
-    """
-
-    path: str
-    start: int = 0
-    end: int | None = None
-    file_number: int = 0
-    index: int = 0
-    anchor: int | None = None
-    trusted: bool = False
-    before: str | None = None
-    size: int | None = field(default=None, compare=False)
-    within: Within | None = None
-
-    def __repr__(self) -> str:
-        end = "the end" if self.end is None else self.end
-        return f"Split({shown_url(self.path)!r}, {self.start} to {end}, file {self.file_number})"
-
-    @property
-    def name(self) -> str:
-        """Its path for messages; a URL is without user, password and signature."""
-        return shown_url(self.path)
-
-    @property
-    def whole(self) -> bool:
-        """Whether the split is the whole log."""
-        return self.start == 0 and self.end is None
-
-    @property
-    def length(self) -> int | None:
-        """The bytes of the part, as far as they are known; a log may grow, or be compressed."""
-        return self.size if self.end is None else self.end - self.start
-
-    @property
-    def version_base(self) -> int:
-        """The number to add to an offset to order transactions of several logs: file number * 2**40."""
-        return self.file_number << FILE_NUMBER_SHIFT
-
-    @property
-    def begin(self) -> int:
-        """The first position at which a transaction can begin of which the split has rows."""
-        return self.start if self.within is None else self.within.begin
-
-    def may_have(self, begin: int) -> bool:
-        """Whether the split may have rows of a transaction that begins at a position."""
-        if self.within is not None and begin == self.within.begin:
-            return True
-        return self.start <= begin and (self.end is None or begin < self.end)
-
-
 def plan_splits(
     target: AnyTarget | Iterable[AnyTarget],
     split_size: int | None = None,
     *,
     storage_options: dict[str, Any] | None = None,
+    schema: Literal["ddl"] | None = None,
+    schema_start: SchemaSource | Schema | None = None,
+    keys: Any = None,
 ) -> list[Split]:
     """Plan the splits of logs.
 
@@ -163,6 +59,12 @@ def plan_splits(
         bytes do not show where events begin.
     storage_options : dict or None
         Options for fsspec.
+    schema : "ddl" or None
+        "ddl" reads the statements of all logs here, and gives each split the definitions of the tables in it:
+        give its reader ``schema="ddl"`` too. Only event headers are read of all else.
+    schema_start, keys
+        For "ddl", the definitions at the beginning of the first log, and the keys of encrypted logs: see
+        `binlog_core.open`.
 
     Returns
     -------
@@ -179,6 +81,10 @@ def plan_splits(
     """
     if split_size is not None and split_size < 0:
         raise ValueError(f"split_size={split_size}: expected bytes, or 0 for whole logs")
+    if schema not in (None, "ddl"):
+        raise ValueError("schema: expected ddl; give definitions to the reader of a split")
+    if schema_start is not None and schema is None:
+        raise ValueError('schema_start needs schema="ddl"')
     numbered = list(_numbered(target, storage_options))
     sizes = _sizes_of([file for _, file in numbered], split_size) if split_size else {}
     splits: list[Split] = []
@@ -199,7 +105,14 @@ def plan_splits(
             start, end = size * i // count, size * (i + 1) // count
             last = i == count - 1 and stored.about
             splits.append(Split(file.path, start, None if last else end, number, len(splits), before=before))
-    return splits
+    if schema is None:
+        return splits
+    logs, tracker = whole_logs(splits), tracker_of(schema_start)
+    timeline = follow_definitions(logs, Access(keys, storage_options), tracker, run=LocalRunner())
+    parts = {
+        log.path: timeline.part(log.version_base, log.start) for log in logs
+    }  # shared: tables may be many
+    return [replace(one, definitions=parts[one.path]) for one in splits]
 
 
 def _numbered(

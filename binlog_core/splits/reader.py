@@ -13,8 +13,8 @@ from .._walk.anchors import Head, anchor_behind, first_anchor
 from .._walk.track import Tail
 from ..errors import BinlogError
 from ..log.opening import open as open_log
-from .plan import Split
 from .seams import SplitResult
+from .split import Split
 
 if TYPE_CHECKING:
     from .._sources.sources import Source
@@ -174,6 +174,7 @@ class SplitReader:
         self.rows = 0
         self.tail: Tail | None = None
         self.error: BinlogError | None = None
+        self._timeline = split.timeline() if options.get("schema") == "ddl" else None
         self._log = open_log(split.path, **options)
         self.report = self._log.report
         self._source = self._log.opened.take(0)
@@ -245,7 +246,10 @@ class SplitReader:
             ).without_repeated(self.split.before)
             self.report = settings.report()
             log.files.tell(self.report)
-            decoder = settings.decoder(self._source, selection, self.report, settings.definitions())
+            definitions = settings.definitions()
+            if self._timeline is not None:
+                definitions = self._timeline.definitions(self.split.version_base, charset=settings.charset)
+            decoder = settings.decoder(self._source, selection, self.report, definitions)
             try:
                 for group in bounds.groups(decoder):
                     self.rows += sum(map(len, group.batches))

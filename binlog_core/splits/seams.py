@@ -8,7 +8,7 @@ from itertools import groupby
 
 from .._format.event_header import FIRST_EVENT
 from ..errors import BinlogError
-from .plan import Split
+from .split import Split
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from .._format.event_header import FIRST_EVENT
 from .._sources.log_files import LogFile
 from .._walk.anchors import ELSEWHERE, NOT_IN_PARTS, Head, anchor_behind
 from ..errors import DecodeError
-from .plan import Split
+from .split import Split
 
 if TYPE_CHECKING:
     from .._sources.sources import Source

@@ -34,10 +34,10 @@ from binlog_core.gtids import GtidSet
 from binlog_core.inspect.summarize import summarize
 from binlog_core.inspect.transactions import transactions
 from binlog_core.lake.access import Access
-from binlog_core.lake.plan.definitions import follow_definitions
 from binlog_core.schema.ddl import DdlTracker
 from binlog_core.schema.given import Schema
 from binlog_core.splits import check_seams, plan_splits, read_split_groups
+from binlog_core.splits.following import follow_definitions
 
 
 def test_each_transaction_comes_once_over_failovers(tmp_path: Path) -> None:

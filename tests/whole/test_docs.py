@@ -3,15 +3,16 @@
 The Python blocks of a page run one after the other in one namespace, in a folder that has ``tests/data`` and
 little else. A ``text`` block right after a Python block is what it prints; "…" stands for anything. In shell
 blocks the lines that call ``binlog-core`` run; the others only set things up. A block under
-``<!-- not run: REASON -->`` does not run, nor do those of a page
-with ``<!-- page not run: REASON -->``. Pages that start Spark run in a process of
-their own: a session keeps the folder in which it was made.
+``<!-- not run: REASON -->`` does not run, nor do those of a page with
+``<!-- page not run: REASON -->``, nor one under ``<!-- needs: MODULE -->`` where that is not installed.
+Pages that start Spark run in a process of their own: a session keeps the folder in which it was made.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import importlib.util
 import io
 import multiprocessing
 import os
@@ -43,6 +44,7 @@ FIRST_PAGES = [
 _FOR_A_SHELL = "|&;<>()$`*?#~"
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[a-z]*)[^\n`]*$")
 _NOT_RUN = re.compile(r"<!-- not run: (?P<reason>.+?) -->")
+_NEEDS = re.compile(r"<!-- needs: (?P<module>\w+) -->")
 _PAGE_NOT_RUN = re.compile(r"<!-- page not run: (?P<reason>.+?) -->")
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 
@@ -76,6 +78,8 @@ def blocks_of(text: str) -> list[Block]:
             last, reason, number = (block if block.language in ("python", "sh") else None), page_reason, end
         elif note := _NOT_RUN.search(line):
             reason = note["reason"]
+        elif need := _NEEDS.search(line):
+            reason = reason if importlib.util.find_spec(need["module"]) else f"needs {need['module']}"
         elif line.strip():
             last = None
         number += 1
@@ -289,6 +293,12 @@ def test_a_block_that_prints_something_else_fails() -> None:
 def test_a_reason_holds_for_one_block() -> None:
     first, second = blocks_of("<!-- not run: a server -->\n\n```python\n1\n```\n\n```python\n2\n```\n")
     assert (first.not_run, second.not_run) == ("a server", None)
+
+
+def test_a_block_runs_where_the_library_that_it_needs_is() -> None:
+    block = "<!-- needs: {} -->\n\n```python\n1\n```\n"
+    here, missing = (blocks_of(block.format(name))[0] for name in ("json", "no_such_library"))
+    assert (here.not_run, missing.not_run) == (None, "needs no_such_library")
 
 
 def test_commands_of_a_shell_block() -> None:

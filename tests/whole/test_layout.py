@@ -48,6 +48,7 @@ THROUGH: dict[str, str] = {
     "_sources/opened.py": "log/test_log.py",  # what a Log has open
     "lake/apply/attempts.py": "lake/apply/test_file_target.py",  # files of failed commits
     "schema/asked.py": "schema/test_schema_server.py",  # a name
+    "splits/split.py": "splits/test_plan.py",  # what a plan is made of
     "spark/applying.py": "lake/apply/test_apply_changes.py",
     "spark/jobs.py": "lake/apply/test_jobs.py",
     "spark/mirror.py": "mirror/test_mirroring.py",  # needs a server

@@ -12,12 +12,12 @@ from ..._decode.boundaries import boundary_behind
 from ..._format.event_header import FIRST_EVENT
 from ..._sources.log_names import name_within, unpacked
 from ...errors import BinlogError
+from ...schema.timeline import DefinitionTimeline
 from ...splits import FILE_NUMBER_SHIFT, Split, plan_splits, trust_splits
+from ...splits.following import follow_definitions, tracker_of
 from ..rows.prepared import Prepared
 from ..rows.source_options import SourceOptions
-from ..rows.timeline import DefinitionTimeline
 from ..runner import HERE, Runner
-from .definitions import follow_definitions, tracker_of
 from .xa import XaHistory
 
 # As Spark's files share tasks: opening a log costs what reading these bytes does, and there is work for many.
@@ -82,15 +82,6 @@ def plan_logs(paths: Iterable[str], options: SourceOptions, *, divided: bool = F
     if options.start_offset is not None:
         splits = splits[index_of(splits, options.start_offset[0]) :]
     return splits
-
-
-def whole_logs(splits: Iterable[Split]) -> list[Split]:
-    """The logs that splits are parts of, as one split each."""
-    logs: dict[str, Split] = {}
-    for split in splits:
-        first = logs.setdefault(split.path, replace(split, start=0, index=len(logs)))
-        logs[split.path] = replace(first, end=split.end)
-    return list(logs.values())
 
 
 def check_numbers(logs: Sequence[Split], consequence: str) -> None:
@@ -170,7 +161,9 @@ def with_definitions(parts: list[TaskPart], timeline: DefinitionTimeline | None)
     """The parts, each with its part of a timeline."""
     if timeline is None:
         return parts
-    return [replace(part, definitions=timeline.part(part.split)) for part in parts]
+    return [
+        replace(part, definitions=timeline.part(part.split.version_base, part.split.start)) for part in parts
+    ]
 
 
 def tasks_of_parts(parts: Sequence[TaskPart], size: int | None) -> list[tuple[TaskPart, ...]]:

@@ -13,11 +13,12 @@ from ..._format.event_header import FIRST_EVENT
 from ..._sources.log_names import name_within
 from ..._sources.sources import Source
 from ...errors import BinlogError
+from ...schema.timeline import DefinitionTimeline
 from ...splits import Split
+from ...splits.following import follow_definitions, tracker_of
 from ..rows.source_options import SourceOptions
-from ..rows.timeline import DefinitionTimeline
 from ..runner import HERE, Runner
-from .definitions import follow_definitions, from_text, to_text, tracker_of
+from .definitions import from_text, to_text
 from .parts import TaskPart, check_numbers, divide, index_of, plan_logs, with_definitions
 from .xa import Open, XaHistory
 

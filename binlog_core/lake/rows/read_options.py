@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...report import Report
     from ...schema.definitions import SchemaSource
     from ...schema.given import Schema
-    from .timeline import DefinitionTimeline
+    from ...schema.timeline import DefinitionTimeline
 
 OnErrorOrRows = Literal[OnError, "rows"]
 
@@ -38,7 +38,7 @@ class LogOptions:
         Only changes that match.
     schema : dict, str, path, Schema, Timeline or None
         As in ``binlog_core.open``. With "ddl" a plan follows the statements in all logs, and each reader gets
-        a `DefinitionTimeline`; ``read_split`` by itself sees only those in its split.
+        a `DefinitionTimeline`.
     schema_start : dict, str, path, Schema or None
         For "ddl", the definitions at the beginning of the logs.
     keys : path, dict or None

@@ -27,13 +27,13 @@ from ...conditions.language import Condition, condition_of
 from ...errors import BinlogError, SchemaError
 from ...index.finding import Indexes
 from ...report import NAMES_REMEDY
+from ...schema.timeline import definitions_of
 from ...splits import Split, SplitBounds, SplitResult
 from .images import absent_names, metadata_column, select_images
 from .observers import DamageReport, LoggedStatement, StatementRecorder
 from .ordinals import Ordinals, OrdinalsOfAll
 from .prepared import Prepared, XaRows
 from .read_options import ReadOptions
-from .timeline import definitions_of
 from .types import import_pyarrow, lake_schema, to_lake
 from .undone import UndoneRows
 
@@ -220,7 +220,9 @@ class SplitRows:
     def groups(self) -> Generator[Group]:
         """The split's groups as they are decoded; can be read once."""
         options, split = self.options, self.split
-        definitions = definitions_of(options.schema, split, options.schema_start)
+        follows = options.follows and split.definitions is not None
+        schema = split.definitions if follows else options.schema
+        definitions = definitions_of(schema, split.version_base, options.schema_start)
         if options.statements:
             definitions = self._recorder = StatementRecorder(definitions)
         with options.access.file(split.path).open() as source:
@@ -458,6 +460,8 @@ def read_split(
     ------
     SchemaError
         Columns have no names, or a column has the name of a change column.
+    ValueError
+        ``schema="ddl"`` for a split behind a log's beginning that was planned without it.
     DecodeError, BinlogError
         Reading the log failed.
     MissingExtraError
@@ -477,4 +481,6 @@ def read_split(
         storage_options=storage_options,
         absent=absent,
     )
+    if options.follows:
+        split.timeline()
     return SplitRows(split, options)

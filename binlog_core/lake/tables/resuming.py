@@ -27,8 +27,9 @@ from ...archive.files import Files, put
 from ...errors import BinlogError
 from ...gtids import parse_gtid_set
 from ...splits import Split, SplitResult
+from ...splits.split import whole_logs
 from ..access import Access
-from ..plan.parts import check_numbers, index_of, whole_logs
+from ..plan.parts import check_numbers, index_of
 from .destination import open_filesystem
 from .results import ExportState, TableResult, WrittenSplit
 

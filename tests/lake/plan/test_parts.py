@@ -21,11 +21,11 @@ from binlog_core.lake.plan.parts import (  # noqa: E402
     index_of,
     plan_parts,
     tasks_of_parts,
-    whole_logs,
 )
 from binlog_core.lake.rows.prepared import Prepared  # noqa: E402
 from binlog_core.lake.rows.source_options import SourceOptions  # noqa: E402
 from binlog_core.splits import Split  # noqa: E402
+from binlog_core.splits.split import whole_logs  # noqa: E402
 
 pytestmark = pytest.mark.oldest_spark
 

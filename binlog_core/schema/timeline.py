@@ -6,17 +6,17 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..._tables.tables import Table
-from ...errors import SchemaError
-from ...report import Report
-from ...schema.definitions import Definitions, SchemaSource
-from ...schema.given import apply
-from ...schema.table_definitions import TableSchema
-from ...splits import FILE_NUMBER_SHIFT, Split
+from .._base.change_columns import FILE_NUMBER_SHIFT
+from .._tables.tables import Table
+from ..errors import SchemaError
+from ..report import Report
+from .definitions import Definitions, SchemaSource
+from .given import apply
+from .table_definitions import TableSchema
 
 if TYPE_CHECKING:
-    from ...events import QueryEvent
-    from ...schema.given import Schema
+    from ..events import QueryEvent
+    from .given import Schema
 
 _NO_END = 1 << FILE_NUMBER_SHIFT
 
@@ -36,11 +36,9 @@ class DefinitionTimeline:
 
     tables: dict[str, Steps]
 
-    def part(self, split: Split) -> DefinitionTimeline:
-        """The part that the reader of a split needs."""
-        start = split.version_base + split.start
-        # Its last transaction may end after it.
-        end = split.version_base + _NO_END
+    def part(self, base: int, start: int) -> DefinitionTimeline:
+        """What the reader of a part of a log needs, by the log's first version and the part's offset."""
+        start, end = base + start, base + _NO_END  # its last transaction may end after the part
         found = {}
         for name, steps in self.tables.items():
             places = [version for version, _ in steps]
@@ -51,9 +49,9 @@ class DefinitionTimeline:
                 found[name] = kept
         return DefinitionTimeline(found)
 
-    def definitions(self, split: Split) -> Definitions:
-        """The definitions that complete the tables of a split."""
-        return _Located(self, split.version_base)
+    def definitions(self, base: int, *, charset: str | None = None) -> Definitions:
+        """The definitions that complete the tables of a log, by its first version; `charset` as there."""
+        return _Located(self, base, charset)
 
     def definition(self, name: str, version: int) -> TableSchema | None:
         """The definition of a table at a version; None if it is not known."""
@@ -65,7 +63,8 @@ class DefinitionTimeline:
 class _Located(Definitions):
     """Definitions by the offsets of one log."""
 
-    def __init__(self, timeline: DefinitionTimeline, base: int) -> None:
+    def __init__(self, timeline: DefinitionTimeline, base: int, charset: str | None) -> None:
+        super().__init__({}, charset=charset)
         self._timeline = timeline
         self._base = base
 
@@ -74,7 +73,7 @@ class _Located(Definitions):
         """Whether the decoder asks again after each statement."""
         return True
 
-    def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
+    def _defined(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
         given = self._timeline.definition(table.full_name, self._base + offset)
         if given is None:
             return table
@@ -97,10 +96,10 @@ class _Located(Definitions):
 
 def definitions_of(
     schema: SchemaSource | Schema | DefinitionTimeline | None,
-    split: Split,
+    base: int,
     start: SchemaSource | Schema | None = None,
 ) -> Definitions | None:
-    """The definitions that complete the tables of a split: given ones, or those of a timeline."""
+    """The definitions that complete the tables of a log: given ones, or those of a timeline by `base`."""
     if isinstance(schema, DefinitionTimeline):
-        return schema.definitions(split)
+        return schema.definitions(base)
     return Definitions(schema, start=start) if schema is not None else None

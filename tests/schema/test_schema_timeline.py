@@ -7,11 +7,10 @@ from support.batches import column
 
 from binlog_core._tables.column_types import Kind
 from binlog_core._tables.tables import Table
-from binlog_core.lake.rows.timeline import DefinitionTimeline, definitions_of
 from binlog_core.report import Report
 from binlog_core.schema.given import parse_create_table
 from binlog_core.schema.table_definitions import TableSchema
-from binlog_core.splits import Split
+from binlog_core.schema.timeline import DefinitionTimeline, definitions_of
 
 LOG = 3 << 40  # the file number is above the offset
 
@@ -33,13 +32,13 @@ def test_a_definition_holds_from_its_place_on() -> None:
 
 
 def test_a_part_is_given_what_its_log_may_ask_for() -> None:
-    part = TIMELINE.part(Split("bin.000003", 600, 800, 3))
+    part = TIMELINE.part(LOG, 600)
     assert part.tables == {"shop.t": STEPS[1:3]}  # its last transaction may end after the part
 
 
 @pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 def test_columns_are_named_by_the_definition_of_their_place() -> None:
-    found = definitions_of(TIMELINE, Split("bin.000003", file_number=3))
+    found = definitions_of(TIMELINE, LOG)
     assert found is not None
     table = Table("shop", "t", (column("c0", Kind.INT, bytes_=4, named=False),))
     two = Table("shop", "t", (*table.columns, column("c1", Kind.INT, bytes_=4, named=False, index=1)))

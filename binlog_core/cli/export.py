@@ -59,7 +59,7 @@ def export(
             help="Logs, directories, index files, patterns or mysql://user@host, followed by the output.",
         ),
     ],
-    master: Annotated[str, typer.Option(help="Spark master.")] = "local[*]",
+    master: Annotated[str | None, typer.Option(help="Spark master.", show_default="local[*]")] = None,
     runner: Annotated[
         Literal["spark", "local"],
         typer.Option(help="Who does the work: Spark, or threads of this process, without Java."),
@@ -150,6 +150,8 @@ def export(
         raise typer.BadParameter(f"--metadata {unknown[0]!r}: expected {', '.join(LAKE_METADATA)}")
     if current is not None and (format != "parquet" or images != "both"):
         raise typer.BadParameter("--current needs --format parquet and --images both")
+    if runner == "local" and master is not None:
+        raise typer.BadParameter("--master needs --runner spark")
     if runner == "local" and (current is not None or show):
         raise typer.BadParameter("--current and --show need --runner spark")
     if state is None and status:
@@ -201,7 +203,7 @@ def export(
                 pass
         if schema is None and unnamed == "refuse" and not logs_have_names(inputs, keys=options.keys):
             options = dataclasses.replace(options, schema=_names(server, options, login))
-        with _session(master, runner) as spark, splits_bar() as bar:
+        with _session(master or "local[*]", runner) as spark, splits_bar() as bar:
             result = export_logs(
                 inputs,
                 output,

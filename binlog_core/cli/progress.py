@@ -111,12 +111,12 @@ def progress(log: Log) -> Iterator[Bar]:
 
 @contextmanager
 def splits_bar() -> Iterator[Callable[[SplitProgress], None]]:
-    """A bar for an export: finished splits, bytes of logs, rows."""
+    """A bar for an export: finished splits, bytes of logs, rows; then tasks that write tables."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = messages()
     bar = Progress(
-        TextColumn("splits"),
+        TextColumn("{task.fields[stage]}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.description}"),
@@ -126,11 +126,11 @@ def splits_bar() -> Iterator[Callable[[SplitProgress], None]]:
         transient=True,
     )
     with bar:
-        task = bar.add_task("", total=None)
+        task = bar.add_task("", total=None, stage="splits")
 
         def advance(now: SplitProgress) -> None:
             told = f"{size(now.log_bytes)}, {now.rows:,} rows"
-            bar.update(task, completed=now.done, total=now.total, description=told)
+            bar.update(task, completed=now.done, total=now.total, description=told, stage=now.stage)
 
         yield advance
 

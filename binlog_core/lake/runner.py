@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from operator import itemgetter
 from typing import Protocol, TypeVar
@@ -80,6 +81,16 @@ class Runner(Protocol):
         It is also given what makes it wait until all others wait as well.
         """
         ...
+
+
+@contextmanager
+def ended_early(results: Iterator[_Result]) -> Iterator[Iterator[_Result]]:
+    """The results of `Runner.each`: if the block fails, no task keeps working."""
+    try:
+        yield results
+    finally:
+        if isinstance(results, Generator):
+            results.close()
 
 
 class LocalRunner:

@@ -15,12 +15,9 @@ from .._decode.selection import Selection, check_condition, is_wanted_name, unma
 from .._tables.full_names import full_name
 from .._tables.given_names import NamesMet
 from ..errors import BinlogError
-from ..lake.plan.definitions import follow_definitions, tracker_of
 from ..lake.plan.long_transactions import divide_transactions
-from ..lake.plan.parts import whole_logs
 from ..lake.plan.xa import XaHistory
 from ..lake.rows.read_options import ReadOptions
-from ..lake.rows.timeline import DefinitionTimeline
 from ..lake.rows.types import import_pyarrow
 from ..lake.runner import Runner
 from ..lake.tables.destination import Destination
@@ -33,7 +30,10 @@ from ..lake.tables.split_writer import SplitWriter
 from ..lake.tables.staged import StagedWriter
 from ..lake.tables.writer import DEFAULT_FILE_SIZE, PartWriter, WriteLimits
 from ..schema.given import Schema
+from ..schema.timeline import DefinitionTimeline
 from ..splits import DEFAULT_SPLIT_SIZE, Split, SplitResult, plan_splits
+from ..splits.following import follow_definitions, tracker_of
+from ..splits.split import whole_logs
 from .running import Progress, merge_tables, run_job, spark_failure
 from .workers import SparkRunner
 
@@ -52,7 +52,7 @@ def export_logs(
     output: str | os.PathLike[str],
     *,
     spark: SparkSession | None = None,
-    master: str = "local[*]",
+    master: str | None = None,
     options: ReadOptions | None = None,
     overwrite: bool = False,
     compression: str | None = None,
@@ -79,8 +79,8 @@ def export_logs(
     spark : SparkSession or None
         The session, which can be one of Connect; `progress` is then called only at the beginning and the end.
         None starts a session, and stops it at the end.
-    master : str
-        The master for a session that is started.
+    master : str or None
+        The master for a session that is started; None: ``local[*]``.
     options : ReadOptions or None
         How the logs are read. A schema from a path or server is read once, in this process; with "ddl", the
         workers first collect the statements of all logs, and this process follows them. `_absent` is always
@@ -92,7 +92,8 @@ def export_logs(
     limits : WriteLimits or None
         Limits on the files and memory of a worker.
     progress : callable of Progress or None
-        Called from another thread whenever splits are done.
+        Called, also from another thread, whenever splits are done, then for tasks that write tables' files:
+        with Spark when these begin and end.
     split_size : int or None
         The most bytes of a log that one task reads, small logs together; None or 0 gives each task a whole
         log.
@@ -152,8 +153,11 @@ def export_logs(
         raise ValueError(f"xa={xa!r}: expected prepared or committed")
     if file_size is not None and file_size < 0:
         raise ValueError(f"file_size={file_size}: expected bytes, or 0 for no limit")
-    if spark is not None and runner is not None:
-        raise ValueError("spark cannot be combined with runner")
+    for name, given in (("spark", spark), ("master", master)):
+        if given is not None and runner is not None:
+            raise ValueError(f"{name} cannot be combined with runner")
+    if spark is not None and master is not None:
+        raise ValueError("master cannot be combined with spark: the session has one")
     options = options or ReadOptions()
     if state is not None and (run_id is not None or overwrite or xa == "committed"):
         raise ValueError("state cannot be combined with run_id, overwrite or xa=committed")
@@ -185,7 +189,7 @@ def export_logs(
         if session is None and runner is None:
             from .session import start_session
 
-            session = start_session(master)
+            session = start_session(master or "local[*]")
         try:
             workers: Runner = runner or SparkRunner(session)  # type: ignore[arg-type]
             destination.begin()
@@ -217,11 +221,11 @@ def export_logs(
                 if session is None:
                     results, reread = run_splits(workers, writer, splits, progress, done, split_size)
                     _check_where(options, results, whole=resuming is None)
-                    merged = tables_of.merged(results, workers.light, workers)
+                    merged = tables_of.merged(results, workers.light, workers, progress)
                 else:
                     results, reread = run_job(session, writer, splits, progress, done, split_size)
                     _check_where(options, results, whole=resuming is None)
-                    merged = merge_tables(session, tables_of, results)
+                    merged = merge_tables(session, tables_of, results, progress)
             except BinlogError:
                 raise
             except Exception as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -113,15 +112,17 @@ def _run_connected(
 
 
 def merge_tables(
-    session: SparkSession, writer: TableWriter, results: list[WrittenSplit]
+    session: SparkSession,
+    writer: TableWriter,
+    results: list[WrittenSplit],
+    progress: Callable[[Progress], None] | None,
 ) -> Iterator[TableFiles] | None:
     """Write the tables whose rows were staged; see `TableWriter.merged`."""
-    with (
-        job_group(session.sparkContext, f"tables of {len(results)} splits")
-        if hasattr(session, "sparkContext")
-        else nullcontext()
-    ):
-        return writer.merged(results, SparkRunner(session), SparkRunner(session, 1, again=True))
+    light, runner = SparkRunner(session), SparkRunner(session, 1, again=True)
+    if not hasattr(session, "sparkContext"):  # without jobs that can be watched
+        return writer.merged(results, light, runner)
+    with job_group(session.sparkContext, f"tables of {len(results)} splits"):
+        return writer.merged(results, light, runner, progress)
 
 
 def _watch(done: Any, total: int, progress: Callable[[Progress], None], stop: threading.Event) -> None:

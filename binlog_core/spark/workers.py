@@ -45,7 +45,7 @@ class SparkRunner:
     least : int
         How many tasks are worth a job.
     again : bool
-        Whether Spark tries a task of `map` again after an error; the last one then comes as Spark's.
+        Whether Spark tries a task of `map` or `each` again after an error; the last one is then Spark's.
     """
 
     def __init__(self, spark: SparkSession, least: int = 2, *, again: bool = False) -> None:
@@ -93,7 +93,9 @@ class SparkRunner:
             if stop is not None:
                 threading.Thread(target=watch, args=(stop, group), daemon=True).start()
             try:
-                found = call_tasks(self.spark, function, tasks)
+                found = call_tasks(
+                    self.spark, partial(_failing, function) if self._again else function, tasks
+                )
             except Exception as error:
                 if isinstance(error, BinlogError) or not given_up.is_set():
                     raise

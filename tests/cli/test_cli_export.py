@@ -206,6 +206,7 @@ def test_names_that_logs_lack_are_found(monkeypatch: pytest.MonkeyPatch, tmp_pat
         ["a", "b", "--format", "delta", "--current", "c"],
         ["a", "b", "--metadata", "_gtid,_thread_id"],
         ["a", "b", "--runner", "local", "--show", "1"],
+        ["a", "b", "--runner", "local", "--master", "local[2]"],
         ["a", "b", "--runner", "local", "--current", "c"],
     ],
 )

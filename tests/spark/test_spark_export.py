@@ -136,7 +136,12 @@ def test_progress_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     logs = [golden.path for golden in golden_logs("mysql97/types_*")]
     result = export_logs(logs, tmp_path / "out", spark=spark, progress=told.append)
     assert told[0] == Progress(0, len(logs))
-    assert told[-1] == Progress(len(logs), len(logs), result.log_bytes, result.rows)
+    splits = [one for one in told if one.stage == "splits"]
+    assert splits[-1] == Progress(len(logs), len(logs), result.log_bytes, result.rows)
+    assert [(one.stage, one.done) for one in told[len(splits) :]] == [
+        ("tables", done) for done in (0, *range(1, told[-1].total + 1))
+    ]
+    told = splits
     assert [(p.done, p.log_bytes, p.rows) for p in told] == sorted(
         (p.done, p.log_bytes, p.rows) for p in told
     )

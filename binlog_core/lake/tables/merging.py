@@ -11,9 +11,9 @@ import base64
 import contextlib
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +22,11 @@ import numpy as np
 from ..._sources.object_stores import load_json, telling
 from ...errors import BinlogError
 from ..rows.types import import_pyarrow
-from ..runner import Runner, go_on
+from ..runner import Runner, ended_early, go_on
 from .destination import BUCKETS, STAGED_ROWS, note_failure, open_filesystem, write_whole
 from .parquet_writer import parquet_writer
 from .results import FileStatistics, TableFiles, WrittenSplit
+from .split_runs import Progress, Report
 from .staged import StagedFiles, definition_of, definition_text, from_text, to_text
 from .writer import PartWriter, WriteLimits
 
@@ -102,16 +103,22 @@ class TableWriter:
         return max(_TASK_FILES * self.file_size, _LEAST_TASK_BYTES)
 
     def merged(
-        self, splits: Iterable[WrittenSplit], light: Runner, runner: Runner
+        self,
+        splits: Sequence[WrittenSplit],
+        light: Runner,
+        runner: Runner,
+        progress: Report | None = None,
     ) -> Iterator[TableFiles] | None:
         """The tables of staged rows by database and name, each with its files in the order of the logs.
 
         Parameters
         ----------
-        splits : iterable of WrittenSplit
+        splits : sequence of WrittenSplit
             What was staged, in the order of the logs.
         light, runner : Runner
             Who divides the work, and who does it.
+        progress : callable of Progress or None
+            Called when a task's files are written, as far as `runner` tells it before the end.
 
         Returns
         -------
@@ -135,8 +142,23 @@ class TableWriter:
         count = max(1, -(-sum(one.pieces for one in staged) // _PIECES))
         edges = [BUCKETS * i // count for i in range(count + 1)]
         tasks = chain.from_iterable(light.map(self.divide, list(pairwise(edges))))
-        written = runner.map(self.write, list(enumerate(tasks)))
+        numbered = list(enumerate(tasks))
+        if progress is None:
+            written = runner.map(self.write, numbered)
+        else:
+            log_bytes, rows = (sum(getattr(one, name) for one in splits) for name in ("log_bytes", "rows"))
+            told = Progress(0, len(numbered), log_bytes, rows, "tables")
+            progress(told)
+            found: dict[int, WrittenTables] = {}
+            with ended_early(runner.each(self._numbered, numbered)) as each:
+                for number, one in each:
+                    found[number] = one
+                    progress(replace(told, done=len(found)))
+            written = [found[number] for number, _ in numbered]
         return self._tables(filesystem, directory, written)
+
+    def _numbered(self, task: tuple[int, TableTask]) -> tuple[int, WrittenTables]:
+        return task[0], self.write(task)
 
     def _tables(
         self, filesystem: Any, directory: str, written: Sequence[WrittenTables]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from ...splits import Split, SplitResult, check_seams
 from ..plan.parts import TaskPart, tasks_of_parts
-from ..runner import Runner
+from ..runner import Runner, ended_early
 from .results import WrittenSplit
 from .split_writer import SplitWriter
 
@@ -24,17 +24,20 @@ class Progress:
     Parameters
     ----------
     done, total : int
-        Splits that are done, and all splits.
+        Splits that are done, and all splits; then, if rows were staged, tasks that write tables' files.
     log_bytes : int
         Bytes of logs that were read.
     rows : int
         Row images that were written.
+    stage : "splits" or "tables"
+        What is counted.
     """
 
     done: int
     total: int
     log_bytes: int = 0
     rows: int = 0
+    stage: Literal["splits", "tables"] = "splits"
 
 
 def run_splits(
@@ -56,10 +59,7 @@ def run_splits(
     def write(todo: list[Split]) -> list[WrittenSplit]:
         nonlocal told
         found: list[WrittenSplit] = []
-        with ExitStack() as ended:
-            each = runner.each(partial(_write, writer), split_tasks(todo, size))
-            if isinstance(each, Generator):  # if `progress` fails, no task keeps writing
-                ended.callback(each.close)
+        with ended_early(runner.each(partial(_write, writer), split_tasks(todo, size))) as each:
             for some in each:
                 found += some
                 read, rows = (sum(getattr(one, name) for one in some) for name in ("log_bytes", "rows"))

@@ -124,6 +124,10 @@ def test_a_session_and_a_runner(tmp_path: Path) -> None:
     session: Any = object()
     with pytest.raises(ValueError, match="spark cannot be combined with runner"):
         export_logs(tmp_path, tmp_path / "out", spark=session, runner=THREADS)
+    with pytest.raises(ValueError, match="master cannot be combined with runner"):
+        export_logs(tmp_path, tmp_path / "out", master="local[2]", runner=THREADS)
+    with pytest.raises(ValueError, match="master cannot be combined with spark"):
+        export_logs(tmp_path, tmp_path / "out", master="local[2]", spark=session)
 
 
 # ------------------------------------------------------------ splits and their runs
@@ -156,10 +160,40 @@ def test_progress_is_reported(tmp_path: Path) -> None:
     told: list[Progress] = []
     logs = [golden.path for golden in golden_logs("mysql97/types_*")]
     result = export_logs(logs, tmp_path / "out", runner=THREADS, progress=told.append, split_size=None)
+    splits = [one for one in told if one.stage == "splits"]
     assert told[0] == Progress(0, len(logs))
-    assert told[-1] == Progress(len(logs), len(logs), result.log_bytes, result.rows)
-    assert [one.done for one in told] == list(range(len(logs) + 1))
-    assert told == sorted(told, key=lambda one: (one.log_bytes, one.rows))
+    assert splits[-1] == Progress(len(logs), len(logs), result.log_bytes, result.rows)
+    assert [one.done for one in splits] == list(range(len(logs) + 1))
+    assert told == sorted(told, key=lambda one: (one.stage, one.log_bytes, one.rows))
+    tables = told[len(splits) :]
+    count = tables[0].total
+    assert count > 0
+    assert tables == [
+        Progress(done, count, result.log_bytes, result.rows, "tables") for done in range(count + 1)
+    ]
+
+
+def test_tasks_that_write_tables_are_counted_one_by_one(tmp_path: Path) -> None:
+    log = Log("8.0.36")
+    for i in range(9):
+        table = Table("shop", f"t{i}", [("id", "INT")], primary_key=["id"])
+        log.begin()
+        log.insert(table, [{"id": i}])
+        log.commit()
+    (tmp_path / "bin.000001").write_bytes(log.getvalue())
+    told: list[Progress] = []
+    few = WriteLimits(open_files=2)
+    result = export_logs(
+        tmp_path / "bin.000001",
+        tmp_path / "out",
+        runner=THREADS,
+        progress=told.append,
+        split_size=300,
+        limits=few,
+    )
+    assert len(result.tables) == 9 and len(result.splits) > 3
+    tables = [one for one in told if one.stage == "tables"]
+    assert [(one.done, one.total) for one in tables] == [(done, 5) for done in range(6)]
 
 
 def test_who_hears_of_the_progress_may_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,11 @@ class Scenario:
 
 def hidden(root: Path) -> list[str]:
     """Files and directories that only a crash leaves behind."""
-    return [str(path.relative_to(root)) for path in root.rglob(".*") if path.name != ".lock"]
+    return [
+        str(path.relative_to(root))
+        for path in root.rglob(".*")
+        if path.suffix != ".lock" and path.name != ".lock"
+    ]
 
 
 def orphans(lake: Path) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from support.export import file_of, piece_of
@@ -96,7 +96,8 @@ def test_tables_with_few_changes_do_not_wait_for_each_other(tmp_path: Path) -> N
                 meeting.wait(60)  # one alone never passes it
 
     address = Address.of("mysql://root@db1")
-    work = Recorded(None, None, state, address, lambda: None, threading.Event(), told.append)  # type: ignore[arg-type]
+    lake, nothing = Lake(str(tmp_path)), cast("Any", None)
+    work = Recorded(nothing, lake, state, address, nothing, threading.Event(), told.append)
     offset = {"definitions": to_text(DdlTracker())}
     work._apply_each(tables, decoded, {"start": offset, "end": offset}, 4)
     assert threads["many"] is threads["none"] is threading.current_thread()

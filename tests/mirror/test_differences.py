@@ -37,7 +37,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def viewed_of(schema: pa.Schema, *key: str) -> Viewed:
     none: Any = None
-    return Viewed("shop.t", none, schema, key, ("",))
+    return Viewed("shop.t", none, schema, key, ("",), key, tuple(schema.names), "InnoDB")
 
 
 def files_of(names: list[str]) -> list[DataFile]:

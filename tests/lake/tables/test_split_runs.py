@@ -198,14 +198,16 @@ def test_tasks_that_write_tables_are_counted_one_by_one(tmp_path: Path) -> None:
 
 def test_who_hears_of_the_progress_may_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No thread keeps writing, and nothing is left."""
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     class Endless(SplitWriter):
         def write(self, split: Split, attempt: str) -> Any:
             if split.index == 1:
+                begun.set()
                 while not is_given_up():
                     ended.wait(0.01)
                 ended.set()
+            begun.wait(60)  # or it may be left out before it begins
             return super().write(split, attempt)
 
     def stop(one: Progress) -> None:

@@ -10,7 +10,7 @@ import gc
 import os
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from binlog_core.lake.rows.source_options import SourceOptions
 from binlog_core.splits import Split, plan_splits
 
 MOST = 1.2  # times the cost per unit of the small size
-MOST_TIME = 2  # the same of CPU time, which other work on the machine changes; a square would be 10
 ROUNDS = 3, 12  # what else runs on the machine only adds to a time: more rounds until the least ones agree
 LOGS = (2_000, 10_000)
 PARTS = (1_000, 20_000)
@@ -35,6 +34,16 @@ def cost(work: Callable[[], Any]) -> float:
     begin = time.process_time()
     work()
     return time.process_time() - begin
+
+
+def growth_of(works: Sequence[Callable[[], Any]], sizes: Sequence[int]) -> tuple[float, float]:
+    """CPU seconds a unit of the larger of two works, and how many times those of the smaller that is."""
+    rounds: list[list[float]] = []
+    small, large = 0.0, 1.0
+    while len(rounds) < ROUNDS[0] or (large > MOST * small and len(rounds) < ROUNDS[1]):
+        rounds.append([cost(work) for work in works])
+        small, large = (min(each) / size for each, size in zip(zip(*rounds, strict=True), sizes, strict=True))
+    return large, large / small
 
 
 def folder_of(where: Path, logs: int) -> Path:
@@ -52,15 +61,11 @@ def test_planning_many_logs(tmp_path: Path) -> None:
         assert len(plan_splits(folder, 128 << 20)) == logs
     gc.freeze()  # what is loaded by now is not the plan's
     plans = [partial(plan_splits, folder, 128 << 20) for folder in folders]
-    rounds: list[list[float]] = []
-    small, large = 0.0, 1.0
-    while len(rounds) < ROUNDS[0] or (large > MOST * small and len(rounds) < ROUNDS[1]):
-        rounds.append([cost(plan) for plan in plans])
-        small, large = (min(each) / logs for each, logs in zip(zip(*rounds, strict=True), LOGS, strict=True))
+    large, growth = growth_of(plans, LOGS)
     LINES["plans"].append(
-        f"planning {LOGS[1]:,} logs: {large * 1e6:.0f} us CPU a log, {large / small:.2f} of {LOGS[0]:,}"
+        f"planning {LOGS[1]:,} logs: {large * 1e6:.0f} us CPU a log, {growth:.2f} of {LOGS[0]:,}"
     )
-    assert large <= MOST_TIME * small, rounds
+    assert growth <= MOST
 
 
 def parts_of(count: int) -> list[TaskPart]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_plans import MOST, MOST_TIME, ROUNDS, cost, folder_of
+from bench_plans import MOST, folder_of, growth_of
 from measure import LINES
 from support.writer import Log
 
@@ -37,16 +37,11 @@ def test_offsets_in_many_logs(tmp_path: Path) -> None:
     for folder, logs in zip(folders, LOGS, strict=True):
         assert latest(folder)["file"] == f"bin.{logs:06}"
     plans = [partial(latest, folder) for folder in folders]
-    rounds: list[list[float]] = []
-    small, large = 0.0, 1.0
-    while len(rounds) < ROUNDS[0] or (large > MOST * small and len(rounds) < ROUNDS[1]):
-        rounds.append([cost(plan) for plan in plans])
-        small, large = (min(each) / logs for each, logs in zip(zip(*rounds, strict=True), LOGS, strict=True))
+    large, growth = growth_of(plans, LOGS)
     LINES["streams"].append(
-        f"the latest offset of {LOGS[1]:,} logs: {large * 1e6:.0f} us CPU a log, {large / small:.2f} of"
-        f" {LOGS[0]:,}"
+        f"the latest offset of {LOGS[1]:,} logs: {large * 1e6:.0f} us CPU a log, {growth:.2f} of {LOGS[0]:,}"
     )
-    assert large <= MOST_TIME * small, rounds
+    assert growth <= MOST
 
 
 def definitions_log(folder: Path, tables: int) -> Path:

@@ -6,7 +6,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -161,7 +161,9 @@ def export_logs(
     options = options or ReadOptions()
     if state is not None and (run_id is not None or overwrite or xa == "committed"):
         raise ValueError("state cannot be combined with run_id, overwrite or xa=committed")
-    with nullcontext() if state is None else alone_with(os.fspath(state)):
+    with ExitStack() as ended:
+        if state is not None:
+            ended.enter_context(alone_with(os.fspath(state)))
         splits = plan_splits(logs, split_size, storage_options=options.storage_options)
         options = replace(options, absent=True, statements=True)
         whole = whole_logs(splits)
@@ -190,53 +192,50 @@ def export_logs(
             from .session import start_session
 
             session = start_session(master or "local[*]")
+            ended.callback(session.stop)
+        ended.callback(destination.abort)
+        workers: Runner = runner or SparkRunner(session)  # type: ignore[arg-type]
+        destination.begin()
+        if options.keys is not None:
+            destination.keep_private()
+        options = _loaded(options, whole, workers)
+        if xa == "committed":
+            options = replace(options, prepared=_prepared(options, whole, workers))
+        if not exact:
+            splits = divide_transactions(splits, options, workers)
+        common: dict[str, Any] = {
+            "compression": compression,
+            "limits": limits or WriteLimits(),
+            "file_size": file_size or None,
+            "prefix": destination.prefix,
+            "nested": destination.nested,
+            "storage_options": output_options,
+        }
+        writer = SplitWriter(
+            destination.staging,
+            options,
+            logs=numbers,
+            exact_splits=exact,
+            parts=StagedWriter if len(splits) > _FEW_SPLITS else PartWriter,
+            **common,
+        )
         try:
-            workers: Runner = runner or SparkRunner(session)  # type: ignore[arg-type]
-            destination.begin()
-            if options.keys is not None:
-                destination.keep_private()
-            options = _loaded(options, whole, workers)
-            if xa == "committed":
-                options = replace(options, prepared=_prepared(options, whole, workers))
-            if not exact:
-                splits = divide_transactions(splits, options, workers)
-            common: dict[str, Any] = {
-                "compression": compression,
-                "limits": limits or WriteLimits(),
-                "file_size": file_size or None,
-                "prefix": destination.prefix,
-                "nested": destination.nested,
-                "storage_options": output_options,
-            }
-            writer = SplitWriter(
-                destination.staging,
-                options,
-                logs=numbers,
-                exact_splits=exact,
-                parts=StagedWriter if len(splits) > _FEW_SPLITS else PartWriter,
-                **common,
-            )
-            try:
-                tables_of = TableWriter(destination.staging, **common)
-                if session is None:
-                    results, reread = run_splits(workers, writer, splits, progress, done, split_size)
-                    _check_where(options, results, whole=resuming is None)
-                    merged = tables_of.merged(results, workers.light, workers, progress)
-                else:
-                    results, reread = run_job(session, writer, splits, progress, done, split_size)
-                    _check_where(options, results, whole=resuming is None)
-                    merged = merge_tables(session, tables_of, results, progress)
-            except BinlogError:
+            tables_of = TableWriter(destination.staging, **common)
+            if session is None:
+                results, reread = run_splits(workers, writer, splits, progress, done, split_size)
+                _check_where(options, results, whole=resuming is None)
+                merged = tables_of.merged(results, workers.light, workers, progress)
+            else:
+                results, reread = run_job(session, writer, splits, progress, done, split_size)
+                _check_where(options, results, whole=resuming is None)
+                merged = merge_tables(session, tables_of, results, progress)
+        except BinlogError:
+            raise
+        except Exception as error:
+            if (noted := destination.failure()) is None and session is None:
                 raise
-            except Exception as error:
-                if (noted := destination.failure()) is None and session is None:
-                    raise
-                raise noted or spark_failure(error) from error
-            tables = destination.commit(results, merged)
-        finally:
-            destination.abort()
-            if session is not None and spark is None:
-                session.stop()
+            raise noted or spark_failure(error) from error
+        tables = destination.commit(results, merged)
         after = None if resuming is None else _finished(resuming, tables, results, logs, options)
         names = {full_name(table.database, table.table) for table in tables}
         missing = tuple(

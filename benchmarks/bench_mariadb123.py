@@ -3,6 +3,14 @@
 By CPU time, in turns; the closing table has the rates divided by that of the classic log: of one without
 checksums, as these logs are, and of one with a CRC32 in each event, as the server writes it by default.
 Checksums of pages and events are verified.
+
+Why .ibb stays below 0.9, in ms of CPU time for 64 MB in transactions of 20,000 rows, in one run: 22.3 for
+the classic log, 30.0 for the .ibb file (0.74). A loop in C that only checks each mapped page and copies
+its payload once took 6.2 into a window of 64 KiB, and 8.1 into one of 4 MiB. Classic log and that loop
+together are 28.5 to 30.4: 0.73 to 0.78 is the bound of a reader that first checks and then decodes. Pages
+of out-of-band records are passed over by their chunks' heads, and come from memory when the references to
+them are followed; before, all were checked first. Trees are begun and left without Python, which took
+some 30 us a transaction: in transactions of 500 rows 0.36 became 0.71 to 0.76.
 """
 
 from __future__ import annotations
@@ -38,7 +46,12 @@ class Shape:
     of_event: int
 
 
-SHAPES = (Shape("one row", 1, 1), Shape("100 rows", 100, 100), Shape("20,000 rows", 20_000, 500))
+SHAPES = (
+    Shape("one row", 1, 1),
+    Shape("100 rows", 100, 100),
+    Shape("500 rows", 500, 500),  # two out-of-band records
+    Shape("20,000 rows", 20_000, 500),
+)
 
 
 @cache

@@ -164,7 +164,8 @@ class OtherEvents:
             self._loop.await_fragment(self._fragments.begin is not None)
         if pieces is None:
             return
-        if self._loop.enter_fragments(pieces, begin):
+        # A whole event with too many rows is skipped with all of them; of parts some would be handed out.
+        if not self._track.skip_errors and self._loop.enter_fragments(pieces, begin):
             yield from self._walk_fragments(begin)
             return
         event: Bytes = self._fragments.join(pieces)

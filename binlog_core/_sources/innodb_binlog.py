@@ -26,7 +26,7 @@ from .._format.innodb_binlog import (
 )
 from .._format.magic import MAGIC
 from ..errors import BinlogError, DecodeError
-from .innodb_pages import Cursor, PagedFiles, Sibling, is_made_beforehand
+from .innodb_pages import Cursor, PagedFile, PagedFiles, Sibling, is_made_beforehand
 from .innodb_places import BEGIN, Place, Places
 from .innodb_trees import Trees
 from .sources import Source
@@ -86,7 +86,8 @@ class InnodbBinlogSource(Source):
         self._parts: Iterator[memoryview | TreeWalk] = iter(())  # of the record that is being read
         self._walk: TreeWalk | None = None  # the part that is being read
         self._chunks: Iterator[memoryview] | None = None  # of a record in it
-        self._between = False  # records: the last one has been read to its end
+        self._between = False  # records: only the tree that has begun comes before the next one
+        self._feeding: PagedFile | None = None  # whose pages the last feed had
         self._before = begin  # what the file begins with may continue a record of the file before it
         self._torn = self._over = False
         self._failed: BinlogError | None = None
@@ -125,6 +126,7 @@ class InnodbBinlogSource(Source):
         if self._failed is None or own is None:
             return False
         self._failed = self._walk = None
+        self._between = False
         self._left = _NOTHING
         self._parts, self._chunks = iter(()), None
         self._over = own.file is not self._files.own
@@ -179,14 +181,7 @@ class InnodbBinlogSource(Source):
         if (chunks := self._chunks) is not None:
             self._next_chunk(chunks)
             return 0
-        if (walk := self._walk) is not None:
-            written = self._trees.copy(walk, buffer)
-            if walk.done:
-                self._walk = None
-            elif not written:
-                self._chunks = self._trees.chunks(walk)
-            return written
-        if (part := next(self._parts, None)) is not None:
+        if self._walk is None and (part := next(self._parts, None)) is not None:
             if isinstance(part, TreeWalk):
                 self._walk = part
             else:
@@ -198,13 +193,24 @@ class InnodbBinlogSource(Source):
             return None
         if self._own is None:
             return 0 if self._begin() else None
-        if self._left_the_file():
-            return None
-        self._between = True
-        written, full = self._short_transactions(self._own, buffer)
-        if written:
-            return written
-        return None if full and not first else self._next_record(self._own)
+        if self._walk is None:
+            if self._left_the_file():
+                return None
+            self._between = True
+        walk, full = self._walk, False
+        if (feed := self._next_feed()) is not None:
+            written, full = feed.copy(buffer), feed.full
+            self._note(feed)
+            if written or self._walk is not walk:
+                return written
+        if walk is None:
+            return None if full and not first else self._next_record(self._own)
+        written = self._trees.copy(walk, buffer)
+        if walk.done:
+            self._walk = None
+        elif not written:
+            self._chunks = self._trees.chunks(walk)
+        return written
 
     def _next_chunk(self, chunks: Iterator[memoryview]) -> None:
         self._left = next(chunks, _NOTHING)
@@ -212,27 +218,44 @@ class InnodbBinlogSource(Source):
             self._chunks = None
 
     def feed(self) -> Feed | None:
-        """See `Source.feed`: the rest of a tree, or the short transactions that follow."""
+        """See `Source.feed`: the rest of a tree, and the transactions that follow."""
         if self._ahead or self._left or self._chunks is not None or self._failed is not None:
             return None
-        if self._own is None or self._over:
+        if self._own is None or self._over or not (self._walk is not None or self._between):
             return None
-        if (walk := self._walk) is not None:
-            return self._trees.feed(walk)
-        pages = self._own.file.pages(self._own.offset) if self._between else None
-        return None if pages is None else Feed(pages, self._own.offset)
+        return self._next_feed()
 
     def took(self, feed: Feed, count: int) -> None:
         """See `Source.took`."""
-        assert self._own is not None
         self.position += count
-        if feed.walk is None:
-            self._own.offset = feed.offset
+        self._note(feed)
+
+    def _next_feed(self) -> Feed | None:
+        """What takes the rest of the tree that has begun, and the records that follow."""
+        own, walk = self._own, self._walk
+        assert own is not None
+        file, place = (
+            (own.file, own.offset) if walk is None else (self._files.get(walk.place[0]), walk.place[1])
+        )
+        pages = None if file is None else file.pages(place)
+        if file is None or pages is None:
+            return None
+        self._feeding = file
+        follows = self._between and file is own.file and own.offset in pages
+        offset = own.offset if follows else None
+        return Feed(pages, offset, walk, file.header.number, self._trees.left(file))
+
+    def _note(self, feed: Feed) -> None:
+        """Go on behind what a feed has taken."""
+        assert self._own is not None
+        assert self._feeding is not None
+        if (offset := feed.offset) is not None:
+            self._own.offset = offset
             self._before = self._before and not feed.any
-            return
+        self._walk = feed.walk
         try:
-            self._trees.took(feed.walk, count)
-        except BinlogError as error:
+            self._trees.took(feed, self._feeding)
+        except BinlogError as error:  # the bytes are good
             self._failed = error
 
     def _left_the_file(self) -> bool:
@@ -257,14 +280,6 @@ class InnodbBinlogSource(Source):
         if first.kind == GTID_STATE and not first.continues:
             self._left = memoryview(self._gtids_before(looking, first))
         return True
-
-    def _short_transactions(self, own: Cursor, buffer: memoryview) -> tuple[int, bool]:
-        """Events of records that need no care: their bytes, and whether the next did not fit."""
-        if (pages := own.file.pages(own.offset)) is None:
-            return 0, False
-        own.offset, written, any_record, full = pages.short_transactions(own.offset, buffer)
-        self._before = self._before and not any_record
-        return written, full
 
     # ------------------------------------------------------------ places
 
@@ -389,10 +404,10 @@ class InnodbBinlogSource(Source):
         """
         if self._counted and not self._before:
             self._places.add(own.offset, self.position)
-        offset = own.offset
-        if (pages := own.file.pages(offset)) is not None:
-            own.offset, passed, any_record, _ = pages.pass_short_transactions(offset, room, until)
-            self._before = self._before and not any_record
+        offset, self._between = own.offset, True
+        if (feed := self._next_feed()) is not None:
+            passed = feed.skip(room, until)
+            self._note(feed)
             if own.offset > offset:
                 return passed, False
         chunk = own.next()
@@ -415,6 +430,7 @@ class InnodbBinlogSource(Source):
         return 0
 
     def _begin_record(self, own: Cursor, chunk: Chunk) -> None:
+        self._between = False
         if chunk.continues:
             if not self._before:
                 raise DecodeError(
@@ -422,7 +438,6 @@ class InnodbBinlogSource(Source):
                 )
             self._before = not chunk.last
             return
-        self._between = False
         self._before = self._before and chunk.kind in BETWEEN_CHUNKS
         record = self._record(own, chunk)
         self._parts = self._transaction(record) if chunk.kind == COMMIT else self._passed(record)
@@ -488,6 +503,7 @@ class InnodbBinlogSource(Source):
             elif chunk.data:
                 yield chunk.data
         for tree in trees:
+            self._between = tree is trees[-1] and self._own is not None and self._own.file is self._files.own
             yield self._trees.walk(tree)
 
     def _gtids_before(self, own: Cursor, first: Chunk) -> bytes:

@@ -64,11 +64,11 @@ class PagedFile:
         """Its bytes at present."""
         return self.stored.size or 0
 
-    def has(self, size: int) -> bool:
-        """Whether it has, or has had, so many bytes; the system is not asked each time."""
-        if size > self._seen_size:
+    def seen(self, size: int) -> int:
+        """The bytes that it had when last asked; it is asked again if these are not more than `size`."""
+        if size >= self._seen_size:
             self._seen_size = self.size
-        return size <= self._seen_size
+        return self._seen_size
 
     def pages(self, offset: int) -> Pages | None:
         """Some pages, of which the first or a later one is that of an offset; None behind the file's end."""

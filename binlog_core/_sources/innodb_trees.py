@@ -65,18 +65,17 @@ class Trees:
         """Pass over what `copy` would copy into a buffer of `most` bytes."""
         return self._go_on(walk, None, most)
 
-    def feed(self, walk: TreeWalk) -> Feed | None:
-        """Lets the loop itself copy the next bytes; `took` must be told how many."""
-        place = Reference(*walk.place)
-        file = self._files.get(place.file)
-        pages = None if file is None or walk.done else file.pages(place.offset)
-        self._feeding = file
-        return None if pages is None else Feed(pages, place.offset, walk, place.file)
+    def left(self, file: PagedFile) -> int:
+        """How many bytes of records in a file may still be taken, unless it grows."""
+        had, looked = self._handed.get(file.header.number, (0, 0))
+        seen = file.seen(max(had, looked))
+        return 0 if looked > seen else max(seen - had, 0)
 
-    def took(self, walk: TreeWalk, count: int) -> None:
-        """Count the bytes that the loop has copied."""
-        assert self._feeding is not None
-        self._count(self._feeding, count, walk.tell())
+    def took(self, feed: Feed, file: PagedFile) -> None:
+        """Count what a feed has taken of trees in a file."""
+        size, looks = feed.tell()
+        if size or looks:
+            self._count(file, size, looks)
 
     def chunks(self, walk: TreeWalk) -> Iterator[memoryview]:
         """The rest of a record's bytes, chunk by chunk; the walk goes on behind it."""
@@ -121,7 +120,7 @@ class Trees:
         number = file.header.number
         had, looked = self._handed.get(number, (0, 0))
         self._handed[number] = had, looked = had + size, looked + looks
-        if not file.has(max(had, looked)):
+        if file.seen(most := max(had, looked)) < most:
             raise DecodeError("several transactions refer to the same out-of-band records", path=file.path)
 
     def _fields(self, place: Reference) -> OutOfBand:

@@ -87,12 +87,15 @@ cdef inline int end_part(loop_t* loop, batch_t* batch, int status, const rows_t*
     # After a part of an event in fragments: its status. count: of the batch before it; entries: bytes of side entries
     cdef fragments_t* part = &loop.fragments
     cdef uint64_t record_len = loop.plans[loop.tables.definitions[batch.definition].plan].record_len
+    cdef uint64_t used = (batch.count - count) * record_len + entries
     part.cut = 0
     if part.open and status == DECODE_MALFORMED and rows.incomplete != NULL:
         forget_side_entries(batch)
         part.cut = <size_t> (rows.end - rows.incomplete)
         status = DECODE_OK
-    part.memory -= min(part.memory, (batch.count - count) * record_len + entries)
+    if status == DECODE_OK and used > part.memory and part.left > part.length - part.cut:
+        status = DECODE_TOO_LARGE       # as before the next row of a whole event, which is in another part here
+    part.memory -= min(part.memory, used)
     part.done = status == DECODE_OK
     loop.group.wire += part.length - part.cut
     return status

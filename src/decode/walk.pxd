@@ -5,8 +5,8 @@ from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t, uintptr_t
 from crc.runs cimport RUN_LEN, crc_has_runs
 from decode.fragments cimport PART_NEXT, PART_NONE, next_part
 from decode.loop cimport (
-    FAULT_CHECKSUM, FAULT_LENGTH, FAULT_NO_MEMORY, FAULT_POSITION, RUN_EVENT, RUN_INTERRUPTED, RUN_MORE, RUN_PAUSE,
-    RUN_STOP, RUN_TABLE, descriptor_of, event_t, fail, loop_t, next_position, window_t,
+    FAULT_CHECKSUM, FAULT_LENGTH, FAULT_NO_MEMORY, FAULT_POSITION, FAULT_ROWS, RUN_EVENT, RUN_INTERRUPTED, RUN_MORE,
+    RUN_PAUSE, RUN_STOP, RUN_TABLE, descriptor_of, event_t, fail, loop_t, next_position, window_t,
 )
 from decode.rows_events cimport decode_rows_event
 from decode.table_cache cimport NO_TABLE
@@ -217,8 +217,11 @@ cdef inline int walk_parts(loop_t* loop) noexcept nogil:
         part = next_part(loop)
         if part == PART_NONE:
             break
-        status = (walk_window(loop) if part == PART_NEXT
-                  else fail(loop, loop.event.position, FAULT_NO_MEMORY, NO_TABLE))
+        if part != PART_NEXT:
+            return fail(loop, loop.event.position, FAULT_NO_MEMORY, NO_TABLE)
+        status = walk_window(loop)
+        if status == RUN_TABLE or status == RUN_EVENT:      # the event's table was known before its first part
+            status = fail(loop, loop.event.position, FAULT_ROWS, NO_TABLE)
     return status
 
 

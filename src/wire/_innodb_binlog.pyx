@@ -2,68 +2,30 @@
 
 A commit record that refers to no out-of-band records has all events of its transaction: these are copied here,
 and records that are not of commits are passed over. The out-of-band records of the others are found by their
-references and copied. Each page is checked when it is first looked at, just before its bytes are copied, so that
-they come from memory once. Whatever else comes, or is not whole in the given pages, is left to Python.
+references and copied. Each page is checked just before its bytes are copied, so that they come from memory once.
+Whatever else comes, or is not whole in the given pages, is left to Python.
 
 Source: MariaDB server 12.3, Docs/replication/binlog.md.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport UINT64_MAX, uint8_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
 
 from memory.feed cimport feed_t, take_more_t
-
-cdef extern from "crc/crc32c.h" nogil:
-    uint32_t binlog_crc32c(uint32_t crc, const uint8_t* p, size_t n) noexcept
+from wire.innodb_pages cimport (
+    COPIED_NOT, COPIED_SOME, copy_record, fields_t, holds, pages_t, place_t, resume_t, take, take_fields, taken_t,
+    tree_t,
+)
 
 cdef enum:
-    CHECKSUM_LEN = 4
-    CHUNK_HEAD_LEN = 3
     LEAST_PAGE_LEN = 8
-    CONTINUES = 0x80
-    LAST = 0x40
-    REST_IS_FILLER = 0xFF
-    COMMIT = 1
-    GTID_STATE = 2
-    OUT_OF_BAND = 3
-    FILLER = 4
-    LAST_KNOWN = 6
     MOST_LEVELS = 2 * 64 + 2        # of a tree
     MOST_VISITS = 3 * MOST_LEVELS + 6
     MOST_LOOKS = 1 << 16            # of one call: then Python can count them, or be interrupted
 
 
 # ------------------------------------------------------------------ pages
-
-
-cdef struct pages_t:
-    const uint8_t* data
-    size_t size                     # bytes: whole pages
-    size_t page_len                 # a power of two
-    int shift                       # its logarithm
-    uint8_t* checked                # a bit for each page: its checksum is right
-
-
-cdef bint holds(pages_t* pages, size_t at) noexcept nogil:
-    # Whether the checksum of the page of an offset is right. A page of nothing but zeros has none: it may be written
-    # later.
-    cdef size_t number = at >> pages.shift
-    cdef size_t length = pages.page_len - CHECKSUM_LEN
-    cdef uint8_t* checked = pages.checked + (number >> 3)
-    cdef const uint8_t* page = pages.data + (number << pages.shift)
-    cdef uint32_t stored
-    if checked[0] >> (number & 7) & 1:
-        return True
-    memcpy(&stored, page + length, CHECKSUM_LEN)            # little-endian, as all that we compile for
-    if binlog_crc32c(0, page, length) != stored:
-        return page[0] == 0 and memcmp(page, page + 1, pages.page_len - 1) == 0
-    checked[0] |= <uint8_t> (1 << (number & 7))
-    return True
-
-
-cdef inline size_t page_after(const pages_t* pages, size_t at) noexcept nogil:
-    return (at | (pages.page_len - 1)) + 1
 
 
 cdef class Pages:
@@ -131,139 +93,8 @@ cdef class Pages:
         at &= ~(self.pages.page_len - 1)
         return self.buffer[at : at + self.pages.page_len]
 
-    def short_transactions(self, uint64_t offset, uint8_t[::1] out not None):
-        """Copy the events of commit records that are whole, and pass over records that are not of commits.
-
-        Ends before the first record that is neither, that does not fit, or that is not whole in these pages.
-
-        Parameters
-        ----------
-        offset : int
-            Where a record begins, or where a page's last chunk ends.
-        out : writable buffer, shape (n_bytes,), uint8
-            Takes the events.
-
-        Returns
-        -------
-        end : int
-            Offset of what was not taken.
-        written : int
-            Bytes in `out`.
-        any : bool
-            Whether a record was passed or copied that is not of GTID states or filler.
-        full : bool
-            Whether the next record did not fit.
-        """
-        cdef size_t room = <size_t> out.shape[0]
-        cdef taken_t taken
-        if not room or not self.has(offset):
-            return offset, 0, False, False
-        with nogil:
-            taken = take(&self.pages, <size_t> (offset - self.begin), self.pages.size, &out[0], room)
-        return self.begin + taken.end, taken.written, taken.any, taken.full
-
-    def pass_short_transactions(self, uint64_t offset, size_t room, uint64_t until):
-        """Pass over what `short_transactions` would copy into a buffer of a size.
-
-        Parameters
-        ----------
-        offset : int
-            As in `short_transactions`.
-        room : int
-            The buffer's bytes. 0 passes over all that is not of commits.
-        until : int
-            Offset from which on no commit record is passed over.
-
-        Returns
-        -------
-        end, passed, any, full : int, int, bool, bool
-            As `short_transactions` returns them.
-        """
-        cdef taken_t taken
-        if not self.has(offset):
-            return offset, 0, False, False
-        until = until - self.begin if until > self.begin else 0
-        with nogil:
-            taken = take(&self.pages, <size_t> (offset - self.begin), min(until, self.pages.size), NULL, room)
-        return self.begin + taken.end, taken.written, taken.any, taken.full
-
-
-# ------------------------------------------------------------------ short transactions
-
-
-cdef struct taken_t:
-    size_t end      # where the first record begins that was not taken
-    size_t written  # bytes
-    bint any        # whether a record was taken other than of GTID states and fillers
-    bint full       # the next record did not fit
-
-
-cdef taken_t take(pages_t* pages, size_t at, size_t until, uint8_t* out, size_t out_len) noexcept nogil:
-    # until: no commit record from this place on is taken. out: NULL: only count.
-    cdef taken_t taken = taken_t(at, 0, False, False)
-    cdef const uint8_t* data = pages.data
-    cdef size_t written = 0, begin, length
-    cdef size_t page_end = 0        # of the chunks of the page that was checked last
-    cdef uint8_t kind, code
-    cdef uint8_t inside = 0         # the type of a record that has not ended
-    while at < pages.size:
-        if at >= page_end + CHECKSUM_LEN or page_end == 0:
-            if not holds(pages, at):
-                break
-            page_end = page_after(pages, at) - CHECKSUM_LEN
-        # A chunk has at least one byte
-        if at + CHUNK_HEAD_LEN >= page_end or data[at] == REST_IS_FILLER:
-            at = page_end + CHECKSUM_LEN
-            continue
-        kind = data[at]
-        code = kind & ~(CONTINUES | LAST)
-        begin = at + CHUNK_HEAD_LEN
-        length = data[at + 1] | <size_t> data[at + 2] << 8
-        if not 0 < code <= LAST_KNOWN or length > page_end - begin:
-            break
-        if not kind & CONTINUES:
-            if inside:
-                if (code == GTID_STATE or code == FILLER) and kind & LAST:
-                    at = begin + length
-                    continue
-                break
-            inside = code
-            if code == COMMIT:
-                if at >= until or length == 0 or data[begin] != 0:  # it has out-of-band records
-                    break
-                begin += 1
-                length -= 1
-        elif inside != code:
-            break
-        at = begin + length
-        if code == COMMIT:
-            if length > out_len - written:
-                taken.full = True
-                break
-            if out != NULL:
-                memcpy(out + written, data + begin, length)
-            written += length
-        if kind & LAST:
-            inside = 0
-            taken.any = taken.any or not (code == GTID_STATE or code == FILLER)
-            taken.end = at
-            taken.written = written
-    return taken
-
 
 # ------------------------------------------------------------------ out-of-band records
-
-
-cdef struct place_t:
-    uint64_t file
-    uint64_t offset
-
-
-cdef struct fields_t:
-    uint64_t number
-    place_t left
-    place_t right
-    uint8_t length                  # bytes of these fields
 
 
 cdef inline bint is_nowhere(place_t place) noexcept nogil:
@@ -272,112 +103,6 @@ cdef inline bint is_nowhere(place_t place) noexcept nogil:
 
 cdef inline bint is_before(place_t place, place_t other) noexcept nogil:
     return place.file < other.file or (place.file == other.file and place.offset < other.offset)
-
-
-cdef inline bint take_packed(const uint8_t** at, const uint8_t* end, uint64_t* value) noexcept nogil:
-    # The next packed integer; False: the bytes end inside it, or it has more than 64 bits
-    cdef const uint8_t* p = at[0]
-    cdef size_t length, i
-    cdef uint64_t low = 0
-    if p >= end:
-        return False
-    length = (p[0] & 7) + 1
-    if length == 8:
-        length = 9
-    if length > <size_t> (end - p):
-        return False
-    for i in range(min(length, <size_t> 8)):
-        low |= <uint64_t> p[i] << (8 * i)
-    low >>= 3
-    if length == 9:
-        if p[8] >> 3:
-            return False
-        low |= <uint64_t> p[8] << 61
-    value[0] = low
-    at[0] = p + length
-    return True
-
-
-cdef bint take_fields(pages_t* pages, size_t at, fields_t* fields) noexcept nogil:
-    # The fields of the out-of-band record at a place; False: its first chunk does not have them
-    cdef size_t page_end = page_after(pages, at) - CHECKSUM_LEN
-    cdef size_t length
-    cdef const uint8_t* begin = pages.data + at + CHUNK_HEAD_LEN
-    cdef const uint8_t* p = begin
-    cdef const uint8_t* end
-    if at + CHUNK_HEAD_LEN >= page_end or not holds(pages, at) or pages.data[at] & ~LAST != OUT_OF_BAND:
-        return False
-    length = pages.data[at + 1] | <size_t> pages.data[at + 2] << 8
-    if length > page_end - at - CHUNK_HEAD_LEN:
-        return False
-    end = begin + length
-    if not (take_packed(&p, end, &fields.number)
-            and take_packed(&p, end, &fields.left.file) and take_packed(&p, end, &fields.left.offset)
-            and take_packed(&p, end, &fields.right.file) and take_packed(&p, end, &fields.right.offset)):
-        return False
-    fields.length = <uint8_t> (p - begin)
-    return True
-
-
-cdef struct resume_t:               # where copying a record goes on
-    size_t at                       # its next chunk
-    size_t skip                     # bytes not to copy: the record's fields, and what has been copied of the chunk
-    bint begun                      # it is not the first chunk
-    uint64_t looks                  # chunks and pages left behind
-
-
-cdef enum copied_t:
-    COPIED_ALL
-    COPIED_SOME                     # no more fits
-    COPIED_NOT                      # the rest is left to Python
-
-
-cdef int copy(pages_t* pages, resume_t* record, uint8_t* out, size_t room, size_t* written) noexcept nogil:
-    # The bytes of an out-of-band record. out: NULL: only count.
-    cdef const uint8_t* data = pages.data
-    cdef size_t begin, length, first, count
-    cdef size_t page_end = 0        # of the chunks of the page that was checked last
-    cdef uint8_t kind, code
-    while record.at < pages.size:
-        if record.at >= page_end + CHECKSUM_LEN or page_end == 0:
-            if not holds(pages, record.at):
-                return COPIED_NOT
-            page_end = page_after(pages, record.at) - CHECKSUM_LEN
-        if record.at + CHUNK_HEAD_LEN >= page_end or data[record.at] == REST_IS_FILLER:
-            if not record.begun:
-                return COPIED_NOT
-            record.at = page_end + CHECKSUM_LEN
-            record.looks += 1
-            continue
-        kind = data[record.at]
-        code = kind & ~(CONTINUES | LAST)
-        begin = record.at + CHUNK_HEAD_LEN
-        length = data[record.at + 1] | <size_t> data[record.at + 2] << 8
-        if length > page_end - begin:
-            return COPIED_NOT
-        if record.begun and not kind & CONTINUES:
-            if (code == GTID_STATE or code == FILLER) and kind & LAST:
-                record.at = begin + length
-                record.looks += 1
-                continue
-            return COPIED_NOT
-        if code != OUT_OF_BAND or (kind & CONTINUES and not record.begun):
-            return COPIED_NOT
-        first = min(record.skip, length)
-        count = min(length - first, room - written[0])
-        if count and out != NULL:
-            memcpy(out + written[0], data + begin + first, count)
-        written[0] += count
-        if first + count < length:
-            record.skip += count
-            return COPIED_SOME
-        record.skip -= first
-        record.at = begin + length
-        record.looks += 1
-        record.begun = True
-        if kind & LAST:
-            return COPIED_ALL
-    return COPIED_NOT
 
 
 cdef enum walk_status_t:
@@ -429,8 +154,8 @@ cdef class TreeWalk:
         All records have been taken.
     """
 
-    cdef uint64_t records, seen, first_number
-    cdef place_t first, last
+    cdef tree_t tree
+    cdef uint64_t seen, first_number
     cdef place_t leftmost           # while roots are looked for: the way to the leftmost leaf of the last one found
     cdef int levels                 # that trees of so many records have at most: twice those of balanced ones
     cdef int levels_left
@@ -446,13 +171,18 @@ cdef class TreeWalk:
     cdef place_t wrong, forward
 
     def __cinit__(self, uint64_t records, (uint64_t, uint64_t) first, (uint64_t, uint64_t) last):
-        self.records = records
-        self.first = place_t(first[0], first[1])
-        self.last = self.leftmost = place_t(last[0], last[1])
-        while self.levels < 64 and records >> self.levels:
+        self.start(tree_t(records, place_t(first[0], first[1]), place_t(last[0], last[1])))
+
+    cdef void start(self, tree_t tree) noexcept nogil:
+        self.tree = tree
+        self.leftmost = tree.last
+        self.seen = self.taken = 0
+        self.rooted = self.done = self.copying = False
+        self.levels = self.depth = 0
+        while self.levels < 64 and tree.records >> self.levels:
             self.levels += 1
         self.levels = self.levels_left = 2 * self.levels + 2
-        self.push(self.last)
+        self.push(tree.last)
 
     cdef inline void push(self, place_t place) noexcept nogil:
         self.visits[self.depth].place = place
@@ -460,7 +190,9 @@ cdef class TreeWalk:
         self.depth += 1
 
     cdef inline place_t current(self) noexcept nogil:
-        return self.last if self.depth == 0 else self.visits[self.depth - 1].place if self.rooted else self.leftmost
+        if self.depth == 0:
+            return self.tree.last
+        return self.visits[self.depth - 1].place if self.rooted else self.leftmost
 
     @property
     def place(self):
@@ -472,13 +204,13 @@ cdef class TreeWalk:
         """What is wrong with the trees, and file and offset of the record that shows it."""
         cdef visit_t* top = &self.visits[max(self.depth - 1, 0)]
         return {
-            FAULT_ROOTS: f"more roots than {self.records} out-of-band records have",
+            FAULT_ROOTS: f"more roots than {self.tree.records} out-of-band records have",
             FAULT_LEVELS: "too many levels of out-of-band records",
             FAULT_FORWARD: f"a reference to {(self.forward.file, self.forward.offset)}, which is not before it",
-            FAULT_FIRST: f"the first out-of-band record is at {(self.first.file, self.first.offset)}",
+            FAULT_FIRST: f"the first out-of-band record is at {(self.tree.first.file, self.tree.first.offset)}",
             FAULT_NUMBER: f"out-of-band record {top.number}: expected {self.first_number + self.seen}",
-            FAULT_MANY: f"more than {self.records} out-of-band records",
-            FAULT_FEW: f"{self.seen} out-of-band records: expected {self.records}",
+            FAULT_MANY: f"more than {self.tree.records} out-of-band records",
+            FAULT_FEW: f"{self.seen} out-of-band records: expected {self.tree.records}",
         }[self.why], (self.wrong.file, self.wrong.offset)
 
     cdef inline bint fail(self, int why, place_t place) noexcept nogil:
@@ -531,11 +263,11 @@ cdef class TreeWalk:
         cdef const visit_t* top = &self.visits[self.depth - 1]
         if self.seen == 0:
             self.first_number = top.number
-            if top.place.file != self.first.file or top.place.offset != self.first.offset:
+            if top.place.file != self.tree.first.file or top.place.offset != self.tree.first.offset:
                 return self.fail(FAULT_FIRST, top.place)
         if top.number != self.first_number + self.seen:
             return self.fail(FAULT_NUMBER, top.place)
-        if self.seen >= self.records:
+        if self.seen >= self.tree.records:
             return self.fail(FAULT_MANY, top.place)
         self.copying = True
         self.taken = top.fields_len
@@ -548,7 +280,7 @@ cdef class TreeWalk:
         cdef size_t before = written[0]
         cdef int copied
         record.at -= begin
-        copied = copy(pages, &record, out, room, written)
+        copied = copy_record(pages, &record, out, room, written)
         record.at += begin
         self.looks += record.looks
         record.looks = 0
@@ -589,8 +321,8 @@ cdef class TreeWalk:
             if copied == COPIED_NOT:
                 return WALK_BYTES
             self.leave()
-        if self.seen != self.records:
-            self.fail(FAULT_FEW, self.last)
+        if self.seen != self.tree.records:
+            self.fail(FAULT_FEW, self.tree.last)
             return WALK_WRONG
         self.done = True
         return WALK_DONE
@@ -661,61 +393,116 @@ cdef class TreeWalk:
 # ------------------------------------------------------------------ for the decoding loop
 
 
-cdef size_t take_more(Feed feed, uint8_t* out, size_t room) noexcept nogil:
-    cdef size_t written = 0
+cdef bint begin_tree(Feed feed, const taken_t* taken, uint8_t* out, size_t room, size_t* written) noexcept nogil:
+    # Copies the events of the commit record at which `take` has ended, and goes on with its tree. False: they do not
+    # fit, or there are none: who gets no bytes does not ask where the feed is
+    feed.full = taken.events_len > room - written[0]
+    if taken.events_len == 0 or feed.full:
+        return False
+    if out != NULL:
+        memcpy(out + written[0], feed.pages.data + taken.events, taken.events_len)
+    written[0] += taken.events_len
+    feed.at = taken.events + taken.events_len
+    feed.any = True
+    feed.tree.start(taken.tree)
+    feed.walking = True
+    return True
+
+
+cdef size_t take_until(Feed feed, size_t until, uint8_t* out, size_t room) noexcept nogil:
+    # out: NULL: only count
+    cdef size_t written = 0, before
     cdef taken_t taken
-    if feed.walk is not None:
-        feed.walk.walk(feed.pages, feed.file, feed.begin, out, room, &written)
-        feed.feed.next = <uintptr_t> feed.pages.data + feed.walk.record.at - feed.begin
-        return written
-    taken = take(feed.pages, feed.at, feed.pages.size, out, room)
-    feed.at = taken.end
-    feed.feed.next = <uintptr_t> feed.pages.data + taken.end
-    feed.any = feed.any or taken.any
-    return taken.written
+    cdef int status
+    feed.full = False
+    while True:
+        if feed.walking:
+            if feed.handed >= feed.most:
+                return written
+            before = written
+            status = feed.tree.walk(feed.pages, feed.file, feed.begin, out, room, &written)
+            feed.handed += written - before
+            feed.walking = status != WALK_DONE
+            feed.feed.next = <uintptr_t> feed.pages.data + feed.tree.record.at - feed.begin
+            if feed.walking:
+                return written
+        if not feed.follows:
+            return written
+        taken = take(feed.pages, feed.file, feed.begin, feed.at, until, NULL if out == NULL else out + written,
+                     room - written)
+        feed.at = taken.end
+        feed.any = feed.any or taken.any
+        feed.full = taken.full
+        written += taken.written
+        feed.feed.next = <uintptr_t> feed.pages.data + taken.end
+        if taken.tree.records == 0 or not begin_tree(feed, &taken, out, room, &written):
+            return written
+
+
+cdef size_t take_more(Feed feed, uint8_t* out, size_t room) noexcept nogil:
+    return take_until(feed, feed.pages.size, out, room)
 
 
 cdef class Feed:
-    """Lets the decoding loop take events itself: what `short_transactions` or `TreeWalk.go_on` would copy next.
+    """Takes the events of transactions, for the decoding loop or for Python.
+
+    It copies the rest of a tree, and then whole commit records with the trees that they refer to, and passes over
+    records that are not of commits. It ends before the first record that is none of these, or is not whole in these
+    pages; where a tree leaves them; and where no more fits.
 
     Parameters
     ----------
     pages : Pages
-    offset : int
-        As in `short_transactions`.
+    offset : int or None
+        Where a record begins, or where a page's last chunk ends. None: there is only the walk.
     walk : TreeWalk or None
-        Instead: the records that are copied.
+        What comes first: the records of a tree.
     file : int
         The number of the pages' file.
+    most : int
+        Bytes of trees after which it ends, until they are told.
 
     Attributes
     ----------
     address : int
         For `Decoder.feed`; valid as long as this object.
-    offset : int
+    offset : int or None
         Of what was not taken.
+    walk : TreeWalk or None
+        The tree that has been begun; None: the next record is at the offset.
     any : bool
         Whether a record was taken that is not of GTID states or filler.
+    full : bool
+        Whether the next record did not fit, the last time.
     """
 
     cdef feed_t feed
     cdef Pages owner
     cdef pages_t* pages
-    cdef readonly TreeWalk walk
+    cdef TreeWalk tree
+    cdef bint walking               # the tree
+    cdef bint follows               # something comes after the tree
     cdef uint64_t file
     cdef uint64_t begin
+    cdef uint64_t handed            # bytes of trees that were not told yet
+    cdef uint64_t most
     cdef size_t at
-    cdef readonly bint any
+    cdef readonly bint any, full
 
-    def __cinit__(self, Pages pages not None, uint64_t offset, TreeWalk walk=None, uint64_t file=0):
-        if not pages.has(offset):
-            raise IndexError(f"no page at {offset}")
+    def __cinit__(self, Pages pages not None, offset, TreeWalk walk=None, uint64_t file=0,
+                  uint64_t most=UINT64_MAX):
         self.owner = pages
         self.pages = &pages.pages
         self.begin = pages.begin
-        self.at = <size_t> (offset - pages.begin)
-        self.walk = walk
+        self.follows = offset is not None
+        if self.follows:
+            if not pages.has(offset):
+                raise IndexError(f"no page at {offset}")
+            self.at = <size_t> (<uint64_t> offset - pages.begin)
+        self.walking = walk is not None
+        self.tree = TreeWalk(0, (0, 0), (0, 0)) if walk is None else walk
         self.file = file
+        self.most = most
         self.feed = feed_t(<take_more_t> take_more, <void*> self, 0)
 
     @property
@@ -726,4 +513,47 @@ cdef class Feed:
     @property
     def offset(self):
         """See above."""
-        return self.begin + self.at
+        return self.begin + self.at if self.follows else None
+
+    @property
+    def walk(self):
+        """See above."""
+        return self.tree if self.walking else None
+
+    def copy(self, uint8_t[::1] out not None):
+        """Copy events into a buffer; returns how many bytes. 0: none fit, or the rest needs care."""
+        cdef size_t room = <size_t> out.shape[0]
+        cdef size_t written
+        if not room:
+            return 0
+        with nogil:
+            written = take_more(self, &out[0], room)
+        return written
+
+    def skip(self, size_t room, uint64_t until):
+        """Pass over what `copy` would copy.
+
+        Parameters
+        ----------
+        room : int
+            The buffer's bytes. 0 passes over all that is not of commits.
+        until : int
+            Offset from which on no commit record is passed over.
+
+        Returns
+        -------
+        int
+            Bytes.
+        """
+        cdef size_t passed
+        until = until - self.begin if until > self.begin else 0
+        with nogil:
+            passed = take_until(self, <size_t> min(until, <uint64_t> self.pages.size), NULL, room)
+        return passed
+
+    def tell(self):
+        """Bytes of trees that were copied or passed over, and `TreeWalk.go_on`'s looks, since they were last told."""
+        cdef uint64_t handed = self.handed
+        self.handed = 0
+        self.most -= min(self.most, handed)
+        return handed, self.tree.tell()

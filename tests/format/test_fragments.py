@@ -476,3 +476,41 @@ def test_reading_that_begins_inside_the_transaction(way: str) -> None:
         with binlog_core.open(data, start=start) as log:
             assert [c.after["id"] for c in log.rows()] == [39, 99]
             assert log.report.rows_without_table_map >= 1
+
+
+@pytest.mark.parametrize("beyond", [0, 100])
+@pytest.mark.parametrize("per_piece", [1, 7, 25])
+def test_the_limit_of_records_is_that_of_a_whole_event(per_piece: int, beyond: int) -> None:
+    """Whatever part a row is in, and with on_error="skip" none of the rows comes, as from a whole event."""
+    log = Log("12.3.1-MariaDB-log")
+    rows = [{"id": i, "note": "n" * 1500} for i in range(60)]  # longer than what is joined beyond an end
+    log.begin()
+    log.insert(TABLE, rows)
+    log.commit()
+    log.insert(TABLE, [{"id": 99, "note": "after"}])
+    whole = log.getvalue()
+    data = bytearray(whole[:4])
+    row_len = 1 + 4 + 2 + 1500
+    for event in events_in(whole):
+        head = struct.unpack_from("<IBIIIH", event)
+        if event[4] not in ROWS or len(event) < 60 * row_len:
+            data += event_of(head, event[19:-4], len(data), True) if event[4] != 15 else event
+            continue
+        before = len(event) - 4 - 60 * row_len
+        ends = [before + n * row_len + beyond for n in range(per_piece, 60, per_piece)]  # of rows, or behind
+        for body in fragments_of(event, True, ends):
+            data += event_of((head[0], FRAGMENT, *head[2:]), body, len(data), True)
+    with binlog_core.open(whole) as opened:
+        record_len = next(opened.batches()).array.itemsize
+    for most in (1, 20, 58, 59, 60):
+        limits = binlog_core.Limits(record_bytes=most * record_len - 1)
+        with in_place():
+            for one in (whole, bytes(data)):
+                if most == 60:
+                    assert len(all_rows(one, limits=limits)) == 61
+                    continue
+                with pytest.raises(binlog_core.DecodeError, match=r"Limits\.record_bytes"):
+                    all_rows(one, limits=limits)
+                with binlog_core.open(one, limits=limits, on_error="skip") as opened:
+                    assert [change.after["id"] for change in opened.rows()] == [99]
+                    assert opened.report.skipped_events == 1

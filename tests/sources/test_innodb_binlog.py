@@ -26,6 +26,7 @@ from binlog_core._core._innodb_binlog import (
     FIELDS,
     FULL,
     WRONG,
+    Feed,
     Pages,
     TreeWalk,
 )
@@ -653,37 +654,89 @@ def test_walks_of_wrong_trees() -> None:
         TreeWalk(1 << 64, here, here)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_short_transactions_end_where_care_is_needed(seed: int) -> None:
-    """The compiled part takes whole records only, whatever the room and the pages that it is given."""
-    pick = random.Random(seed)
-    rows = [[{"id": i, "note": "n" * pick.randrange(900)}] for i in range(30)]
+def fit(writer: ibb.Writer) -> None:
+    """Make room for a record's fields in one page: those that go over into the next are left to Python."""
+    if writer.room < 120:
+        writer.fill()
+
+
+def undo(writer: ibb.Writer, pick: random.Random) -> None:
+    """Now and then a record of a transaction that is rolled back; some fill pages that nobody reads."""
+    if pick.random() < 0.2:
+        writer.record(ibb.PIECE, ibb.packed(0) * 5 + pick.randbytes(pick.choice([5, 600, 3000])))
+
+
+def numbered(pick: random.Random, pages: int, shift: int = 9) -> tuple[bytes, list[bytes]]:
+    """A file of short transactions and of larger ones with out-of-band records; and these transactions."""
+    rows = [[{"id": i, "note": "n" * pick.choice([10, 300, 900, 9000])}] for i in range(30)]
     transactions = made_of(rows)
-    writer = ibb.Writer(shift=9, pages=1000, interval=5)
+    writer = ibb.Writer(shift=shift, pages=pages, interval=5)
     for events in transactions:
-        if pick.random() < 0.2:
-            writer.record(ibb.PIECE, ibb.packed(0) * 5 + pick.randbytes(pick.randrange(1500)))
-        writer.record(ibb.COMMIT, ibb.packed(0) + events)
+        gtid, tree = int.from_bytes(events[9:13], "little"), ibb.OutOfBand(writer)
+        fit(writer)
+        undo(writer, pick)
+        if len(events) > 800:
+            for at in range(gtid, len(events), size := pick.choice([700, 3000, 8000])):
+                fit(writer)
+                tree.append(events[at : at + size])
+                undo(writer, pick)
+            fit(writer)
+            writer.record(ibb.COMMIT, tree.reference() + ibb.packed(0) + events[:gtid])
+        else:
+            writer.record(ibb.COMMIT, ibb.packed(0) + events)
     (data,) = writer.contents()
-    pages = data[512:]
-    ends = {sum(map(len, transactions[:k])) for k in range(31)}
+    return data, transactions
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_feeds_end_where_care_is_needed(seed: int) -> None:
+    """The compiled part takes whole commit records and their trees, whatever the room and the pages."""
+    pick = random.Random(seed)
+    data, transactions = numbered(pick, 1000)
+    expected = b"".join(transactions)
     whole = bytearray(len(data))
-    end, written, any_record, full = Pages(pages, 512).short_transactions(0, whole)
-    assert whole[:written] == b"".join(transactions) and any_record and not full
+    feed = Feed(Pages(data, 512), 512)
+    assert whole[: feed.copy(whole)] == expected and feed.any and not feed.full and feed.walk is None
+    assert Feed(Pages(data, 512), 512).skip(len(data), len(data)) == len(expected)
     for _ in range(50):
-        some = pages[: 512 * pick.randrange(len(pages) // 512)]
-        out = bytearray(pick.randrange(len(whole)))
-        end, written, _, _ = Pages(some, 512).short_transactions(0, out)
-        assert written in ends and end <= len(some)
-        assert out[:written] == whole[:written]
+        some = data[: 512 * pick.randrange(2, len(data) // 512)]
+        out = bytearray(pick.randrange(1, len(whole)))
+        feed = Feed(Pages(some, 512), 512)
+        written = feed.copy(out)
+        assert out[:written] == expected[:written]
+        assert feed.offset is not None and feed.offset <= len(some)
+        passing = Feed(Pages(some, 512), 512)
+        assert passing.skip(len(out), len(data)) == written and passing.offset == feed.offset
         rest = bytearray(len(data))
-        _, more, _, _ = Pages(pages, 512).short_transactions(end, rest)
-        assert out[:written] + rest[:more] == b"".join(transactions)
+        if feed.offset < len(some):
+            more = Feed(Pages(data, 512), feed.offset, feed.walk).copy(rest)
+            assert out[:written] + rest[:more] == expected
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pages_that_references_lead_to_are_checked(seed: int) -> None:
+    """Each page is checked before anything that comes after it is handed out, or is one of the tree's."""
+    pick = random.Random(seed)
+    data, transactions = numbered(pick, 1000)
+    expected = b"".join(transactions)
+    pages = [at for at in range(512, len(data), 512) if any(data[at : at + 512])]
+    for at in pages:
+        broken = bytearray(data)
+        broken[pick.choice([at, at + 1, at + 3, pick.randrange(at, at + 512)])] ^= 1 << pick.randrange(8)
+        out = bytearray(len(data))
+        feed = Feed(Pages(broken, 512), 512)
+        written = feed.copy(out)
+        assert out[:written] == expected[:written] and written < len(expected)
+        assert feed.walk is not None or (feed.offset or 0) < at + 512
+        ends = [sum(map(len, transactions[:k])) for k in range(31)]
+        assert feed.walk is not None or written in ends
 
 
 def test_pages_of_wrong_arguments() -> None:
-    assert Pages(b"", 512).short_transactions(0, bytearray(9)) == (0, 0, False, False)
-    assert Pages(bytes(512), 512).short_transactions(10**9, bytearray(9)) == (10**9, 0, False, False)
+    assert 0 not in Pages(b"", 512)
+    assert 10**9 not in Pages(bytes(512), 512)
+    assert Feed(Pages(bytes(512), 512), 0).copy(bytearray(9)) == 0
+    assert Feed(Pages(bytes(512), 512), None).copy(bytearray(9)) == 0
     for pages, page_len in ((bytes(513), 512), (bytes(512), 0), (bytes(12), 4), (bytes(24), 12)):
         with pytest.raises(ValueError, match="expected pages of"):
             Pages(pages, page_len)

@@ -77,6 +77,7 @@ class Log:
         self.opened = OpenLogs(files, settings, first, alone=within is not None)  # for the package
         self._indexes, self._owns_indexes = indexes, indexes is None
         self._within, self._met, self._defined = within, met, defined
+        self._defined_at_end: Definitions | None = None  # once a pass has read all rows
         self._stopping = within if within is not None else threading.Event()
         self._latest = Reading(settings.report(), self._stopping)
         self._passed = False  # whether a pass has begun
@@ -274,7 +275,6 @@ class Log:
         for i in range(first, last + 1):
             if i > first:
                 self.files[i].continue_history(reading.report)
-                self._follow(i - 1, defined)
             met.last = i == last and not (follow or self.files[last].chained)
             here = settings.in_file(first=i == first, last=i == last, follow=follow and i == last)
             file, source = self.files[i], self.opened.take(i)
@@ -283,6 +283,8 @@ class Log:
             with self._alone_in(file, source, stop, here, met, defined) as log:
                 yield log
                 log._read_to_its_end()
+            if i < last:
+                defined = _defined_after(log, defined)
         while (follow or self.files[last].chained) and not stop.is_set():
             following = log._latest.next_file or log.files[0].following()
             if following is None:
@@ -290,6 +292,7 @@ class Log:
                 if log._asked is not None:
                     log._check_names(log._latest.report, log._asked, None)
                 return
+            defined = _defined_after(log, defined)
             file = following
             file.continue_history(reading.report)
             here = settings.in_file(first=False, last=False, follow=follow)  # times hold in every log
@@ -304,16 +307,10 @@ class Log:
         defined = self.settings.definitions()
         if defined is None or not defined.follows:
             return None
-        for i in range(first):
-            self._follow(i, defined)
+        for i, file in enumerate(self.files[:first]):
+            if not self.opened.is_read_once(i):
+                _follow(file, defined)
         return defined
-
-    def _follow(self, i: int, defined: Definitions | None) -> None:
-        """Apply a file's statements; what cannot be followed is reported where the file itself is read."""
-        if defined is not None and not self.opened.is_read_once(i) and not self.files[i].chained:
-            from .._decode.ddl_before import follow_statements
-
-            follow_statements(self.files[i], None, defined, self.settings.report())
 
     def _check_names(self, report: Report, selection: Selection, definitions: Definitions | None) -> None:
         """Check at the end of the last file that given names matched: one file may lack what the next has."""
@@ -421,6 +418,8 @@ class Log:
             yield group
             del group  # only the user decides how long a group is kept
         self._asked = selection
+        if self._defined is not None and settings.stop is None:
+            self._defined_at_end = definitions
         self._check_names(reading.report, selection, definitions)
         if definitions is not None:
             reading.defined = lambda: selection.of_tables(definitions.tables(mariadb=reading.mariadb))
@@ -659,3 +658,21 @@ class Log:
             yield item
             del item  # it lives no longer than its user wants
             self.opened.check_still_open()
+
+
+def _defined_after(log: Log, defined: Definitions | None) -> Definitions | None:
+    """The definitions after a file, given those before it: its pass has them if it read all rows."""
+    if defined is None or log._defined_at_end is not None:
+        return log._defined_at_end
+    if not log.opened.is_read_once(0):
+        defined = defined.copied()
+        _follow(log.files[0], defined)
+    return defined
+
+
+def _follow(file: LogFile, definitions: Definitions) -> None:
+    """Apply a file's statements; what cannot be followed is reported where the file itself is read."""
+    if not file.chained:
+        from .._decode.ddl_before import follow_statements
+
+        follow_statements(file, None, definitions, Report(warn=False))

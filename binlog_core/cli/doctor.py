@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from .._sources.places import is_server
@@ -55,8 +56,17 @@ def _tell(finding: Finding, *, as_json: bool) -> None:
         json.dump(dataclasses.asdict(finding), sys.stdout)
         sys.stdout.write("\n")
         return
-    line = Text(f"{finding.state:<6}", style=_STYLES[finding.state])
-    line.append(f"{finding.subject}: {printable(finding.found)}", style="default")
-    results().print(line, soft_wrap=True)
+    console = results()
+    said = Text(f"{finding.subject}: {printable(finding.found)}")
     if finding.cure:
-        results().print(Text(f"      → {printable(finding.cure)}", style="cyan"), soft_wrap=True)
+        said.append(f"\n→ {printable(finding.cure)}", style="cyan")
+    if console.is_terminal:
+        line = Table.grid(padding=(0, 1, 0, 0))
+        line.add_column(width=5)
+        line.add_column(overflow="fold")
+        line.add_row(Text(finding.state, style=_STYLES[finding.state]), said)
+        console.print(line)
+    else:
+        console.print(
+            f"{finding.state:<6}{said.plain}".replace("\n", "\n      "), soft_wrap=True, markup=False
+        )

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from .._decode.group import Group
+from .._decode.selection import names
 from ..errors import BinlogError, SchemaError
 from ..log.log import Log
 from .checks import check_columns, check_tables, unknown_column
@@ -131,6 +132,8 @@ def rows(
                     partial=partial,
                     limits=log.limits,
                     databases=databases,
+                    tables=names(chosen.get("tables")),
+                    exclude_tables=names(chosen.get("exclude_tables")),
                 )
             else:
                 screen = results() if form == "text" and to is None and is_terminal() else None

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from ..replay import ServerUndo, UndoPlan, UndoRow, plan_undo, set_by_server
 from ..replay.row_batches import ROWS_AT_A_TIME
 from ..replay.server_undo import Outcome
 from ..replay.undo_rows import Action, State
+from ..report import NAMES_REMEDY
 from ..schema.given import Schema
 from ..server.connection import Connection
 from ..server.definitions import definitions_of
@@ -127,8 +128,12 @@ def undo(
         options |= {"partial": partial, "databases": databases}
         outcome: Outcome = "unchanged"
         if address is None:
-            with patience("reading the logs"), withheld_warnings():
-                plan = plan_undo(logs.files, **options)
+            if any(map(is_server, logs.files)):
+                with Connection(logs.address(logs.files[0], "the server's address")) as connection:
+                    plan = _plan(logs, options, selection.schema, connection)
+            else:
+                with patience("reading the logs"), withheld_warnings():
+                    plan = plan_undo(logs.files, **options)
             notes = plan.notes
         else:
             with Connection(address) as connection:
@@ -156,27 +161,34 @@ def undo(
 
 
 def _plan(logs: LogOptions, options: dict[str, Any], given: str | None, connection: Connection) -> UndoPlan:
-    """The plan for a server, which gives the definitions that the logs do not have."""
-    is_last = given is not None or any(map(is_server, logs.files))
+    """The plan for a server, which gives the definitions that the logs do not have.
+
+    If they have changed since, CREATE TABLE and what follows it in the logs are tried.
+    """
     with patience("reading the logs"):
-        try:
-            with nullcontext() if is_last else withheld_warnings():
-                return plan_undo(logs.files, **options)
-        except SchemaError as error:
-            if is_last:
-                raise
+        first = options["schema"]
+        if given is not None or options["schema_start"] is not None:
+            return plan_undo(logs.files, **options)
+        why: SchemaError | None = None
+        for schema in (first, "of the server") if first == "ddl" else (first, "of the server", "ddl"):
+            is_now = schema == "of the server"  # as it is now
             try:
-                known = {"schema": Schema(definitions_of(connection)), "schema_start": None}
-                plan = plan_undo(logs.files, **options | known)
-            except SchemaError:
-                raise error from None
-        for name, text in plan.altered.items():
-            raise SchemaError(
-                f"the table was altered after these changes, by {text}, so the server's definition"
-                ' does not fit them: schema="ddl" with schema_start= follows such statements',
-                table=name,
-            )
-        return plan
+                tried = {"schema": Schema(definitions_of(connection)) if is_now else schema}
+                with withheld_warnings():
+                    plan = plan_undo(logs.files, **options | tried)
+            except SchemaError as error:
+                why = why or error
+                continue
+            if not is_now or not plan.altered:
+                return plan
+            name, text = next(iter(plan.altered.items()))
+            why = SchemaError(f"the table was altered after these changes, by {text}", table=name)
+        assert why is not None
+        raise SchemaError(
+            f"{why.message.removesuffix(f': {NAMES_REMEDY}')}: the server's definition does not fit, and"
+            " CREATE TABLE is not in the logs read: schema_start= takes a file with it",
+            table=why.table,
+        )
 
 
 @contextmanager

@@ -10,6 +10,14 @@ from typer.core import TyperCommand
 
 _SERVER = "give the server's address in place of files: mysql://user@host:port"
 _PASSWORD = "--ask-password, --password-file, --defaults-file or MYSQL_PWD gives the password"
+_TLS = f"{_SERVER}/?ssl_mode=VERIFY_IDENTITY, and there ssl_ca=, ssl_cert= and ssl_key="
+_OF_TLS = (
+    f"the system's OpenSSL decides that; what can be chosen is in the address: {_TLS.partition('files: ')[2]}"
+)
+_COMPRESSED = f"{_SERVER}/?compression=zstd"
+_DEBUG = "it is for debugging mysqlbinlog itself"
+_PLUGINS = "the methods of login are built in, and the server names one"
+_SCRIPTS = "binlog-core rows -f sql has it"
 _ANSWERS = {
     "--read-from-remote-server": _SERVER,
     "--read-from-remote-source": _SERVER,
@@ -47,11 +55,55 @@ _ANSWERS = {
     "--short-form": "binlog-core rows -f sql has the statements alone",
     "--set-charset": "scripts say SET NAMES utf8mb4 themselves",
     "--local-load": "binlog-core events shows LOAD DATA; their files are not written",
-    "-T": "--table, or -t",
     "--ignore-domain-ids": "--exclude-gtids takes sets such as 3-1-1..9",
     "--do-domain-ids": "--include-gtids takes sets of a domain",
     "--ignore-server-ids": "--where '_server_id not in (7, 8)'",
     "--do-server-ids": "--server-id 7,8",
+    "--flashback": "binlog-core undo, or rows -f sql --flashback",
+    "-B": "binlog-core undo, or rows -f sql --flashback",
+    "--rewrite-db": _SCRIPTS,
+    "--result-file": "--output FILE where a command writes files; otherwise > FILE",
+    "-r": "--output FILE where a command writes files; otherwise > FILE",
+    "--offset": "--start-position or --start says where to begin",
+    "-o": "--start-position or --start says where to begin; to a file with > FILE",
+    "-i": "scripts stop at a row that is not as logged; undo --check compares rows first",
+    "-l": "binlog-core events shows LOAD DATA; their files are not written",
+    "-s": "binlog-core rows -f sql has the statements alone",
+    "-F": "a log in use is read as it is",
+    "-f": "--on-error skip passes over damaged events",
+    "-T": "--table, or -t",
+    "-V": "binlog-core --version",
+    "--version": "binlog-core --version",
+    "-?": "--help, or -h",
+    "--verify-binlog-checksum": "checksums are verified; --no-verify-checksum turns it off",
+    "-c": "checksums are verified; --no-verify-checksum turns it off",
+    "--require-row-format": "a change that was logged as a statement is always reported",
+    "--gtid-strict-mode": "GTIDs are taken as they are in the log",
+    "--binlog-row-event-max-size": "events of any size are read: nothing to set",
+    "--open-files-limit": "one log is open at a time: nothing to set",
+    "--server-id-bits": "server ids are read with all 32 bits",
+    "--character-sets-dir": "character sets are built in",
+    "--bind-address": "the system chooses the address to connect from",
+    "--protocol": f"{_SERVER} for TCP, mysql://user@localhost/?socket=PATH for a Unix socket",
+    "--default-auth": _PLUGINS,
+    "--plugin-dir": _PLUGINS,
+    "--get-server-public-key": _TLS,
+    "--server-public-key-path": f"{_SERVER}/?server_public_key=FILE",
+    **dict.fromkeys(
+        ("--compress", "-C", "--compression-algorithms", "--zstd-compression-level"), _COMPRESSED
+    ),
+    **dict.fromkeys(("--debug", "-#", "--debug-check", "--debug-info"), _DEBUG),
+    **dict.fromkeys(
+        ("--ssl", "--ssl-mode", "--ssl-ca", "--ssl-cert", "--ssl-key", "--ssl-verify-server-cert"), _TLS
+    ),
+    **dict.fromkeys(
+        (
+            *("--ssl-capath", "--ssl-cipher", "--ssl-crl", "--ssl-crlpath", "--ssl-fips-mode", "--ssl-fp"),
+            *("--ssl-fplist", "--ssl-session-data", "--ssl-session-data-continue-on-failed-reuse"),
+            *("--tls-ciphersuites", "--tls-sni-servername", "--tls-version"),
+        ),
+        _OF_TLS,
+    ),
 }
 _WRAPPED = re.compile(r"(?<=\S)\n(?=\S)")  # the end of a line in a paragraph of a docstring
 _UsageError: Any = typer.BadParameter.__mro__[1]  # of the click that typer brings, whichever that is

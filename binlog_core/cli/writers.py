@@ -141,18 +141,22 @@ class SqlWriter(Writer):
         partial: bool = False,
         limits: Limits = DEFAULT_LIMITS,
         databases: Mapping[str, str] | None = None,
+        tables: tuple[str, ...] | None = None,
+        exclude_tables: tuple[str, ...] | None = None,
     ) -> None:
         from ..replay.flashback_script import FlashbackScript
         from ..replay.replay_script import ReplayScript
         from ..replay.statements import StatementMaker
 
         super().__init__(file)
-        maker, mariadb = StatementMaker(description, databases), description.is_mariadb
+        maker = StatementMaker(description, databases)
+        options: Any = {"mariadb": description.is_mariadb, "limits": limits}
+        options |= {"tables": tables, "exclude_tables": exclude_tables}
         self._script: Script
         if flashback:
-            self._script = FlashbackScript(file, maker, tell, mariadb=mariadb, partial=partial, limits=limits)
+            self._script = FlashbackScript(file, maker, tell, partial=partial, **options)
         else:
-            self._script = ReplayScript(file, maker, tell, mariadb=mariadb, limits=limits)
+            self._script = ReplayScript(file, maker, tell, **options)
 
     def write(self, group: Group) -> None:
         self._script.add(group)

@@ -22,7 +22,7 @@ class FlashbackScript(Script):
 
     Parameters
     ----------
-    file, maker, tell, mariadb, limits
+    file, maker, tell, mariadb, limits, tables, exclude_tables
         As for `Script`.
     partial : bool
         Reverse what can be reversed, also in transactions that cannot be reversed completely.
@@ -37,8 +37,19 @@ class FlashbackScript(Script):
         mariadb: bool,
         partial: bool = False,
         limits: Limits = DEFAULT_LIMITS,
+        tables: tuple[str, ...] | None = None,
+        exclude_tables: tuple[str, ...] | None = None,
     ) -> None:
-        super().__init__(file, maker, tell, mariadb=mariadb, inverse=True, limits=limits)
+        super().__init__(
+            file,
+            maker,
+            tell,
+            mariadb=mariadb,
+            inverse=True,
+            limits=limits,
+            tables=tables,
+            exclude_tables=exclude_tables,
+        )
         self._partial = partial
         self._kept = Kept(self._most_kept)
         self._order = array(

@@ -45,7 +45,7 @@ def find_later(
         By log and position the statements that are reported already, and whether they took rows. Those do not
         matter: who makes a plan of such a range accepts that it is incomplete.
     options : mapping
-        Options for `open_changes`.
+        Options for `open_changes`. With `start`, reading begins there, and what is before `first` is passed.
     altered : dict
         Gets the first statement that may replace the definition of a table, by the table.
 
@@ -68,18 +68,21 @@ def find_later(
     }
     notes: list[str] = []
     passed: set[str] = set()
-    here = ""
+    here, is_before = "", "start" in options
     with (
         warnings.catch_warnings(action="ignore", category=BinlogWarning),  # the first pass reported it
-        open_changes(start=first, tables=list(names), columns=columns, **options) as log,
+        open_changes(**{"start": first, **options}, tables=list(names), columns=columns) as log,
     ):
         maker = StatementMaker(log.format)
         for group in log.groups(asides=True):
             if group.path != here:
                 passed.add(here)
                 here = group.path
+            is_before &= here != first[0]
             for aside in group.asides:
                 place = here, aside.position
+                if is_before or (here == first[0] and aside.position < first[1]):
+                    continue
                 if aside.kind not in ("statement", "lost") or known.get(place):
                     continue
                 if aside.kind == "lost" or changes_rows(aside.text.encode()):

@@ -17,7 +17,7 @@ class ReplayScript(Script):
 
     Parameters
     ----------
-    file, maker, tell, mariadb, limits
+    file, maker, tell, mariadb, limits, tables, exclude_tables
         As for `Script`.
     """
 
@@ -29,8 +29,19 @@ class ReplayScript(Script):
         *,
         mariadb: bool,
         limits: Limits = DEFAULT_LIMITS,
+        tables: tuple[str, ...] | None = None,
+        exclude_tables: tuple[str, ...] | None = None,
     ) -> None:
-        super().__init__(file, maker, tell, mariadb=mariadb, inverse=False, limits=limits)
+        super().__init__(
+            file,
+            maker,
+            tell,
+            mariadb=mariadb,
+            inverse=False,
+            limits=limits,
+            tables=tables,
+            exclude_tables=exclude_tables,
+        )
         self._lines: list[str] = []
         self._waits = 0  # characters in `_lines`
         self._kept: Kept | None = None

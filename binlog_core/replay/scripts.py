@@ -9,16 +9,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from .._decode.group import Aside
 from .._decode.savepoints import RowPlace, Savepoints
+from .._decode.selection import is_wanted_name
 from .._format.statements import changes_rows, first_word
+from .._tables.full_names import has_database, own_name, split_name
 from ..batch.change_batch import OUTCOMES
 from ..limits import Limits
-from ..schema.table_statements import read_statement
+from ..schema.table_statements import read_statement, words_of_change
 from .literals import quote_name
 from .script_lines import comment, place_text, statement_text, transaction_text
 from .statements import StatementMaker
@@ -88,6 +91,9 @@ class Script(ABC):
         Whether the statements undo the changes.
     limits : Limits
         Its `spool_bytes` limit the temporary file for statements that wait for the end of a transaction.
+    tables, exclude_tables : tuple of str or None
+        Names and patterns of the tables that the script is about, and of others. Statements that are surely
+        about others do not matter, as their rows do not.
     """
 
     def __init__(
@@ -99,8 +105,11 @@ class Script(ABC):
         mariadb: bool,
         inverse: bool,
         limits: Limits,
+        tables: tuple[str, ...] | None = None,
+        exclude_tables: tuple[str, ...] | None = None,
     ) -> None:
         self._file = file
+        self._tables, self._exclude_tables = tables, exclude_tables
         self._maker = maker
         self._tell_one = tell
         self._note_count = 0
@@ -205,6 +214,8 @@ class Script(ABC):
         if self._open is not None and self._open.begin != aside.transaction:
             self._finish(ends)
         if aside.kind == "statement":
+            if not _may_concern(aside, self._tables, self._exclude_tables):
+                return
             changed = changes_rows(aside.text.encode()) or _takes_rows(aside)
             self._miss(path, aside, statement_text(aside), changed=changed)
         if aside.kind in ("xa commit", "xa rollback"):
@@ -318,6 +329,32 @@ def _takes_rows(aside: Aside) -> bool:
     if found.kind == "unknown" and not found.tables:  # cut, or of a later server
         return first_word(aside.text.encode()) in (b"TRUNCATE", b"DROP")
     return found.kind in ("truncate", "drop", "unknown") or found.replaces
+
+
+def _may_concern(
+    aside: Aside, tables: tuple[str, ...] | None, exclude_tables: tuple[str, ...] | None
+) -> bool:
+    """Whether a statement may be about selected tables; False only if it is surely about others."""
+    if tables is None and exclude_tables is None:
+        return True
+    found = read_statement(aside.text, aside.database, aside.sql_mode)
+    if found is not None and found.database is not None:
+        return tables is None or any(
+            not has_database(one) or fnmatchcase(found.database.lower(), split_name(one)[0].lower())
+            for one in tables
+        )
+    if found is not None and found.kind != "unknown":
+        lower = None if tables is None else [one.lower() for one in tables]
+        return any(
+            is_wanted_name(name, tables, exclude_tables)
+            or is_wanted_name(name.lower(), lower, exclude_tables)
+            for name in found.tables
+        )
+    words = None if tables is None else words_of_change(aside.text, aside.sql_mode)
+    if tables is None or words is None:
+        return True
+    own = [(own_name(one) if has_database(one) else one.strip("`")).lower() for one in tables]
+    return any(fnmatchcase(word, pattern) for word in words for pattern in own)
 
 
 def _in_log_order(group: Group, made: list[Any]) -> Iterator[tuple[int, int, int, int, int]]:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Unpack
 
+from .._decode.selection import names
+from .._sources.places import is_server
 from ..errors import BinlogError, SchemaError
 from ..lake.exports import opener_of
 from .later_changes import find_later
@@ -140,7 +142,7 @@ def plan_undo(
     """
     open_changes = opener_of(target, options.get("storage_options"))
     with open_changes(**options) as log:
-        collector = _Collector(log, databases, ask)
+        collector = _Collector(log, databases, ask, options)
         for group in log.groups(asides=True):
             collector.add(group)
         collector.close()
@@ -162,6 +164,9 @@ def plan_undo(
     if rows:
         others = {name: value for name, value in options.items() if name not in _NOT_FOR_ALL}
         assert collector.first is not None
+        live = is_server(target[0] if isinstance(target, list) and len(target) == 1 else target)
+        if live and options.get("schema") == "ddl":  # a server's statements before a start are not read
+            others["start"] = options.get("start")
         later = find_later(open_changes, rows, collector.first, collector.statements, others, altered)
         collector.notes += later
     return UndoPlan(rows, collector.transactions, collector.notes, mariadb, altered)
@@ -204,6 +209,7 @@ class _Collector(Script):
         log: Log | ExportedLog,
         databases: Mapping[str, str] | None,
         ask: Callable[[str, str], SetByServer] | None,
+        options: LogOptions,
     ) -> None:
         self.notes: list[str] = []
         self.transactions: list[str] = []
@@ -212,6 +218,7 @@ class _Collector(Script):
         self.statements: dict[tuple[str, int], bool] = {}  # those in the range, and whether they took rows
         self.first: tuple[str, int] | None = None  # where the first transaction of a row begins
         self.tracked: dict[tuple[str, Ident], list[UndoRow]] = {}
+        self._before: list[str] = []  # statements without rows, which matter only if no row comes after them
         self._pending: dict[tuple[str, int], list[_Change]] = {}
         self._order: dict[UndoRow, None] = {}  # the row changed last comes last
         description = log.format
@@ -222,6 +229,8 @@ class _Collector(Script):
             mariadb=description.is_mariadb,
             inverse=True,
             limits=log.limits,
+            tables=names(options.get("tables")),
+            exclude_tables=names(options.get("exclude_tables")),
         )
 
     def rows(self) -> list[UndoRow]:
@@ -267,6 +276,8 @@ class _Collector(Script):
         note = f"not reversed: {place_text(path, aside.position)}: {text}"
         if changed:
             self._miss_one(note)
+        elif self.first is None:
+            self._before.append(note)
         else:
             self._tell(note)
 
@@ -283,6 +294,7 @@ class _Collector(Script):
         self.transactions.append(transaction.description)
         if self.first is None:
             self.first = transaction.path, transaction.begin
+            self._before.clear()
         for change in changes:
             self._fold(change)
 
@@ -299,7 +311,8 @@ class _Collector(Script):
         pass
 
     def _end(self, *, broken: bool) -> None:
-        pass
+        for note in self._before:
+            self._tell(note)
 
     # ------------------------------------------------------------ folding
 

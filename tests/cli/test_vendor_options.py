@@ -19,6 +19,40 @@ from binlog_core.cli.vendor_options import _ANSWERS
 LOG = DATA / "mysql97" / "gtid.binlog"
 
 
+# What `--help` of mysqlbinlog 9.7 and of mariadb-binlog 10.11 and 11.8 lists.
+OPTIONS = re.findall(
+    r"\S+",
+    """
+    -# -? -B -C -D -F -H -P -R -S -T -V -c -d -f -h -i -j -l -o -p -r -s -t -u -v --base64-output
+    --bind-address --binlog-row-event-max-size --character-sets-dir --compress --compression-algorithms
+    --connection-server-id --database --debug --debug-check --debug-info --default-auth
+    --disable-log-bin --do-domain-ids --do-server-ids --exclude-gtids --flashback --force-if-open
+    --force-read --get-server-public-key --gtid-strict-mode --help --hexdump --host --idempotent
+    --ignore-domain-ids --ignore-server-ids --include-gtids --local-load --offset --open-files-limit
+    --password --plugin-dir --port --print-row-count --print-row-event-positions --print-table-metadata
+    --protocol --raw --read-from-remote-master --read-from-remote-server --read-from-remote-source
+    --require-row-format --result-file --rewrite-db --server-id --server-id-bits
+    --server-public-key-path --set-charset --short-form --skip-annotate-row-events --skip-gtids --socket
+    --ssl --ssl-ca --ssl-capath --ssl-cert --ssl-cipher --ssl-crl --ssl-crlpath --ssl-fips-mode --ssl-fp
+    --ssl-fplist --ssl-key --ssl-mode --ssl-session-data --ssl-session-data-continue-on-failed-reuse
+    --ssl-verify-server-cert --start-datetime --start-position --stop-datetime --stop-never
+    --stop-never-slave-server-id --stop-position --table --tls-ciphersuites --tls-sni-servername
+    --tls-version --to-last-log --user --verbose --verify-binlog-checksum --version
+    --zstd-compression-level
+    """,
+)
+
+
+@pytest.mark.parametrize("command", ["rows", "events", "transactions", "undo"])
+def test_every_option_of_mysqlbinlog_exists_or_is_answered(command: str) -> None:
+    known = {name for one in application.command(command).params for name in one.opts} | {"--help", "-h"}
+    assert len(OPTIONS) > 90
+    for option in set(OPTIONS) - known:
+        ran = run(command, LOG, option)
+        told = re.sub(r"[│\s]+", " ", ran.err)
+        assert (ran.code, f"{option} is mysqlbinlog's: " in told) == (2, True), (option, told)
+
+
 @pytest.mark.parametrize(
     ("arguments", "answer"),
     [
@@ -57,7 +91,7 @@ def test_no_answer_hides_an_option() -> None:
     )
     assert not everywhere & set(_ANSWERS)
     for answer in _ANSWERS.values():
-        assert set(re.findall(r"--[a-z][a-z-]+", answer)) <= known, answer
+        assert set(re.findall(r"--[a-z][a-z-]+", answer)) <= known | {"--version", "--help"}, answer
         for name in re.findall(r"binlog-core (\w+)", answer):
             assert name in commands, answer
 

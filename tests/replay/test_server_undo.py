@@ -721,9 +721,14 @@ def test_a_server_with_default_settings(shop: Shop, metadata: str) -> None:
             assert ran.code == 1
             assert ran.err.count("\n") <= 2, ran.err
             assert "nor is their CREATE TABLE: --schema mysql://… takes them from a server" in ran.err
-            altered = shop.logged("ALTER TABLE undone.c RENAME COLUMN name TO other")
+            altered = shop.logged("ALTER TABLE undone.c CHANGE name other VARCHAR(20), ADD z INT")
             ran = run("undo", accident, altered, "-t", "undone.c", "--op", "update", "--check", SERVER)
             assert ran.code == 1
-            assert "the server's definition does not fit them" in ran.err
+            assert "the server's definition does not fit, and CREATE TABLE is not in the logs" in ran.err
+            assert "--schema-start" in ran.err
+            logs = (created, accident, altered)
+            ran = run("undo", *logs, "-t", "undone.c", "--op", "update", "--check", SERVER)
+            assert ran.code == 0, ran.err
+            assert "  2 of undone.c: the server's table has no column name" in ran.lines
     finally:
         shop.run(f"SET GLOBAL binlog_row_metadata = {usual}")

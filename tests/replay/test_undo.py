@@ -266,6 +266,50 @@ def test_rows_by_condition_of_a_folder_of_logs(tmp_path: Path) -> None:
     assert "bin.000002" in made.rows[0].why
 
 
+@pytest.mark.parametrize("tables", ["shop.t", "shop.[t]", "t", "SHOP.T"])
+def test_statements_on_other_tables_in_the_range(tables: str) -> None:
+    """Whoever chooses tables is not told of others, nor of statements before the first change."""
+    others = ["DROP TABLE u", "DROP TABLE v", "TRUNCATE u", "UPDATE u SET a = 1", "CREATE DATABASE y"]
+    if tables != "t":  # which may be of any database
+        others[1:3] = "DROP DATABASE x", "TRUNCATE other.t"
+    log = Log("8.4.0")
+    for text in ["CREATE TABLE t (id INT)", *others]:
+        log.query(text, "shop")
+    log.query("BEGIN", "shop")
+    log.insert(T, [row(1)])
+    log.query("DELETE FROM u", "shop")
+    log.commit()
+    for text in others:
+        log.query(text, "shop")
+    log.query("ALTER TABLE t ADD z INT", "shop")
+    data = log.getvalue()
+    made = plan_undo(data, tables=tables, ops="insert") if tables != "SHOP.T" else None
+    if made is not None:
+        assert [one.state for one in made.rows] == ["ready"]
+        assert [note.rpartition("; ")[2] for note in made.notes] == ["ALTER TABLE t ADD z INT"]
+    with pytest.raises(
+        BinlogError, match=r"10 transactions or statements .* first: .*: use shop; DROP TABLE u"
+    ):
+        plan_undo(data, ops="insert")
+    for text in (
+        "DROP TABLE t",
+        "DROP DATABASE shop",
+        "UPDATE t, u SET t.a = 1",
+        "SELECT f(1)",
+        "DROP TABLE T",
+    ):
+        log = Log("8.4.0")
+        log.query(text, "shop")
+        with pytest.raises(BinlogError, match=re.escape(text)):
+            plan_undo(log.getvalue(), tables=tables)
+
+
+def test_without_changes_statements_are_told() -> None:
+    log = Log("8.4.0")
+    log.query("ALTER TABLE t ADD z INT", "shop")
+    assert "ALTER TABLE t" in plan_undo(log.getvalue(), tables="shop.t").notes[0]
+
+
 def test_ddl_is_named_and_refuses_nothing() -> None:
     made = plan(log_of([("insert", [row(1)])], [("ALTER TABLE t ADD COLUMN z INT",)]), "1-2")
     assert "ALTER TABLE t" in made.notes[0]

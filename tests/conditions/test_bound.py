@@ -17,7 +17,7 @@ from binlog_core import Column, ConditionError, Limits, RowChange
 from binlog_core.conditions import compiled as compiled_conditions
 from binlog_core.inspect.transactions import transactions
 
-pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
+pytestmark = [pytest.mark.sanitize_logs, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 
 @by_name

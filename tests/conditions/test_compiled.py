@@ -25,7 +25,7 @@ from binlog_core.conditions import bound as conditions
 from binlog_core.conditions import compiled as compiled_conditions
 from binlog_core.conditions.compiled import compile_condition
 
-pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
+pytestmark = [pytest.mark.sanitize_logs, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from binlog_core import Column, RowChange
 from binlog_core._tables.column_types import Kind
 from binlog_core.conditions.language import quoted, quoted_name
 
-pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
+pytestmark = [pytest.mark.sanitize_logs, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 
 @by_name

@@ -21,7 +21,7 @@ import binlog_core
 from binlog_core import DecodeError, Limits
 from binlog_core.errors import StrictError
 
-pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
+pytestmark = [pytest.mark.sanitize_logs, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 COLUMNS = [("id", "INT"), ("name", "VARCHAR(20)"), ("made", "DATETIME")]
 OTHERS = [("id", "INT"), ("name", "VARCHAR(30)"), ("made", "DATETIME")]

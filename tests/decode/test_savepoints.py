@@ -12,7 +12,7 @@ from binlog_core import SchemaError
 from binlog_core._decode.savepoints import RowPlace, Savepoints
 from binlog_core.inspect.history import row_as_of
 
-pytestmark = pytest.mark.sanitize
+pytestmark = pytest.mark.sanitize_logs
 
 BEGIN = 4
 

@@ -27,7 +27,7 @@ from binlog_core._decode import other_events
 from binlog_core._format import fragments
 from binlog_core._format.fragments import Fragments
 
-pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
+pytestmark = [pytest.mark.sanitize_logs, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 TABLE = Table("shop", "orders", [("id", "INT"), ("note", "TEXT")])
 

@@ -17,7 +17,7 @@ from binlog_core._core._jsonb import parse_json_diffs
 from binlog_core.batch.arrow_types import Text
 from binlog_core.batch.change_batch import ChangeBatch
 
-pytestmark = pytest.mark.sanitize
+pytestmark = pytest.mark.sanitize_logs
 
 ALL = golden_logs()
 OPS = {"insert": "insert", "update_postimage": "update", "delete": "delete"}

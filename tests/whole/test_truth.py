@@ -18,7 +18,7 @@ from support.truth import Reader, differences
 
 import binlog_core
 
-pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
+pytestmark = [pytest.mark.sanitize_logs, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 ALL = golden_logs()
 WITHOUT_FULL_METADATA = [g for g in ALL if g.known < 2 and g.schema is not None]

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import gc
 import os
-import time
 import tracemalloc
-from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+from growth import MOST, cost, growth_of
 from measure import LINES
 from support.source import orders
 
@@ -23,27 +21,9 @@ from binlog_core.lake.plan.parts import TaskPart, plan_parts, tasks_of_parts, ti
 from binlog_core.lake.rows.source_options import SourceOptions
 from binlog_core.splits import Split, plan_splits
 
-MOST = 1.2  # times the cost per unit of the small size
-ROUNDS = 3, 12  # what else runs on the machine only adds to a time: more rounds until the least ones agree
 LOGS = (2_000, 10_000)
 PARTS = (1_000, 20_000)
 PART_BYTES = 1_000  # in the driver
-
-
-def cost(work: Callable[[], Any]) -> float:
-    begin = time.process_time()
-    work()
-    return time.process_time() - begin
-
-
-def growth_of(works: Sequence[Callable[[], Any]], sizes: Sequence[int]) -> tuple[float, float]:
-    """CPU seconds a unit of the larger of two works, and how many times those of the smaller that is."""
-    rounds: list[list[float]] = []
-    small, large = 0.0, 1.0
-    while len(rounds) < ROUNDS[0] or (large > MOST * small and len(rounds) < ROUNDS[1]):
-        rounds.append([cost(work) for work in works])
-        small, large = (min(each) / size for each, size in zip(zip(*rounds, strict=True), sizes, strict=True))
-    return large, large / small
 
 
 def folder_of(where: Path, logs: int) -> Path:
@@ -60,7 +40,7 @@ def test_planning_many_logs(tmp_path: Path) -> None:
     for folder, logs in zip(folders, LOGS, strict=True):
         assert len(plan_splits(folder, 128 << 20)) == logs
     gc.freeze()  # what is loaded by now is not the plan's
-    plans = [partial(plan_splits, folder, 128 << 20) for folder in folders]
+    plans = [partial(cost, partial(plan_splits, folder, 128 << 20)) for folder in folders]
     large, growth = growth_of(plans, LOGS)
     LINES["plans"].append(
         f"planning {LOGS[1]:,} logs: {large * 1e6:.0f} us CPU a log, {growth:.2f} of {LOGS[0]:,}"
@@ -83,7 +63,7 @@ def rows_of(count: int) -> tuple[list[TaskPart], list[bytes]]:
     return parts, [cloudpickle.dumps(task) for task in tasks_of_parts(parts, 128 << 20)]
 
 
-def test_bytes_of_a_plan_in_the_driver() -> None:
+def test_a_plan_in_the_driver() -> None:
     pytest.importorskip("pyspark")
     held = []
     rows_of(10)  # imports
@@ -93,6 +73,11 @@ def test_bytes_of_a_plan_in_the_driver() -> None:
         held.append(tracemalloc.get_traced_memory()[1] / count)
         tracemalloc.stop()
         assert len(plan[1]) == count
+    large, growth = growth_of([partial(cost, partial(rows_of, count)) for count in PARTS], PARTS)
+    LINES["plans"].append(
+        f"a plan of {PARTS[1]:,} parts as rows: {large * 1e6:.0f} us CPU a part, {growth:.2f} of {PARTS[0]:,}"
+    )
+    assert growth <= MOST
     LINES["plans"].append(
         f"a plan of {PARTS[1]:,} parts: {held[1]:.0f} bytes a part in the driver, {held[1] / held[0]:.2f} of"
         f" {PARTS[0]:,}"

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_plans import MOST, folder_of, growth_of
+from bench_plans import folder_of
+from growth import MOST, cost, growth_of
 from measure import LINES
 from support.writer import Log
 
@@ -36,7 +37,7 @@ def test_offsets_in_many_logs(tmp_path: Path) -> None:
     folders = [folder_of(tmp_path, logs) for logs in LOGS]
     for folder, logs in zip(folders, LOGS, strict=True):
         assert latest(folder)["file"] == f"bin.{logs:06}"
-    plans = [partial(latest, folder) for folder in folders]
+    plans = [partial(cost, partial(latest, folder)) for folder in folders]
     large, growth = growth_of(plans, LOGS)
     LINES["streams"].append(
         f"the latest offset of {LOGS[1]:,} logs: {large * 1e6:.0f} us CPU a log, {growth:.2f} of {LOGS[0]:,}"

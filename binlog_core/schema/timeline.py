@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from .._base.change_columns import FILE_NUMBER_SHIFT
 from .._tables.tables import Table
-from ..errors import SchemaError
+from ..errors import BinlogError, SchemaError
 from ..report import Report
+from .definition_texts import NOT_OURS, packed, plain, table_of, unpacked
 from .definitions import Definitions, SchemaSource
 from .given import apply
 from .table_definitions import TableSchema
@@ -58,6 +59,41 @@ class DefinitionTimeline:
         steps = self.tables.get(name, ())
         place = bisect_right([at for at, _ in steps], version) - 1
         return steps[place][1] if place >= 0 else None
+
+    def to_text(self) -> str:
+        """The same as text; a definition that holds at several places is in it once."""
+        places: dict[int, int] = {}
+        definitions: list[TableSchema] = []
+        for steps in self.tables.values():
+            for _, one in steps:
+                if one is not None and places.setdefault(id(one), len(definitions)) == len(definitions):
+                    definitions.append(one)
+        steps_of = {
+            name: [(at, None if one is None else places[id(one)]) for at, one in steps]
+            for name, steps in self.tables.items()
+        }
+        return packed({"definitions": [plain(one) for one in definitions], "tables": steps_of})
+
+    @classmethod
+    def from_text(cls, text: str) -> DefinitionTimeline:
+        """The timeline whose `to_text` gave a text.
+
+        Raises
+        ------
+        BinlogError
+            The text is not one of this version.
+        """
+        try:
+            known = unpacked(text)
+            definitions = [table_of(one) for one in known["definitions"]]
+            return cls(
+                {
+                    name: tuple((int(at), None if no is None else definitions[no]) for at, no in steps)
+                    for name, steps in known["tables"].items()
+                }
+            )
+        except NOT_OURS as error:
+            raise BinlogError("the split's definitions cannot be read: another version wrote them") from error
 
 
 class _Located(Definitions):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from ..errors import SchemaError
 from ..lake.rows.fit import SPECIAL, places_by_name
 from ..lake.rows.source_options import SourceKeywords, SourceOptions
 from ..lake.rows.types import import_pyarrow
-from ..splits import DEFAULT_SPLIT_SIZE, plan_splits
+from ..splits import DEFAULT_SPLIT_SIZE, Split, plan_splits
 from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .inference import find_definitions
 from .keeping import bring_up_to_date, with_names
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from ..schema.definitions import SchemaSource
+    from ..schema.given import Schema
 
 
 def changes_df(
@@ -209,6 +211,9 @@ def splits_df(
     split_size: int | None = DEFAULT_SPLIT_SIZE,
     *,
     storage_options: dict[str, Any] | None = None,
+    schema: Literal["ddl"] | None = None,
+    schema_start: SchemaSource | Schema | None = None,
+    keys: Any = None,
 ) -> DataFrame:
     """The splits of logs as a DataFrame, one in each partition; works in Spark Connect.
 
@@ -218,18 +223,36 @@ def splits_df(
         The session.
     paths : str, path or sequence of them
         Logs, as for `changes_df`.
-    split_size, storage_options
+    split_size, storage_options, schema, schema_start, keys
         As for ``plan_splits``.
 
     Returns
     -------
     DataFrame
         The fields of ``Split``, so that ``Split(**row)`` makes a split: path string, start and end bigint,
-        file_number and index int, anchor bigint, trusted boolean, before string, size bigint.
+        file_number and index int, anchor bigint, trusted boolean, before string, size bigint, definitions
+        string (null without `schema`).
     """
-    splits = plan_splits(_paths(paths), split_size, storage_options=storage_options)
-    rows = import_pyarrow().Table.from_pylist([asdict(split) for split in splits], schema=_split_schema())
+    splits = plan_splits(
+        _paths(paths),
+        split_size,
+        storage_options=storage_options,
+        schema=schema,
+        schema_start=schema_start,
+        keys=keys,
+    )
+    declared = _split_schema()
+    rows = import_pyarrow().Table.from_pylist(list(_split_rows(splits, declared.names)), schema=declared)
     return one_row_each(spark, rows, "index")
+
+
+def _split_rows(splits: Sequence[Split], names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    last = text = None
+    for split in splits:
+        if split.definitions is not last:  # the splits of a log share them
+            last = split.timeline()
+            text = None if last is None else last.to_text()
+        yield {name: getattr(split, name) for name in names} | {"definitions": text}
 
 
 def _split_schema() -> pa.Schema:
@@ -245,6 +268,7 @@ def _split_schema() -> pa.Schema:
             ("trusted", pa.bool_()),
             ("before", pa.string()),
             ("size", pa.int64()),
+            ("definitions", pa.string()),
         ]
     )
 

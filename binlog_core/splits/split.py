@@ -73,8 +73,9 @@ class Split:
         For a whole log, the bytes that were stored when it was planned, if `plan_splits` looked at sizes.
     within : Within or None
         The transaction that the split is a part of: it owns the events from `start` up to `end`.
-    definitions : DefinitionTimeline or None
-        The tables' definitions in it, if `plan_splits` followed the statements of the logs.
+    definitions : DefinitionTimeline, str or None
+        The tables' definitions in it, if `plan_splits` followed the statements of the logs; text in rows of
+        ``splits_df``.
     """
 
     path: str
@@ -87,7 +88,7 @@ class Split:
     before: str | None = None
     size: int | None = field(default=None, compare=False)
     within: Within | None = None
-    definitions: DefinitionTimeline | None = field(default=None, compare=False)
+    definitions: DefinitionTimeline | str | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         end = "the end" if self.end is None else self.end
@@ -125,11 +126,15 @@ class Split:
         ------
         ValueError
             The split does not have them, and there may be statements before it.
+        BinlogError
+            Another version of this package wrote them as text.
         """
         if self.definitions is None and self.start:
             raise ValueError(
                 'schema="ddl": expected it in plan_splits too, since statements before a split count'
             )
+        if isinstance(self.definitions, str):
+            return DefinitionTimeline.from_text(self.definitions)
         return self.definitions
 
     def may_have(self, begin: int) -> bool:

@@ -7,7 +7,9 @@ from support.batches import column
 
 from binlog_core._tables.column_types import Kind
 from binlog_core._tables.tables import Table
+from binlog_core.errors import BinlogError
 from binlog_core.report import Report
+from binlog_core.schema.definition_texts import packed, unpacked
 from binlog_core.schema.given import parse_create_table
 from binlog_core.schema.table_definitions import TableSchema
 from binlog_core.schema.timeline import DefinitionTimeline, definitions_of
@@ -29,6 +31,15 @@ def test_a_definition_holds_from_its_place_on() -> None:
     assert [TIMELINE.definition("shop.t", place) for place in places] == [A, A, B, B, None, C]
     assert TIMELINE.definition("shop.later", LOG) is None
     assert TIMELINE.definition("shop.other", LOG) is None
+
+
+def test_a_timeline_as_text() -> None:
+    text = TIMELINE.to_text()
+    assert DefinitionTimeline.from_text(text) == TIMELINE
+    assert len(unpacked(text)["definitions"]) == 3  # A holds at two places
+    for other in ("", packed([]), packed({"definitions": [], "tables": {"shop.t": [[4, 0]]}})):
+        with pytest.raises(BinlogError, match="definitions cannot be read: another version wrote them"):
+            DefinitionTimeline.from_text(other)
 
 
 def test_a_part_is_given_what_its_log_may_ask_for() -> None:

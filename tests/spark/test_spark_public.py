@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.golden import DATA
+from support.writer import Log, Table
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import binlog_core
@@ -57,6 +61,43 @@ def test_splits_and_a_schema_for_a_function_of_ones_own(spark: SparkSession) -> 
     assert schema.names == first.schema.names
     with pytest.raises(BinlogError, match="no rows of this table"):
         table_schema(LOGS, "w.nothing")
+
+
+def test_splits_of_logs_without_names(spark: SparkSession, tmp_path: Path) -> None:
+    """Each split is read by itself: what it does not say of the definitions nobody tells it."""
+    for number, columns in enumerate((("id", "a"), ("b", "id")), 1):
+        log = Log("8.0.36")
+        if number == 1:
+            log.query("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "shop")
+        table = Table("shop", "t", [(name, "INT") for name in columns], metadata=None)
+        for value in range(4):
+            log.begin()
+            log.insert(table, [dict.fromkeys(columns, value)])
+            log.commit()
+        if number == 1:
+            log.query("ALTER TABLE t CHANGE a b INT FIRST", "shop")
+        (tmp_path / f"bin.{number:06}").write_bytes(log.getvalue())
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                for _, found in read_split(Split(**row), schema="ddl"):
+                    texts = [json.dumps(one) for one in found.select([0, 1]).to_pylist()]
+                    yield pa.record_batch({"row": texts})
+
+    frame = splits_df(spark, tmp_path, 200, schema="ddl")
+    assert frame.rdd.getNumPartitions() > 5
+    found = [json.loads(row["row"]) for row in frame.mapInArrow(rows, "row string").collect()]
+    assert found == [
+        *({"id": value, "a": value} for value in range(4)),
+        *({"b": value, "id": value} for value in range(4)),
+    ]
+    assert {row["definitions"] for row in splits_df(spark, tmp_path, 200).collect()} == {None}
+    given = {"shop.t": "CREATE TABLE t (c INT, d INT)"}
+    (tmp_path / "bin.000001").unlink()
+    (row,) = splits_df(spark, tmp_path, schema="ddl", schema_start=given).collect()
+    ((_, batch),) = read_split(Split(**row.asDict()), schema="ddl")
+    assert batch.schema.names[:2] == ["c", "d"]
 
 
 def test_changes_without_a_session_are_those_of_the_dataframe(spark: SparkSession) -> None:

@@ -221,7 +221,7 @@ class SplitRows:
         """The split's groups as they are decoded; can be read once."""
         options, split = self.options, self.split
         follows = options.follows and split.definitions is not None
-        schema = split.definitions if follows else options.schema
+        schema = split.timeline() if follows else options.schema
         definitions = definitions_of(schema, split.version_base, options.schema_start)
         if options.statements:
             definitions = self._recorder = StatementRecorder(definitions)

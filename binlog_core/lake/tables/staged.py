@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _LARGE_BYTES = 8 << 20  # in memory, of a table: its rows are written at once
 _PLAIN_BYTES = 256 << 10  # smaller pieces are not compressed
 _READ_BYTES = 1 << 20  # of small pieces, at once
+_WRITE_BYTES = 256 << 10  # at once: a table of many columns has many small buffers
 _ENTRY = np.dtype([("bucket", "<u4"), ("bytes", "<u8"), ("start", "<u8"), ("end", "<u8")])
 _SHIFT = 24  # of a bucket: its first eight bits
 _TRAILER = np.dtype([("starts", "<u8", (1 << 32 - _SHIFT) + 1), ("index", "<u8"), ("magic", "S8")])
@@ -64,6 +65,7 @@ def from_text(text: bytes | str, schema: pa.Schema, definition: Table | None) ->
     return FileStatistics(**{**known, "key": key, "schema": schema, "definition": definition})
 
 
+@lru_cache(64)
 def definition_text(table: Table) -> str:
     """A definition as JSON."""
     return json.dumps({"database": table.database, "table": table.name, **describe(table)})
@@ -112,7 +114,8 @@ class StagedWriter(PartWriter):
         assert part.definition is not None
         if self._sink is None:
             self._names.append(f"{self._prefix}-{len(self._names):03}{STAGED_ROWS}")
-            self._sink = self._filesystem.open_output_stream(f"{self._directory}/{self._names[-1]}")
+            path = f"{self._directory}/{self._names[-1]}"
+            self._sink = self._filesystem.open_output_stream(path, buffer_size=_WRITE_BYTES)
         start, size = self._sink.tell(), part.waiting_bytes
         about = {
             _ABOUT: to_text(self._statistics(part, size)),

@@ -24,14 +24,15 @@ from typing import Any
 from unittest.mock import patch
 
 from support.faults import Faults
+from support.writer.numbering import MARIADB_GTID, MARIADB_GTID_LIST
 
 from binlog_core._base.options import Deletes
-from binlog_core.errors import BinlogError, DivergedError, PurgedError, UnreachableError
+from binlog_core.errors import BinlogError, DivergedError, MirrorError, PurgedError, UnreachableError
 from binlog_core.lake.apply import key_index
 from binlog_core.mirror import Compared, copies, holder, mirror, mirroring, reporting, status, verify
 from binlog_core.mirror.state import Lake
 
-from .history import History, Play, Step, Wrong, history_of, some_restored
+from .history import History, Play, Step, Wrong, history_of, some_restored, some_without_files
 from .model import Transaction
 from .server import EPOCH, Server
 from .tables import STATEMENTS, State, Stored, Tables, executed, first_state
@@ -58,6 +59,8 @@ class Mirror(History):
         After how many steps another process merges the small files of the lake's tables, each time.
     statements : tuple of str
         Which kinds of statements change definitions: see `tables.STATEMENTS`.
+    ways : tuple of str
+        How some transactions go: see `model.WAYS`.
     keeps : bool
         Whether the mirror keeps histories.
     compact : float or None
@@ -71,6 +74,7 @@ class Mirror(History):
     cuts: tuple[int, ...]
     visits: tuple[int, ...]
     statements: tuple[str, ...]
+    ways: tuple[str, ...]
     keeps: bool
     compact: float | None
     deletes: Deletes
@@ -99,14 +103,17 @@ def mirrorer(seed: int) -> Mirror:
         at = Random(f"when {seed}").choice([step.at for step in servers.steps])
         steps = sorted([*servers.steps, Step(at + 0.01, "failover")], key=lambda step: step.at)
         servers = replace(servers, steps=tuple(steps))
+    servers = some_without_files(servers, seed)
     if YOUNG:
         servers = some_restored(servers, seed)
+    ways = ("rollback", "undone", *(("prepare", "prepare", "one phase") if servers.kind.logs_xa else ()))
     servers = replace(servers, opened=chance.choice((0.0, 0.5, 5.0, 60.0)))
     return Mirror(
         **{one.name: getattr(servers, one.name) for one in fields(servers)},
         cuts=tuple(chance.choice((30, 100, 300, 1000)) for _ in range(chance.choice((0, 1, 2, 5)))),
         visits=tuple(chance.choice((40, 100, 300)) for _ in range(chance.choice((0, 0, 3, 8)))),
         statements=tuple(one for one in STATEMENTS if chance.random() < 0.3),
+        ways=ways if Random(f"ways {seed}").random() < 0.5 else (),
         keeps=chance.random() < 0.3,
         compact=chance.choice((None, 5.0, 20.0)),
         deletes="vectors" if Random(f"vectors {seed}").random() < 0.4 else "copy",
@@ -248,7 +255,8 @@ class _Run(Play):
         assert self.writer.tables is not None
         chance = Random(f"{self.history.seed} {transaction.number}")
         state = self.writer.tables.states[-1]
-        return executed(state, replace(transaction, number=number), chance, self.history.statements)
+        made = replace(transaction, number=number)
+        return executed(state, made, chance, self.history.statements, self.history.ways)
 
     def _keep_files(self) -> None:
         """What a killed process leaves."""
@@ -292,9 +300,31 @@ class _Run(Play):
             return isinstance(error, DivergedError | PurgedError)
         if self.purged and isinstance(error, PurgedError):
             return True
+        if isinstance(error, MirrorError) and "prepared before the archive's first log" in str(error):
+            return self._was_prepared_before()
         # Without GTIDs, also those of an archive that has no transaction yet, another server cannot go on.
         others = self.history.hosts > 1 or self.restored
         return isinstance(error, DivergedError) and others and "without GTIDs" in str(error)
+
+    def _was_prepared_before(self) -> bool:
+        """Whether an XA transaction was committed that none of the archive's logs prepares."""
+        committed = [one for one, *_ in self.committed if one.statement.startswith("XA COMMIT")]
+        kept = sorted((self.lake / "_mirror/archive").rglob("*.[0-9]*"))
+        if self.history.kind.without_files:
+            there = {number for path in kept for number in _numbers_in(path)}
+            return any(self._prepared_by(one.branch).isdisjoint(there) for one in committed)
+        names = {path.name for path in kept}
+        prepared = {
+            one.transaction.branch
+            for host in self.world.hosts.values()
+            for one in (*host.earlier, *host.written)
+            if one.transaction.way == "prepare" and one.file in names
+        }
+        return any(one.branch not in prepared for one in committed)
+
+    def _prepared_by(self, branch: str) -> set[int]:
+        """The numbers of the transactions that prepare a branch."""
+        return {one.number for one, *_ in self.committed if one.way == "prepare" and one.branch == branch}
 
     def _mirror(self) -> None:
         stop = threading.Event()
@@ -392,6 +422,13 @@ class _Run(Play):
         segment = timeline["segments"][place >> 56]
         server = self.world.hosts[segment["server"]["address"].partition(":")[0]]
         number, offset = place >> 40 & 0xFFFF, place % (1 << 40)
+        if server.kind.without_files:
+            logs = sorted((self.lake / "_mirror/archive" / segment["folder"]).glob("stream.[0-9]*"))
+            numbers = [_listed_in(logs[0])]
+            for log in logs:
+                if (its := int(log.suffix[1:])) <= number:
+                    numbers += _numbers_in(log, offset if its == number else None)
+            return max(numbers)
         log = self.lake / "_mirror/archive" / segment["folder"] / f"{server.name}-bin.{number:06d}"
         earlier = self._is_earlier(server, log)
         written = server.earlier if earlier else server.written
@@ -442,6 +479,26 @@ class _Run(Play):
         with ExitStack() as patched:
             self._patch(patched)
             return verify(self.lake, runner=_Runner(), options={"world": self.world, **_OPTIONS})
+
+
+def _events(data: bytes) -> Iterator[bytes]:
+    at = 4
+    while at + 19 <= len(data):
+        length = int.from_bytes(data[at + 9 : at + 13], "little")
+        yield data[at : at + length]
+        at += length
+
+
+def _numbers_in(path: Path, end: int | None = None) -> list[int]:
+    """The numbers of the transactions that begin in a log of the archive's own."""
+    events = _events(path.read_bytes()[:end])
+    return [int.from_bytes(one[19:27], "little") for one in events if one[4] == MARIADB_GTID]
+
+
+def _listed_in(path: Path) -> int:
+    """The number of the last transaction before a log of the archive's own."""
+    one = next(one for one in _events(path.read_bytes()) if one[4] == MARIADB_GTID_LIST)
+    return int.from_bytes(one[31:39], "little") if one[19] else 0
 
 
 def _last_of(gtids: str | None) -> int:

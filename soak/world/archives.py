@@ -80,6 +80,8 @@ class Archive(History):
     ----------
     cuts : tuple of (int, str)
         After how many calls to the disk something happens to it; then the archiver starts again.
+    down : tuple of float
+        Seconds from each of these ends to the next start; later ones: none.
     semi_sync : bool
         The archiver acknowledges what is on disk.
     storing : Storing or None
@@ -94,6 +96,7 @@ class Archive(History):
     storing: Storing | None = None
     compress: bool = False
     keeps: float | None = None
+    down: tuple[float, ...] = ()
 
     def run(self) -> None:
         """Let it happen.
@@ -121,7 +124,13 @@ def keeper(seed: int) -> Archive:
         ),
         semi_sync=chance.random() < 0.5 and not servers.kind.without_files,
         **_finished(servers, Random(f"finished {seed}")),
+        down=_down(Random(f"down {seed}")),
     )
+
+
+def _down(chance: Random) -> tuple[float, ...]:
+    """How long the archiver is away after each end."""
+    return () if chance.random() < 0.5 else tuple(chance.choice((0.0, 3.0, 30.0)) for _ in range(5))
 
 
 def _finished(servers: History, chance: Random) -> dict[str, Any]:
@@ -185,7 +194,7 @@ class _Run(Play):
         if self.history.keeps is not None:
             for step in self.history.steps:
                 self.world.after(max(0.0, step.at + 0.5 - self.world.now()), self._look_at_age)
-        faults = list(self.history.cuts)
+        faults, down = list(self.history.cuts), list(self.history.down)
         disk = self._after_power()
         while True:
             disk.plan(*(faults.pop(0) if faults else (0, "")))
@@ -194,7 +203,9 @@ class _Run(Play):
                 self._archive(disk)
                 break
             except PowerCut:
+                away = down.pop(0) if down else 0.0
                 if disk.fault == KILLED:
+                    self.world.let(lambda: False, away)
                     continue
                 if self.history.storing is not None and self.history.storing.moves:
                     shutil.rmtree(self.folder)
@@ -204,6 +215,7 @@ class _Run(Play):
                 else:
                     disk.cut(str(self.folder))
                     self._check_acknowledged()
+                self.world.let(lambda: False, away)
                 disk = self._after_power()
             except BinlogError as error:
                 made = self.world.connections - connections

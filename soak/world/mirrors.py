@@ -29,9 +29,20 @@ from support.writer.numbering import MARIADB_GTID, MARIADB_GTID_LIST
 from binlog_core._base.options import Deletes
 from binlog_core.errors import BinlogError, DivergedError, MirrorError, PurgedError, UnreachableError
 from binlog_core.lake.apply import key_index
-from binlog_core.mirror import Compared, copies, holder, mirror, mirroring, reporting, status, verify
+from binlog_core.mirror import (
+    Compared,
+    copies,
+    holder,
+    mirror,
+    mirroring,
+    proving,
+    reporting,
+    status,
+    verify,
+)
 from binlog_core.mirror.state import Lake
 
+from .asking import Ask, Asker, asks_of
 from .history import History, Play, Step, Wrong, history_of, some_restored, some_without_files
 from .model import Transaction
 from .server import EPOCH, Server
@@ -42,6 +53,7 @@ YOUNG = bool(os.environ.get("WORLD_YOUNG"))  # restores: on demand, until 300 ne
 _PATTERNS = ("shop.*", "stock.*")
 _HEAD = slice(4, 21)  # of a log's descriptor, up to the flag that it is in use
 _AGAIN = 3.0  # seconds after which a mirror that found no server starts again
+_REST_OF_ASKED = 60.0  # seconds more, after which all tables go on
 _CHUNK_ROWS, _ROUND_BYTES = 5, 2_000
 _OPTIONS = {"heartbeat": 5.0, "reconnect": 300.0, "ssl_mode": "DISABLED"}
 _MEMORY = Path("/dev/shm")  # where nothing waits for a disk
@@ -67,6 +79,10 @@ class Mirror(History):
         Seconds after which small files are merged.
     deletes : "copy" or "vectors"
         How rounds delete rows: see `mirror`.
+    rate : float or None
+        The bytes a second by which the mirror compares its tables with the server's while it runs.
+    asks : tuple of Ask
+        What somebody asks of the mirror.
     verifies : bool
         Whether the lake is compared with the server at the end, before and after a row is lost.
     """
@@ -78,6 +94,8 @@ class Mirror(History):
     keeps: bool
     compact: float | None
     deletes: Deletes
+    rate: float | None
+    asks: tuple[Ask, ...]
     verifies: bool
 
     def run(self) -> None:
@@ -108,6 +126,7 @@ def mirrorer(seed: int) -> Mirror:
         servers = some_restored(servers, seed)
     ways = ("rollback", "undone", *(("prepare", "prepare", "one phase") if servers.kind.logs_xa else ()))
     servers = replace(servers, opened=chance.choice((0.0, 0.5, 5.0, 60.0)))
+    asked, last = Random(f"asks {seed}"), max((step.at for step in servers.steps), default=0.0)
     return Mirror(
         **{one.name: getattr(servers, one.name) for one in fields(servers)},
         cuts=tuple(chance.choice((30, 100, 300, 1000)) for _ in range(chance.choice((0, 1, 2, 5)))),
@@ -117,6 +136,8 @@ def mirrorer(seed: int) -> Mirror:
         keeps=chance.random() < 0.3,
         compact=chance.choice((None, 5.0, 20.0)),
         deletes="vectors" if Random(f"vectors {seed}").random() < 0.4 else "copy",
+        rate=Random(f"rate {seed}").choice((None, None, 2e3, 1e6)),
+        asks=asks_of(asked, max(last, servers.opened)) if asked.random() < 0.4 else (),
         verifies=Random(f"verify {seed}").random() < 0.3,
     )
 
@@ -240,6 +261,7 @@ class _Run(Play):
     world_class, rest = _World, 60.0
 
     def __init__(self, history: Mirror, folder: Path) -> None:
+        self.rest += _REST_OF_ASKED * bool(history.asks)
         super().__init__(history)
         self.history = history
         self.lake, self._copy = folder / "lake", folder / "copy"
@@ -250,6 +272,10 @@ class _Run(Play):
         self.world.at_kill, self.world.visit = self._keep_files, self._merge_files
         self.world.visits = list(history.visits)
         self._clock = SimpleNamespace(time=self.world.time, monotonic=self.world.now)
+        options = {"world": self.world, **_OPTIONS}
+        until = self.end - _REST_OF_ASKED
+        self._asker = Asker(self.world, self.lake, history.asks, until, options, _Runner(), _PATTERNS)
+        self._found: list[str] = []  # what the mirror itself says of its tables
 
     def _made(self, transaction: Transaction, number: int) -> Transaction:
         assert self.writer.tables is not None
@@ -289,6 +315,8 @@ class _Run(Play):
                 made = self.world.connections - connections
                 if isinstance(error, UnreachableError) and not made:
                     self.world.let(lambda: False, _AGAIN)  # that looks like a wrong address
+                elif "another process is working on this mirror" in str(error) and not self._asker.over:
+                    self.world.let(lambda: False, _AGAIN)
                 elif self._deserves(error):
                     return
                 else:
@@ -332,6 +360,7 @@ class _Run(Play):
         with ExitStack() as patched:
             patched.enter_context(_steps().of(self.lake, self.world.step))
             self._patch(patched)
+            patched.enter_context(self._asker.beside())
             mirror(
                 self.url,
                 self.lake,
@@ -339,11 +368,12 @@ class _Run(Play):
                 history=self.history.keeps,
                 compact=self.history.compact,
                 deletes=self.history.deletes,
+                verify_rate=self.history.rate,
                 runner=_Runner(),
                 stop=stop,
                 options={"world": self.world, **_OPTIONS},
             )
-        self.world.let(self.world.alone, 60.0)
+            self.world.let(self.world.alone, 60.0)
 
     def _patch(self, patched: ExitStack) -> None:
         """Have little be a lot, and no threads but the world's."""
@@ -359,6 +389,10 @@ class _Run(Play):
             (reporting, "time", self._clock),
             (holder, "time", self._clock),
             (holder, "_BEAT", 1e9),
+            (proving, "_EVERY", 15.0),
+            (proving, "_LOOK", 3.0),
+            (proving, "_SOON", 3.0),
+            (proving, "_warn", self._found.append),
         ):
             patched.enter_context(patch.object(module, name, value))
 
@@ -384,7 +418,8 @@ class _Run(Play):
         if state is None or self.eras or self.cut:
             return  # places of what is no more
         for name, one in state.tables.items():
-            if one.stage != "following" or one.place is None:
+            stage = one.again if one.stage == "paused" else one.stage
+            if stage != "following" or one.place is None:
                 continue
             reached = self._transactions_at(one.place)
             gtids = state.offsets[one.place].get("gtids")
@@ -443,6 +478,10 @@ class _Run(Play):
 
     def _compare(self) -> None:
         """The lake's tables are the server's."""
+        if self._asker.wrong is not None:
+            raise Wrong(f"what was asked: {self._asker.wrong}") from self._asker.wrong
+        if differ := [one for one in self._found if "rows differ" in one or "it has values" in one]:
+            raise Wrong(f"the mirror says: {differ[0]}")
         assert self.writer.tables is not None
         if self.writer.tables.unknown:
             raise Wrong(f"a statement that nobody knows: {self.writer.tables.unknown[0]}")
@@ -453,7 +492,8 @@ class _Run(Play):
                 raise Wrong(f"{name} is {told.get(name)}")
             if (wrong := _difference(Path(told[name].uri), stored)) is not None:
                 raise Wrong(f"{name}: {wrong}")
-        if self.history.verifies and self.writer.up:
+        waits = any(stored.prepared for stored in state.values())  # with locks on its tables
+        if self.history.verifies and self.writer.up and not waits:
             self._verify(state)
 
     def _verify(self, state: State) -> None:

@@ -29,7 +29,7 @@ KINDS: dict[str, Callable[[int], Any]] = {
     "export": exporter,
     "mirror": mirrorer,
 }
-_SHRUNK = ("faults", "resumes", "cuts", "visits", "statements", "steps")
+_SHRUNK = ("faults", "resumes", "cuts", "visits", "asks", "statements", "steps")
 _SHARES = {"reader": 5, "archive": 5, "stream": 1, "export": 1, "mirror": 3}  # of the time
 _AT_ONCE, _AT_ONCE_OF_MIRRORS = 20, 2
 

@@ -36,7 +36,7 @@ from binlog_core.errors import (
 )
 
 from .disk import BROKEN, FULL, KILLED, POWER, Disk
-from .history import REST, History, Play, Wrong, history_of, some_restored, some_without_files
+from .history import REST, History, Play, Step, Wrong, history_of, some_restored, some_without_files
 from .model import Transaction
 from .objects import URL, Objects
 from .readers import numbers
@@ -80,6 +80,9 @@ class Archive(History):
     ----------
     cuts : tuple of (int, str)
         After how many calls to the disk something happens to it; then the archiver starts again.
+    down : tuple of (float, tuple of str)
+        Seconds from each of these ends to the next start, and what happens to the server meanwhile; later
+        ones: none.
     semi_sync : bool
         The archiver acknowledges what is on disk.
     storing : Storing or None
@@ -94,6 +97,7 @@ class Archive(History):
     storing: Storing | None = None
     compress: bool = False
     keeps: float | None = None
+    down: tuple[tuple[float, tuple[str, ...]], ...] = ()
 
     def run(self) -> None:
         """Let it happen.
@@ -113,6 +117,7 @@ def keeper(seed: int) -> Archive:
     chance = Random(seed)
     servers = some_without_files(history_of(seed, chance, resets=chance.random() < 0.2), seed)
     servers = some_restored(servers, seed)
+    finished = _finished(servers, Random(f"finished {seed}"))
     return Archive(
         **{one.name: getattr(servers, one.name) for one in fields(servers)},
         cuts=tuple(
@@ -120,8 +125,20 @@ def keeper(seed: int) -> Archive:
             for _ in range(chance.choice((0, 1, 2, 5)))
         ),
         semi_sync=chance.random() < 0.5 and not servers.kind.without_files,
-        **_finished(servers, Random(f"finished {seed}")),
+        **finished,
+        down=_down(servers, Random(f"down {seed}"), resets=finished["keeps"] is None),
     )
+
+
+def _down(servers: History, chance: Random, *, resets: bool) -> tuple[tuple[float, tuple[str, ...]], ...]:
+    """How long the archiver is away after each end, and what happens meanwhile."""
+    if chance.random() < 0.5:
+        return ()
+    happens: list[tuple[str, ...]] = [(), (), ("rotate",)]
+    others = any(step.what == "restore" for step in servers.steps)
+    if resets and servers.hosts == 1 and not others and not servers.kind.without_files:
+        happens += [("reset", "rotate"), ("reset", "rotate", "rotate")]
+    return tuple((chance.choice((0.1, 3.0, 30.0)), chance.choice(happens)) for _ in range(5))
 
 
 def _finished(servers: History, chance: Random) -> dict[str, Any]:
@@ -185,7 +202,7 @@ class _Run(Play):
         if self.history.keeps is not None:
             for step in self.history.steps:
                 self.world.after(max(0.0, step.at + 0.5 - self.world.now()), self._look_at_age)
-        faults = list(self.history.cuts)
+        faults, down = list(self.history.cuts), list(self.history.down)
         disk = self._after_power()
         while True:
             disk.plan(*(faults.pop(0) if faults else (0, "")))
@@ -194,7 +211,9 @@ class _Run(Play):
                 self._archive(disk)
                 break
             except PowerCut:
+                away, happens = down.pop(0) if down else (0.0, ())
                 if disk.fault == KILLED:
+                    self._be_away(away, happens)
                     continue
                 if self.history.storing is not None and self.history.storing.moves:
                     shutil.rmtree(self.folder)
@@ -204,6 +223,7 @@ class _Run(Play):
                 else:
                     disk.cut(str(self.folder))
                     self._check_acknowledged()
+                self._be_away(away, happens)
                 disk = self._after_power()
             except BinlogError as error:
                 made = self.world.connections - connections
@@ -219,6 +239,12 @@ class _Run(Play):
                 else:
                     raise Wrong(f"{type(error).__name__}: {error}") from error
         self._compare()
+
+    def _be_away(self, seconds: float, happens: tuple[str, ...]) -> None:
+        """Nobody archives for a while."""
+        for what in happens:
+            self._happen(Step(self.world.now(), what))
+        self.world.let(lambda: False, seconds)
 
     def _after_power(self) -> Disk:
         """The disk as a machine finds it when it starts."""

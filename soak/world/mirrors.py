@@ -24,14 +24,26 @@ from typing import Any
 from unittest.mock import patch
 
 from support.faults import Faults
+from support.writer.numbering import MARIADB_GTID, MARIADB_GTID_LIST
 
 from binlog_core._base.options import Deletes
-from binlog_core.errors import BinlogError, DivergedError, PurgedError, UnreachableError
+from binlog_core.errors import BinlogError, DivergedError, MirrorError, PurgedError, UnreachableError
 from binlog_core.lake.apply import key_index
-from binlog_core.mirror import Compared, copies, holder, mirror, mirroring, reporting, status, verify
+from binlog_core.mirror import (
+    Compared,
+    copies,
+    holder,
+    mirror,
+    mirroring,
+    proving,
+    reporting,
+    status,
+    verify,
+)
 from binlog_core.mirror.state import Lake
 
-from .history import History, Play, Step, Wrong, history_of, some_restored
+from .asking import Ask, Asker, asks_of
+from .history import History, Play, Step, Wrong, history_of, some_restored, some_without_files
 from .model import Transaction
 from .server import EPOCH, Server
 from .tables import STATEMENTS, State, Stored, Tables, executed, first_state
@@ -41,6 +53,7 @@ YOUNG = bool(os.environ.get("WORLD_YOUNG"))  # restores: on demand, until 300 ne
 _PATTERNS = ("shop.*", "stock.*")
 _HEAD = slice(4, 21)  # of a log's descriptor, up to the flag that it is in use
 _AGAIN = 3.0  # seconds after which a mirror that found no server starts again
+_REST_OF_ASKED = 60.0  # seconds more, after which all tables go on
 _CHUNK_ROWS, _ROUND_BYTES = 5, 2_000
 _OPTIONS = {"heartbeat": 5.0, "reconnect": 300.0, "ssl_mode": "DISABLED"}
 _MEMORY = Path("/dev/shm")  # where nothing waits for a disk
@@ -58,12 +71,18 @@ class Mirror(History):
         After how many steps another process merges the small files of the lake's tables, each time.
     statements : tuple of str
         Which kinds of statements change definitions: see `tables.STATEMENTS`.
+    ways : tuple of str
+        How some transactions go: see `model.WAYS`.
     keeps : bool
         Whether the mirror keeps histories.
     compact : float or None
         Seconds after which small files are merged.
     deletes : "copy" or "vectors"
         How rounds delete rows: see `mirror`.
+    rate : float or None
+        The bytes a second by which the mirror compares its tables with the server's while it runs.
+    asks : tuple of Ask
+        What somebody asks of the mirror.
     verifies : bool
         Whether the lake is compared with the server at the end, before and after a row is lost.
     """
@@ -71,9 +90,12 @@ class Mirror(History):
     cuts: tuple[int, ...]
     visits: tuple[int, ...]
     statements: tuple[str, ...]
+    ways: tuple[str, ...]
     keeps: bool
     compact: float | None
     deletes: Deletes
+    rate: float | None
+    asks: tuple[Ask, ...]
     verifies: bool
 
     def run(self) -> None:
@@ -99,17 +121,23 @@ def mirrorer(seed: int) -> Mirror:
         at = Random(f"when {seed}").choice([step.at for step in servers.steps])
         steps = sorted([*servers.steps, Step(at + 0.01, "failover")], key=lambda step: step.at)
         servers = replace(servers, steps=tuple(steps))
+    servers = some_without_files(servers, seed)
     if YOUNG:
         servers = some_restored(servers, seed)
+    ways = ("rollback", "undone", *(("prepare", "prepare", "one phase") if servers.kind.logs_xa else ()))
     servers = replace(servers, opened=chance.choice((0.0, 0.5, 5.0, 60.0)))
+    asked, last = Random(f"asks {seed}"), max((step.at for step in servers.steps), default=0.0)
     return Mirror(
         **{one.name: getattr(servers, one.name) for one in fields(servers)},
         cuts=tuple(chance.choice((30, 100, 300, 1000)) for _ in range(chance.choice((0, 1, 2, 5)))),
         visits=tuple(chance.choice((40, 100, 300)) for _ in range(chance.choice((0, 0, 3, 8)))),
         statements=tuple(one for one in STATEMENTS if chance.random() < 0.3),
+        ways=ways if Random(f"ways {seed}").random() < 0.5 else (),
         keeps=chance.random() < 0.3,
         compact=chance.choice((None, 5.0, 20.0)),
         deletes="vectors" if Random(f"vectors {seed}").random() < 0.4 else "copy",
+        rate=Random(f"rate {seed}").choice((None, None, 2e3, 1e6)),
+        asks=asks_of(asked, max(last, servers.opened)) if asked.random() < 0.4 else (),
         verifies=Random(f"verify {seed}").random() < 0.3,
     )
 
@@ -233,6 +261,7 @@ class _Run(Play):
     world_class, rest = _World, 60.0
 
     def __init__(self, history: Mirror, folder: Path) -> None:
+        self.rest += _REST_OF_ASKED * bool(history.asks)
         super().__init__(history)
         self.history = history
         self.lake, self._copy = folder / "lake", folder / "copy"
@@ -243,12 +272,17 @@ class _Run(Play):
         self.world.at_kill, self.world.visit = self._keep_files, self._merge_files
         self.world.visits = list(history.visits)
         self._clock = SimpleNamespace(time=self.world.time, monotonic=self.world.now)
+        options = {"world": self.world, **_OPTIONS}
+        until = self.end - _REST_OF_ASKED
+        self._asker = Asker(self.world, self.lake, history.asks, until, options, _Runner(), _PATTERNS)
+        self._found: list[str] = []  # what the mirror itself says of its tables
 
     def _made(self, transaction: Transaction, number: int) -> Transaction:
         assert self.writer.tables is not None
         chance = Random(f"{self.history.seed} {transaction.number}")
         state = self.writer.tables.states[-1]
-        return executed(state, replace(transaction, number=number), chance, self.history.statements)
+        made = replace(transaction, number=number)
+        return executed(state, made, chance, self.history.statements, self.history.ways)
 
     def _keep_files(self) -> None:
         """What a killed process leaves."""
@@ -281,6 +315,8 @@ class _Run(Play):
                 made = self.world.connections - connections
                 if isinstance(error, UnreachableError) and not made:
                     self.world.let(lambda: False, _AGAIN)  # that looks like a wrong address
+                elif "another process is working on this mirror" in str(error) and not self._asker.over:
+                    self.world.let(lambda: False, _AGAIN)
                 elif self._deserves(error):
                     return
                 else:
@@ -292,9 +328,31 @@ class _Run(Play):
             return isinstance(error, DivergedError | PurgedError)
         if self.purged and isinstance(error, PurgedError):
             return True
+        if isinstance(error, MirrorError) and "prepared before the archive's first log" in str(error):
+            return self._was_prepared_before()
         # Without GTIDs, also those of an archive that has no transaction yet, another server cannot go on.
         others = self.history.hosts > 1 or self.restored
         return isinstance(error, DivergedError) and others and "without GTIDs" in str(error)
+
+    def _was_prepared_before(self) -> bool:
+        """Whether an XA transaction was committed that none of the archive's logs prepares."""
+        committed = [one for one, *_ in self.committed if one.statement.startswith("XA COMMIT")]
+        kept = sorted((self.lake / "_mirror/archive").rglob("*.[0-9]*"))
+        if self.history.kind.without_files:
+            there = {number for path in kept for number in _numbers_in(path)}
+            return any(self._prepared_by(one.branch).isdisjoint(there) for one in committed)
+        names = {path.name for path in kept}
+        prepared = {
+            one.transaction.branch
+            for host in self.world.hosts.values()
+            for one in (*host.earlier, *host.written)
+            if one.transaction.way == "prepare" and one.file in names
+        }
+        return any(one.branch not in prepared for one in committed)
+
+    def _prepared_by(self, branch: str) -> set[int]:
+        """The numbers of the transactions that prepare a branch."""
+        return {one.number for one, *_ in self.committed if one.way == "prepare" and one.branch == branch}
 
     def _mirror(self) -> None:
         stop = threading.Event()
@@ -302,6 +360,7 @@ class _Run(Play):
         with ExitStack() as patched:
             patched.enter_context(_steps().of(self.lake, self.world.step))
             self._patch(patched)
+            patched.enter_context(self._asker.beside())
             mirror(
                 self.url,
                 self.lake,
@@ -309,11 +368,12 @@ class _Run(Play):
                 history=self.history.keeps,
                 compact=self.history.compact,
                 deletes=self.history.deletes,
+                verify_rate=self.history.rate,
                 runner=_Runner(),
                 stop=stop,
                 options={"world": self.world, **_OPTIONS},
             )
-        self.world.let(self.world.alone, 60.0)
+            self.world.let(self.world.alone, 60.0)
 
     def _patch(self, patched: ExitStack) -> None:
         """Have little be a lot, and no threads but the world's."""
@@ -329,6 +389,10 @@ class _Run(Play):
             (reporting, "time", self._clock),
             (holder, "time", self._clock),
             (holder, "_BEAT", 1e9),
+            (proving, "_EVERY", 15.0),
+            (proving, "_LOOK", 3.0),
+            (proving, "_SOON", 3.0),
+            (proving, "_warn", self._found.append),
         ):
             patched.enter_context(patch.object(module, name, value))
 
@@ -354,7 +418,8 @@ class _Run(Play):
         if state is None or self.eras or self.cut:
             return  # places of what is no more
         for name, one in state.tables.items():
-            if one.stage != "following" or one.place is None:
+            stage = one.again if one.stage == "paused" else one.stage
+            if stage != "following" or one.place is None:
                 continue
             reached = self._transactions_at(one.place)
             gtids = state.offsets[one.place].get("gtids")
@@ -392,6 +457,13 @@ class _Run(Play):
         segment = timeline["segments"][place >> 56]
         server = self.world.hosts[segment["server"]["address"].partition(":")[0]]
         number, offset = place >> 40 & 0xFFFF, place % (1 << 40)
+        if server.kind.without_files:
+            logs = sorted((self.lake / "_mirror/archive" / segment["folder"]).glob("stream.[0-9]*"))
+            numbers = [_listed_in(logs[0])]
+            for log in logs:
+                if (its := int(log.suffix[1:])) <= number:
+                    numbers += _numbers_in(log, offset if its == number else None)
+            return max(numbers)
         log = self.lake / "_mirror/archive" / segment["folder"] / f"{server.name}-bin.{number:06d}"
         earlier = self._is_earlier(server, log)
         written = server.earlier if earlier else server.written
@@ -406,6 +478,10 @@ class _Run(Play):
 
     def _compare(self) -> None:
         """The lake's tables are the server's."""
+        if self._asker.wrong is not None:
+            raise Wrong(f"what was asked: {self._asker.wrong}") from self._asker.wrong
+        if differ := [one for one in self._found if "rows differ" in one or "it has values" in one]:
+            raise Wrong(f"the mirror says: {differ[0]}")
         assert self.writer.tables is not None
         if self.writer.tables.unknown:
             raise Wrong(f"a statement that nobody knows: {self.writer.tables.unknown[0]}")
@@ -416,7 +492,8 @@ class _Run(Play):
                 raise Wrong(f"{name} is {told.get(name)}")
             if (wrong := _difference(Path(told[name].uri), stored)) is not None:
                 raise Wrong(f"{name}: {wrong}")
-        if self.history.verifies and self.writer.up:
+        waits = any(stored.prepared for stored in state.values())  # with locks on its tables
+        if self.history.verifies and self.writer.up and not waits:
             self._verify(state)
 
     def _verify(self, state: State) -> None:
@@ -442,6 +519,26 @@ class _Run(Play):
         with ExitStack() as patched:
             self._patch(patched)
             return verify(self.lake, runner=_Runner(), options={"world": self.world, **_OPTIONS})
+
+
+def _events(data: bytes) -> Iterator[bytes]:
+    at = 4
+    while at + 19 <= len(data):
+        length = int.from_bytes(data[at + 9 : at + 13], "little")
+        yield data[at : at + length]
+        at += length
+
+
+def _numbers_in(path: Path, end: int | None = None) -> list[int]:
+    """The numbers of the transactions that begin in a log of the archive's own."""
+    events = _events(path.read_bytes()[:end])
+    return [int.from_bytes(one[19:27], "little") for one in events if one[4] == MARIADB_GTID]
+
+
+def _listed_in(path: Path) -> int:
+    """The number of the last transaction before a log of the archive's own."""
+    one = next(one for one in _events(path.read_bytes()) if one[4] == MARIADB_GTID_LIST)
+    return int.from_bytes(one[31:39], "little") if one[19] else 0
 
 
 def _last_of(gtids: str | None) -> int:

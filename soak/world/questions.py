@@ -16,6 +16,7 @@ _NAME = r"`(\w+)`\.`(\w+)`"
 _NO_TABLE = b"\xff\x7a\x04#42S02Table doesn't exist"
 _NO_COLUMN = b"\xff\x1e\x04#42S22Unknown column"
 _CHANGED = b"\xff\x84\x05#HY000Table definition has changed, please retry transaction"
+_BUSY = b"\xff\xb5\x04#HY000Lock wait timeout exceeded; try restarting transaction"  # an XA transaction's
 _UNKNOWN = b"\xff\xd0\x07#HY000the world does not know this statement"
 _EMPTY = (
     "SELECT CONSTRAINT_SCHEMA, CONSTRAINT_NAME, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA",
@@ -55,9 +56,13 @@ class Asked:
 
     # ------------------------------------------------------------ views and locks
 
-    def _lock(self, *_: str) -> None:
+    def _lock(self, tables: str = "") -> bytes | None:
         assert self._server.tables is not None
+        waiting = [name for name, one in self._server.tables.now.items() if one.prepared]
+        if any(f"`{name.replace('.', '`.`')}` READ" in tables for name in waiting):
+            return _BUSY
         self._server.tables.lock(self)
+        return None
 
     def _unlock(self) -> None:
         self.end()
@@ -65,6 +70,9 @@ class Asked:
     def _snapshot(self) -> None:
         assert self._server.tables is not None
         self._view, self._viewed = self._server.tables.now, self._server.tables.seen
+
+    def _kept(self) -> None:
+        """The view stays as it is."""
 
     def _rollback(self) -> None:
         self._view = None
@@ -159,6 +167,7 @@ _KNOWN: list[tuple[str, Callable[..., Rows | bytes | None]]] = [
     (r"UNLOCK TABLES", Asked._unlock),
     (r"START TRANSACTION WITH CONSISTENT SNAPSHOT", Asked._snapshot),
     (r"ROLLBACK", Asked._rollback),
+    (r"SAVEPOINT chunk|ROLLBACK TO SAVEPOINT chunk", Asked._kept),
     (r"SHOW STATUS LIKE 'binlog_snapshot_%'", Asked._snapshot_place),
     (
         r"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema\.TABLES WHERE TABLE_TYPE NOT IN .*",

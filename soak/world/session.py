@@ -188,6 +188,9 @@ class Session:
         if at > server.logs[file].position:
             self._refuse("Client requested master to start replication from position > file size")
             return
+        if not _begins_at(server.logs[file].getvalue(), max(4, at)):  # a place in another log of this name
+            self._refuse("bogus data in log event")
+            return
         self._open(file, max(4, at))
         self.send_log()
 
@@ -319,6 +322,14 @@ class Session:
         if self._file is not None:
             self._send(self._heartbeat())
             self._beat_later()
+
+
+def _begins_at(log: bytes, at: int) -> bool:
+    """Whether an event begins at a position of a log, or would."""
+    place = 4
+    while place < at:
+        place += int.from_bytes(log[place + 9 : place + 13], "little")
+    return place == at
 
 
 def _last_of(data: bytes) -> int:

@@ -55,17 +55,6 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Stored:
-    """A table: its definition and its rows by key; they do not change."""
-
-    shape: Shape
-    rows: Mapping[Key, Row] = field(default_factory=dict)
-
-
-State = Mapping[str, Stored]  # by full name
-
-
-@dataclass(frozen=True)
 class RowChange:
     """A change of a row of a table; see `model.Change`."""
 
@@ -74,6 +63,24 @@ class RowChange:
     op: str
     before: Row
     after: Row
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A table: its definition, its rows by key, and what XA transactions wait with; they do not change."""
+
+    shape: Shape
+    rows: Mapping[Key, Row] = field(default_factory=dict)
+    prepared: Mapping[str, tuple[RowChange, ...]] = field(default_factory=dict, compare=False)
+
+    @property
+    def held(self) -> set[Key]:
+        """The keys that XA transactions have locked."""
+        changes = [one for waiting in self.prepared.values() for one in waiting]
+        return {_key(self.shape, row) for one in changes for row in (one.before, one.after) if row}
+
+
+State = Mapping[str, Stored]  # by full name
 
 
 @dataclass(frozen=True)
@@ -182,8 +189,14 @@ def first_state(chance: Random) -> State:
     return found
 
 
-def executed(state: State, transaction: Transaction, chance: Random, kinds: tuple[str, ...]) -> Executed:
-    """What a transaction does to tables; `kinds`: the statements that change definitions.
+def executed(
+    state: State,
+    transaction: Transaction,
+    chance: Random,
+    kinds: tuple[str, ...],
+    ways: tuple[str, ...] = (),
+) -> Executed:
+    """What a transaction does to tables.
 
     Parameters
     ----------
@@ -193,8 +206,13 @@ def executed(state: State, transaction: Transaction, chance: Random, kinds: tupl
         Its number.
     chance : Random
     kinds : tuple of str
-        See `_STATEMENTS`.
+        The statements that change definitions: see `_STATEMENTS`.
+    ways : tuple of str
+        How some transactions go: see `model.WAYS`.
     """
+    branches = sorted({branch for stored in state.values() for branch in stored.prepared})
+    if branches and chance.random() < 0.3:
+        return _ended(state, transaction.number, chance.choice(branches), committed=chance.random() < 0.6)
     if kinds and chance.random() < 0.15:
         statement, after, database = _STATEMENTS[chance.choice(kinds)](state, chance, transaction.number)
         if statement:
@@ -212,7 +230,52 @@ def executed(state: State, transaction: Transaction, chance: Random, kinds: tupl
     if not changes:
         return Executed(transaction.number, (), statement="CREATE DATABASE IF NOT EXISTS other", state=state)
     way = chance.choice(("commit", "commit", "savepoint"))
-    return Executed(transaction.number, tuple(changes), tuple(events), way, state=after)  # type: ignore[arg-type]
+    branch = ""
+    if ways and chance.random() < 0.4:
+        way = chance.choice(ways)
+        stays = 0 if way in ("rollback", "prepare") else events[0] if way == "undone" else len(changes)
+        branch = f"X'{transaction.number:06x}',X'',1" if way in ("prepare", "one phase") else ""
+        if any(branch in one.prepared for one in state.values()):  # its number was given again
+            way, branch, stays = "commit", "", len(changes)
+        after = _after(state, changes[:stays])
+        if way == "prepare":
+            after = _waiting(state, changes, branch)
+    return Executed(transaction.number, tuple(changes), tuple(events), way, branch=branch, state=after)  # type: ignore[arg-type]
+
+
+def _after(state: State, changes: list[RowChange]) -> dict[str, Stored]:
+    """What changes leave."""
+    after = dict(state)
+    for name, own in _by_table(changes).items():
+        after[name] = _with(state[name], own)
+    return after
+
+
+def _waiting(state: State, changes: list[RowChange], branch: str) -> dict[str, Stored]:
+    """What changes leave that are prepared."""
+    after = dict(state)
+    for name, own in _by_table(changes).items():
+        after[name] = replace(state[name], prepared={**state[name].prepared, branch: tuple(own)})
+    return after
+
+
+def _by_table(changes: list[RowChange]) -> dict[str, list[RowChange]]:
+    found: dict[str, list[RowChange]] = {}
+    for one in changes:
+        found.setdefault(f"{one.definition.database}.{one.definition.name}", []).append(one)
+    return found
+
+
+def _ended(state: State, number: int, branch: str, *, committed: bool) -> Executed:
+    """An XA transaction that was prepared comes to its end."""
+    after = dict(state)
+    for name, stored in state.items():
+        if branch in stored.prepared:
+            made = list(stored.prepared[branch]) if committed else []
+            left = {one: waiting for one, waiting in stored.prepared.items() if one != branch}
+            after[name] = replace(_with(stored, made), prepared=left)
+    statement = f"XA {'COMMIT' if committed else 'ROLLBACK'} {branch}"
+    return Executed(number, (), statement=statement, branch=branch, state=after)
 
 
 def _changed(chance: Random, stored: Stored, number: int) -> list[RowChange]:
@@ -221,20 +284,22 @@ def _changed(chance: Random, stored: Stored, number: int) -> list[RowChange]:
     op = chance.choice(("insert", "insert", "update", "update", "delete"))
     count = chance.choice((1, 1, 1, 2, 5, 40))
     made: list[RowChange] = []
+    held = stored.held
     if op == "insert":
         for _ in range(count):
             row = _row(chance, shape)
-            if _key(shape, row) not in rows:
+            if _key(shape, row) not in {*rows, *held}:
                 rows[_key(shape, row)] = row
                 made.append(RowChange(number, shape.logged, op, {}, row))
         return made
-    for key in chance.sample(sorted(rows), min(count, len(rows))):
+    free = sorted(rows.keys() - held)
+    for key in chance.sample(free, min(count, len(free))):
         before = rows[key]
         if op == "delete":
             made.append(RowChange(number, shape.logged, op, {}, before))
             continue
         after = _row(chance, shape)
-        if chance.random() < 0.7 or _key(shape, after) in rows:
+        if chance.random() < 0.7 or _key(shape, after) in {*rows, *held}:
             after |= {name: before[name] for name in shape.key}
         else:
             rows[_key(shape, after)] = after
@@ -281,7 +346,9 @@ Made = tuple[str, State, str]  # the statement ("": none), what it leaves, its d
 
 
 def _pick(state: State, chance: Random) -> Stored | None:
-    return state[chance.choice(sorted(state))] if state else None
+    """A table that no XA transaction has locked."""
+    free = sorted(name for name, stored in state.items() if not stored.prepared)
+    return state[chance.choice(free)] if free else None
 
 
 def _altered(

@@ -57,6 +57,7 @@ def mirror(
     exclude_columns: str | Sequence[str] = (),
     mask_columns: str | Sequence[str] = (),
     mask_key_file: Uri | None = None,
+    where: Mapping[str, str] | None = None,
     rename: Mapping[str, str] | None = None,
     unsigned_bigint: Literal["decimal", "bigint"] = "decimal",
     metadata: str | Sequence[str] = (),
@@ -105,6 +106,10 @@ def mirror(
     mask_key_file : path, optional
         A file with the key of these hashes, of 16 bytes or more; by default it is in the environment, as
         ``BINLOG_CORE_MASK_KEY``. It is never written anywhere.
+    where : mapping of str to str, optional
+        Conditions by names or patterns of tables, such as ``{"shop.orders": "status = 'paid'"}``: the lake
+        has only the rows for which they are true. The first that matches counts. A change copies those
+        tables again.
     rename : mapping of str to str, optional
         New names of tables in the lake by their own, as ``database.table``; a ``*`` stands for any text, the
         same on both sides of ``{"shop_prod.*": "shop.*"}``. The first that matches counts.
@@ -205,6 +210,7 @@ def mirror(
         read_key(mask_key_file),
         bigints=unsigned_bigint == "bigint",
         metadata=_names(metadata),
+        where=where or {},
     )
     stop = stop or threading.Event()
     place = Lake(os.fspath(lake), storage_options)

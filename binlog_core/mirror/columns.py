@@ -1,4 +1,4 @@
-"""Columns of the server that the lake does not have, or has as hashes: settings, and what they do to rows."""
+"""What the lake has of a server's tables: which columns, and as what, and which rows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ from ..lake.rows.types import import_pyarrow
 from ..lake.tables.results import ReportedStatement
 from ..schema.table_definitions import TableSchema
 from ..schema.tokens import tokenize_statements
+from .filters import check_filter, check_filters, columns_of, kept_changes, kept_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from .._tables.tables import Table
 
 MASK_KEY = "BINLOG_CORE_MASK_KEY"
 _LEAST_KEY = 16  # bytes
@@ -36,7 +39,7 @@ Patterns = tuple[tuple[str, ...], tuple[str, ...]]  # of columns that are left o
 
 @dataclass(frozen=True)
 class ColumnRules:
-    """What becomes of the columns of one table on their way into the lake.
+    """What becomes of the rows and columns of one table on their way into the lake.
 
     Parameters
     ----------
@@ -52,6 +55,8 @@ class ColumnRules:
         Whether it has all that there are as BIGINT, also those that may come.
     metadata : tuple of str
         The names of columns about the last change of a row: see `METADATA`.
+    where : str
+        The condition of the rows that it has; empty: all.
     """
 
     lacks: tuple[str, ...] = ()
@@ -61,6 +66,7 @@ class ColumnRules:
     longs: tuple[str, ...] = ()
     bigints: bool = False
     metadata: tuple[str, ...] = ()
+    where: str = ""
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> ColumnRules:
@@ -76,6 +82,7 @@ class ColumnRules:
             tuple(found["longs"]),
             found["bigints"],
             tuple(found["metadata"]),
+            found.get("where", ""),
         )
 
     def keeps(self, name: str) -> bool:
@@ -91,14 +98,19 @@ class ColumnRules:
         types = special_fields()
         return pa.schema([*kept, *(pa.field(name, types[METADATA[name]]) for name in self.metadata)])
 
-    def applied(self, rows: pa.RecordBatch, key: bytes | None) -> pa.RecordBatch:
-        """The rows as the lake has them; those that were not changes have nulls as metadata.
+    def of_server(self, rows: pa.RecordBatch, table: Table, key: bytes | None) -> pa.RecordBatch:
+        """Those of the server's rows that the lake has, as it has them, with nulls as metadata.
 
         Raises
         ------
+        SchemaError
+            The condition does not fit the table.
         DecodeError
             A value does not fit BIGINT.
         """
+        return self._applied(kept_rows(self.where, rows, table), key)
+
+    def _applied(self, rows: pa.RecordBatch, key: bytes | None) -> pa.RecordBatch:
         if not self.lacks and not self.masks and not self.longs and not self.metadata:
             return rows
         if self.masks and key is None:
@@ -123,8 +135,8 @@ class ColumnRules:
                     raise DecodeError(told, column=name) from None
         return pa.record_batch(arrays, schema=schema)
 
-    def of_log(self, rows: pa.RecordBatch, key: bytes | None) -> pa.RecordBatch:
-        """The rows of the log as the lake has them.
+    def of_log(self, rows: pa.RecordBatch, table: Table, key: bytes | None) -> pa.RecordBatch:
+        """Those of the log's row images that concern the lake, as it has them.
 
         Raises
         ------
@@ -142,7 +154,7 @@ class ColumnRules:
                 raise SchemaError("a column was added or removed since the copy", column=strange)
         if touched:
             rows = rows.select([name for name in rows.schema.names if not _ROW_HASH.fullmatch(name)])
-        return self.applied(rows, key)
+        return self._applied(kept_changes(self.where, rows, table), key)
 
     @property
     def _named(self) -> tuple[str, ...]:
@@ -150,7 +162,7 @@ class ColumnRules:
 
     def concerned(self, statements: Iterable[ReportedStatement]) -> bool:
         """Whether statements name such a column: what it is called, or what it has, may change."""
-        patterns = (*self._named, *map(escape, self.longs))
+        patterns = (*self._named, *map(escape, (*self.longs, *columns_of(self.where))))
         patterns += ("unsigned", "serial") if self.bigints else ()  # it may add another
         for one in statements if patterns else ():
             if one.kind in ("alter", "unknown"):
@@ -169,7 +181,7 @@ EVERY_COLUMN = ColumnRules()
 
 @dataclass(frozen=True)
 class ColumnSettings:
-    """Which columns of all tables are left out, and which are hashed.
+    """What the lake has of all tables: which columns are left out or hashed, and which rows there are.
 
     Parameters
     ----------
@@ -181,11 +193,13 @@ class ColumnSettings:
         Whether the lake has BIGINT UNSIGNED as BIGINT.
     metadata : tuple of str
         Which columns about the last change of a row it has: names of `METADATA` without their underscores.
+    where : mapping of str to str
+        Conditions of rows by names or patterns of tables; the first that matches counts.
 
     Raises
     ------
     ValueError
-        A pattern does not name a column, or the key is missing or short.
+        A pattern does not name a column, the key is missing or short, or a condition cannot be read.
     """
 
     exclude: tuple[str, ...] = ()
@@ -193,8 +207,10 @@ class ColumnSettings:
     key: bytes | None = field(default=None, repr=False)
     bigints: bool = False
     metadata: tuple[str, ...] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_filters(self.where)
         known = [name.lstrip("_") for name in METADATA]
         for one in self.metadata:
             if one not in known:
@@ -219,7 +235,7 @@ class ColumnSettings:
         ------
         SchemaError
             A column of the key is among them, or the table lacks one that is named, or that these same
-            patterns meant in the copy.
+            patterns meant in the copy; or its rows cannot be chosen by their condition.
         """
         table, names = definition.full_name, [one.name.lower() for one in definition.columns]
         metadata = tuple(name for name in METADATA if name.lstrip("_") in self.metadata)
@@ -256,8 +272,9 @@ class ColumnSettings:
                 )
         longs = [one.name.lower() for one in definition.columns if one.type_name == "bigint" and one.unsigned]
         kept = tuple(name for name in longs if self.bigints and name not in (*lacks, *masks))
-        mark = self.mark if masks else ""
-        return ColumnRules(lacks, masks, self.about(table), mark, kept, self.bigints, metadata)
+        mark, where = self.mark if masks else "", condition_of(table, self.where)
+        check_filter(where, definition, lacks)
+        return ColumnRules(lacks, masks, self.about(table), mark, kept, self.bigints, metadata, where)
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -277,6 +294,11 @@ EVERYTHING = ColumnSettings()
 def about_table(table: str, exclude: Iterable[str], mask: Iterable[str]) -> Patterns:
     """The patterns of a table's columns, in small letters."""
     return patterns_of(table, exclude), patterns_of(table, mask)
+
+
+def condition_of(table: str, where: Mapping[str, str]) -> str:
+    """The condition of a table's rows; empty: there is none."""
+    return next((one for of, one in where.items() if is_wanted_name(table, (of,), None)), "")
 
 
 def patterns_of(table: str, patterns: Iterable[str]) -> tuple[str, ...]:

@@ -448,7 +448,9 @@ def batches_of(
     next_at = time.monotonic()
     for rows in connection.stream(sql, most=most):
         size = rows.size
-        yield selection.rules.applied(selection.batch(rows), mask_key)
+        kept = selection.rules.of_server(selection.batch(rows), selection.table, mask_key)
+        if kept.num_rows:
+            yield kept
         if rate is not None:  # rows that are not received wait at the server
             next_at += size / rate
             time.sleep(max(next_at - time.monotonic(), 0))

@@ -223,6 +223,8 @@ class MirrorState:
         Whether the lake has BIGINT UNSIGNED as BIGINT.
     metadata : tuple of str
         Which columns about the last change of a row it has.
+    where : dict of str to str
+        Conditions of the rows that the lake has, by names and patterns of tables.
     rename : dict of str to str
         New names for tables in the lake: see `renaming`.
     deletes : "copy" or "vectors"
@@ -250,6 +252,7 @@ class MirrorState:
     mask_columns: tuple[str, ...] = ()
     bigints: bool = False
     metadata: tuple[str, ...] = ()
+    where: dict[str, str] = field(default_factory=dict)
     rename: dict[str, str] = field(default_factory=dict)
     behind: dict[str, str] = field(default_factory=dict)
     deletes: Deletes = "copy"
@@ -280,7 +283,9 @@ class MirrorState:
             The key is missing or short.
         """
         try:
-            return ColumnSettings(self.exclude_columns, self.mask_columns, key, self.bigints, self.metadata)
+            return ColumnSettings(
+                self.exclude_columns, self.mask_columns, key, self.bigints, self.metadata, self.where
+            )
         except ValueError as error:
             raise MirrorError(str(error)) from None
 

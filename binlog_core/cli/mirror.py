@@ -111,6 +111,10 @@ def run(
         list[str] | None,
         typer.Option(help="Rows to have, such as 'shop.orders=total > 10'; can be repeated."),
     ] = None,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option(help="Partitions, such as 'shop.orders=day(created), region'; can be repeated."),
+    ] = None,
     rename: Annotated[
         list[str] | None,
         typer.Option(help="Other names in the lake, such as 'shop_prod.*=shop.*'; can be repeated."),
@@ -204,6 +208,7 @@ def run(
                 mask_columns=mask_columns or (),
                 mask_key_file=mask_key_file,
                 where=pairs_of("--where", where),
+                partition=pairs_of("--partition", partition),
                 rename=pairs_of("--rename", rename),
                 unsigned_bigint=unsigned_bigint,
                 metadata=metadata or (),

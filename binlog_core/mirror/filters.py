@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -118,7 +118,7 @@ def kept_changes(where: str, rows: pa.RecordBatch, table: Table) -> pa.RecordBat
     before = after - 1
     assert (op[before] == PREIMAGE).all()  # both are in one batch, one after the other
     moved = here[before] != here[after]
-    _refuse_absent(where, rows, after[moved & here[after]])
+    refuse_absent(rows, columns_of(where), set(after[moved & here[after]].tolist()))
     op[before[moved]], op[after[moved]] = CHANGE_TYPES.index("delete") + 1, CHANGE_TYPES.index("insert") + 1
     names = pa.array(["", *CHANGE_TYPES], kinds.type).take(pa.array(op))
     rows = rows.set_column(
@@ -140,19 +140,33 @@ def _numbers_of(kinds: pa.Array) -> NDArray[np.int64]:
     return numbers
 
 
-def _refuse_absent(where: str, rows: pa.RecordBatch, entering: NDArray[np.intp]) -> None:
-    """Refuse images without what the condition needs; those of rows that enter need all columns."""
-    if ABSENT not in rows.schema.names:
+def refuse_absent(
+    rows: pa.RecordBatch, needed: Collection[str], entering: Collection[int] = frozenset()
+) -> None:
+    """Refuse row images that lack a column.
+
+    Parameters
+    ----------
+    rows : pyarrow.RecordBatch
+        The images.
+    needed : collection of str
+        The names, in small letters, of columns that none may lack.
+    entering : collection of int
+        The numbers of those that may lack no column at all.
+
+    Raises
+    ------
+    SchemaError
+        One does: a copy has it.
+    """
+    if ABSENT not in rows.schema.names or not (needed or entering):
         return
     absent = rows.column(ABSENT)
     if absent.null_count == len(absent):
         return
-    needed, strictly = columns_of(where), set(entering.tolist())
     for i, names in enumerate(absent.to_pylist()):
-        if names and (i in strictly or any(name.partition(" (")[0].lower() in needed for name in names)):
-            raise SchemaError(
-                "a row image lacks columns, by which it is decided whether the lake has the row"
-            )
+        if names and (i in entering or any(name.partition(" (")[0].lower() in needed for name in names)):
+            raise SchemaError("a row image lacks columns that decide about the row in the lake")
 
 
 def _is_true(where: str, rows: pa.RecordBatch, table: Table) -> NDArray[np.bool_]:
@@ -188,7 +202,7 @@ class _Records:
 
     def bit(self, bitmap: str, column: Column) -> NDArray[np.bool_]:
         if bitmap != "null_bitmap":
-            return np.zeros(self.count, np.bool_)  # see `_refuse_absent`
+            return np.zeros(self.count, np.bool_)  # see `refuse_absent`
         nulls: NDArray[np.bool_] = self._rows.column(column.name).is_null().to_numpy(zero_copy_only=False)
         return nulls.copy()
 

@@ -147,7 +147,7 @@ class Mirroring:
         found = set(unused(self.state, self.columns))
         if new := sorted(found - self._told):
             warnings.warn(
-                f"exclude_columns, mask_columns, where: nothing is {', '.join(new)} (names of databases and"
+                f"columns, where and partition: nothing is {', '.join(new)} (names of databases and"
                 " tables are as the server has them, also their case)",
                 BinlogWarning,
                 stacklevel=2,

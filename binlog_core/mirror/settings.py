@@ -10,9 +10,10 @@ from functools import cache
 from .._decode.selection import is_wanted_name
 from .._tables.full_names import full_name
 from ..errors import MirrorError, SchemaError
+from ..lake.tables.partitions import parse_partition
 from ..schema.ddl import DdlTracker
 from .changes import definitions_at
-from .columns import ColumnRules, ColumnSettings, Patterns, about_table, condition_of, patterns_of
+from .columns import ColumnRules, ColumnSettings, Patterns, about_table, given_for, patterns_of
 from .renaming import renamed
 from .state import MirrorState, TableState
 
@@ -50,10 +51,11 @@ def settle(state: MirrorState, settings: ColumnSettings) -> None:
     """
     known = cache(lambda place: definitions_at(state.offsets[place]))  # read once for all tables there
     for one in state.tables.values():
-        where = condition_of(one.full_name, settings.where)
-        asked = settings.about(one.full_name), settings.bigints, settings.metadata, where
+        rows = _of_rows(one.full_name, settings.where, settings.partition)
+        asked = settings.about(one.full_name), settings.bigints, settings.metadata, *rows
         about = about_table(one.full_name, state.exclude_columns, state.mask_columns)
-        before = about, state.bigints, state.metadata, condition_of(one.full_name, state.where)
+        rows = _of_rows(one.full_name, state.where, state.partition)
+        before = about, state.bigints, state.metadata, *rows
         if one.copy is not None:
             begun = one.newest_rules
             if _asked(begun) != asked or begun.key not in ("", settings.mark):
@@ -70,7 +72,7 @@ def settle(state: MirrorState, settings: ColumnSettings) -> None:
                 )
     state.exclude_columns, state.mask_columns = settings.exclude, settings.mask
     state.bigints, state.metadata = settings.bigints, settings.metadata
-    state.where = dict(settings.where)
+    state.where, state.partition = dict(settings.where), dict(settings.partition)
 
 
 def unused(state: MirrorState, settings: ColumnSettings) -> list[str]:
@@ -78,7 +80,9 @@ def unused(state: MirrorState, settings: ColumnSettings) -> list[str]:
     left = dict.fromkeys((*settings.exclude, *settings.mask))
     tables = [*state.tables]
     left |= dict.fromkeys(
-        one for one in settings.where if not any(is_wanted_name(of, (one,), None) for of in tables)
+        one
+        for one in (*settings.where, *settings.partition)
+        if not any(is_wanted_name(of, (one,), None) for of in tables)
     )
     for one in state.tables.values():
         about = settings.about(one.full_name)
@@ -93,8 +97,14 @@ def unused(state: MirrorState, settings: ColumnSettings) -> list[str]:
     return [*left]
 
 
-def _asked(rules: ColumnRules) -> tuple[Patterns, bool, tuple[str, ...], str]:
-    return rules.patterns, rules.bigints, tuple(name.lstrip("_") for name in rules.metadata), rules.where
+def _asked(rules: ColumnRules) -> tuple[Patterns, bool, tuple[str, ...], str, list[str]]:
+    metadata = tuple(name.lstrip("_") for name in rules.metadata)
+    return rules.patterns, rules.bigints, metadata, rules.where, [one.lower() for one in rules.partition]
+
+
+def _of_rows(table: str, where: Mapping[str, str], partition: Mapping[str, str]) -> tuple[str, list[str]]:
+    divided = given_for(table, partition)
+    return given_for(table, where), [str(one).lower() for one in parse_partition(divided)] if divided else []
 
 
 def _copy_again(table: TableState) -> None:
@@ -115,7 +125,8 @@ def _stays(table: TableState, settings: ColumnSettings, known: DdlTracker) -> bo
     except SchemaError:  # a copy says it
         return False
     now = table.rules
-    if (rules.lacks, rules.masks, rules.longs, rules.where) != (now.lacks, now.masks, now.longs, now.where):
+    same = ("lacks", "masks", "longs", "where", "partition")
+    if any(getattr(rules, name) != getattr(now, name) for name in same):
         return False
     if not {*now.metadata} <= {*rules.metadata}:  # a column more has nulls for what was before
         return False

@@ -51,9 +51,7 @@ def make(path: Path, rows: int) -> None:
             for start in range(first, min(first + FILE_ROWS, rows), GROUP_ROWS):
                 ids = np.arange(start, min(start + GROUP_ROWS, rows)) * 2
                 writer.write(rows_of(ids, start))
-            written = writer.finish()
-        assert written is not None
-        files.append(written)
+            files += writer.finish()
     DeltaLakeTable(str(path)).replace(files, SCHEMA, None)
 
 

@@ -107,6 +107,14 @@ def run(
         typer.Option(help="Columns to hash with a key, such as 'shop.*.email'; can be repeated."),
     ] = None,
     mask_key_file: MaskKeyFile = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Rows to have, such as 'shop.orders=total > 10'; can be repeated."),
+    ] = None,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option(help="Partitions, such as 'shop.orders=day(created), region'; can be repeated."),
+    ] = None,
     rename: Annotated[
         list[str] | None,
         typer.Option(help="Other names in the lake, such as 'shop_prod.*=shop.*'; can be repeated."),
@@ -199,6 +207,8 @@ def run(
                 exclude_columns=exclude_columns or (),
                 mask_columns=mask_columns or (),
                 mask_key_file=mask_key_file,
+                where=pairs_of("--where", where),
+                partition=pairs_of("--partition", partition),
                 rename=pairs_of("--rename", rename),
                 unsigned_bigint=unsigned_bigint,
                 metadata=metadata or (),

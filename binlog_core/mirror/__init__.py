@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -57,6 +58,8 @@ def mirror(
     exclude_columns: str | Sequence[str] = (),
     mask_columns: str | Sequence[str] = (),
     mask_key_file: Uri | None = None,
+    where: Mapping[str, str] | None = None,
+    partition: Mapping[str, str] | None = None,
     rename: Mapping[str, str] | None = None,
     unsigned_bigint: Literal["decimal", "bigint"] = "decimal",
     metadata: str | Sequence[str] = (),
@@ -105,6 +108,14 @@ def mirror(
     mask_key_file : path, optional
         A file with the key of these hashes, of 16 bytes or more; by default it is in the environment, as
         ``BINLOG_CORE_MASK_KEY``. It is never written anywhere.
+    where : mapping of str to str, optional
+        Conditions by names or patterns of tables, such as ``{"shop.orders": "status = 'paid'"}``: the lake
+        has only the rows for which they are true. The first that matches counts. A change copies those
+        tables again.
+    partition : mapping of str to str, optional
+        Partitions of tables, such as ``{"shop.orders": "day(created), region"}``: columns, or the year,
+        month or day of one. In Delta tables these become columns such as ``created_day``. The first that
+        matches counts; a change copies those tables again.
     rename : mapping of str to str, optional
         New names of tables in the lake by their own, as ``database.table``; a ``*`` stands for any text, the
         same on both sides of ``{"shop_prod.*": "shop.*"}``. The first that matches counts.
@@ -205,6 +216,8 @@ def mirror(
         read_key(mask_key_file),
         bigints=unsigned_bigint == "bigint",
         metadata=_names(metadata),
+        where=where or {},
+        partition=partition or {},
     )
     stop = stop or threading.Event()
     place = Lake(os.fspath(lake), storage_options)
@@ -220,6 +233,7 @@ def mirror(
             place.check_vectors(state)
             place.save(state)  # the next run need not be told again, even if this one fails at once
         place.use(state, catalog)
+        columns = replace(columns, derives=place.is_delta)
         state.server, state.patterns = _without_password(server), patterns
         state.exclude_tables = _names(exclude_tables)
         set_names(state, rename or {})

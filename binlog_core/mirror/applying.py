@@ -198,7 +198,7 @@ class _ServerColumns:
         self.generated: set[str] = set()
         self.names: set[str] | None = set()
         self._unlogged = {name.lower() for name in state.unlogged}
-        self._metadata = state.rules.metadata
+        self._own = {name.lower() for name in state.rules.added}  # of the lake
         self._note()
 
     def present(self) -> ServerColumns | None:
@@ -223,7 +223,7 @@ class _ServerColumns:
         return [name for name in names if name in SPECIAL or self._is_kept(name.lower())]
 
     def _is_kept(self, name: str) -> bool:
-        known = self.names is None or name in self.names or name in self._metadata
+        known = self.names is None or name in self.names or name in self._own
         return known and name not in self._unlogged
 
     def _note(self) -> None:

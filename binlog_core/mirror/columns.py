@@ -1,11 +1,11 @@
-"""Columns of the server that the lake does not have, or has as hashes: settings, and what they do to rows."""
+"""What the lake has of a server's tables: which columns, and as what, and which rows."""
 
 from __future__ import annotations
 
 import hmac
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from glob import escape
@@ -14,15 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from .._base.change_columns import LAKE_COLUMNS, LAKE_METADATA
 from .._decode.selection import is_wanted_name
+from .._tables.full_names import split_name
 from ..errors import DecodeError, MirrorError, SchemaError
 from ..lake.rows.fit import SPECIAL, special_fields, to_json
 from ..lake.rows.types import import_pyarrow
+from ..lake.tables.partitions import IDENTITY, Partition, PartitionField, parse_partition
 from ..lake.tables.results import ReportedStatement
 from ..schema.table_definitions import TableSchema
 from ..schema.tokens import tokenize_statements
+from .filters import check_filter, check_filters, columns_of, kept_changes, kept_rows, refuse_absent
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from .._tables.tables import Table
 
 MASK_KEY = "BINLOG_CORE_MASK_KEY"
 _LEAST_KEY = 16  # bytes
@@ -36,7 +41,7 @@ Patterns = tuple[tuple[str, ...], tuple[str, ...]]  # of columns that are left o
 
 @dataclass(frozen=True)
 class ColumnRules:
-    """What becomes of the columns of one table on their way into the lake.
+    """What becomes of the rows and columns of one table on their way into the lake.
 
     Parameters
     ----------
@@ -52,6 +57,12 @@ class ColumnRules:
         Whether it has all that there are as BIGINT, also those that may come.
     metadata : tuple of str
         The names of columns about the last change of a row: see `METADATA`.
+    where : str
+        The condition of the rows that it has; empty: all.
+    partition : tuple of str
+        By what its files are divided: see `PartitionField`.
+    derives : bool
+        Whether the day, month or year by which they are is a column of the table, as Delta needs it.
     """
 
     lacks: tuple[str, ...] = ()
@@ -61,6 +72,9 @@ class ColumnRules:
     longs: tuple[str, ...] = ()
     bigints: bool = False
     metadata: tuple[str, ...] = ()
+    where: str = ""
+    partition: tuple[str, ...] = ()
+    derives: bool = False
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> ColumnRules:
@@ -76,7 +90,39 @@ class ColumnRules:
             tuple(found["longs"]),
             found["bigints"],
             tuple(found["metadata"]),
+            found.get("where", ""),
+            tuple(found.get("partition", ())),
+            found.get("derives", False),
         )
+
+    @property
+    def derived(self) -> Partition:
+        """What columns of the table are made of others."""
+        fields = map(PartitionField.of, self.partition if self.derives else ())
+        return tuple(one for one in fields if one.transform != IDENTITY)
+
+    @property
+    def divided_by(self) -> Partition:
+        """The partition of the table."""
+        if self.derives:
+            return tuple(PartitionField(PartitionField.of(one).name) for one in self.partition)
+        return tuple(map(PartitionField.of, self.partition))
+
+    def check_partition(self, schema: pa.Schema) -> None:
+        """Check that columns of these types can be partitioned by.
+
+        Raises
+        ------
+        SchemaError
+            They cannot.
+        """
+        for one in map(PartitionField.of, self.partition):
+            one.type_of(schema.field(_place(schema, one)).type)
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The names of columns that only the lake has."""
+        return (*self.metadata, *(one.name for one in self.derived))
 
     def keeps(self, name: str) -> bool:
         """Whether the lake has a column."""
@@ -89,17 +135,24 @@ class ColumnRules:
         kept = [one for one in schema if self.keeps(one.name)]
         kept = [one.with_type(other.get(one.name.lower(), one.type)) for one in kept]
         types = special_fields()
-        return pa.schema([*kept, *(pa.field(name, types[METADATA[name]]) for name in self.metadata)])
+        added = [(name, types[METADATA[name]]) for name in self.metadata]
+        added += [(one.name, one.type_of(schema.field(_place(schema, one)).type)) for one in self.derived]
+        return pa.schema([*kept, *(pa.field(name, kind) for name, kind in added)])
 
-    def applied(self, rows: pa.RecordBatch, key: bytes | None) -> pa.RecordBatch:
-        """The rows as the lake has them; those that were not changes have nulls as metadata.
+    def of_server(self, rows: pa.RecordBatch, table: Table, key: bytes | None) -> pa.RecordBatch:
+        """Those of the server's rows that the lake has, as it has them, with nulls as metadata.
 
         Raises
         ------
+        SchemaError
+            The condition does not fit the table.
         DecodeError
             A value does not fit BIGINT.
         """
-        if not self.lacks and not self.masks and not self.longs and not self.metadata:
+        return self._applied(kept_rows(self.where, rows, table), key)
+
+    def _applied(self, rows: pa.RecordBatch, key: bytes | None) -> pa.RecordBatch:
+        if not self.lacks and not self.masks and not self.longs and not self.added:
             return rows
         if self.masks and key is None:
             raise ValueError("the key of masked columns is missing")
@@ -121,10 +174,12 @@ class ColumnRules:
                         "a value of BIGINT UNSIGNED is beyond BIGINT: mirror it with unsigned_bigint=decimal"
                     )
                     raise DecodeError(told, column=name) from None
+        for one in self.derived:
+            arrays[schema.get_field_index(one.name)] = one.values(rows.column(_place(rows.schema, one)))
         return pa.record_batch(arrays, schema=schema)
 
-    def of_log(self, rows: pa.RecordBatch, key: bytes | None) -> pa.RecordBatch:
-        """The rows of the log as the lake has them.
+    def of_log(self, rows: pa.RecordBatch, table: Table, key: bytes | None) -> pa.RecordBatch:
+        """Those of the log's row images that concern the lake, as it has them.
 
         Raises
         ------
@@ -142,7 +197,13 @@ class ColumnRules:
                 raise SchemaError("a column was added or removed since the copy", column=strange)
         if touched:
             rows = rows.select([name for name in rows.schema.names if not _ROW_HASH.fullmatch(name)])
-        return self.applied(rows, key)
+        refuse_absent(rows, [one.column.lower() for one in self.derived])
+        return self._applied(kept_changes(self.where, rows, table), key)
+
+    @property
+    def _divides(self) -> list[str]:
+        """The names, in small letters, of the columns of the partition."""
+        return [PartitionField.of(one).column.lower() for one in self.partition]
 
     @property
     def _named(self) -> tuple[str, ...]:
@@ -150,7 +211,8 @@ class ColumnRules:
 
     def concerned(self, statements: Iterable[ReportedStatement]) -> bool:
         """Whether statements name such a column: what it is called, or what it has, may change."""
-        patterns = (*self._named, *map(escape, self.longs))
+        used = (*self.longs, *columns_of(self.where), *self._divides)
+        patterns = (*self._named, *map(escape, used))
         patterns += ("unsigned", "serial") if self.bigints else ()  # it may add another
         for one in statements if patterns else ():
             if one.kind in ("alter", "unknown"):
@@ -169,7 +231,7 @@ EVERY_COLUMN = ColumnRules()
 
 @dataclass(frozen=True)
 class ColumnSettings:
-    """Which columns of all tables are left out, and which are hashed.
+    """What the lake has of all tables: which columns are left out or hashed, and which rows there are.
 
     Parameters
     ----------
@@ -181,11 +243,17 @@ class ColumnSettings:
         Whether the lake has BIGINT UNSIGNED as BIGINT.
     metadata : tuple of str
         Which columns about the last change of a row it has: names of `METADATA` without their underscores.
+    where : mapping of str to str
+        Conditions of rows by names or patterns of tables; the first that matches counts.
+    partition : mapping of str to str
+        Partitions of files, in the same way.
+    derives : bool
+        See `ColumnRules`.
 
     Raises
     ------
     ValueError
-        A pattern does not name a column, or the key is missing or short.
+        A pattern does not name a column, the key is missing or short, or a condition cannot be read.
     """
 
     exclude: tuple[str, ...] = ()
@@ -193,8 +261,16 @@ class ColumnSettings:
     key: bytes | None = field(default=None, repr=False)
     bigints: bool = False
     metadata: tuple[str, ...] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
+    partition: Mapping[str, str] = field(default_factory=dict)
+    derives: bool = False
 
     def __post_init__(self) -> None:
+        check_filters(self.where)
+        for pattern, text in self.partition.items():
+            if not all(split_name(pattern)):
+                raise ValueError(f"partition={pattern!r}: expected database.table=COLUMNS")
+            parse_partition(text)
         known = [name.lstrip("_") for name in METADATA]
         for one in self.metadata:
             if one not in known:
@@ -219,7 +295,7 @@ class ColumnSettings:
         ------
         SchemaError
             A column of the key is among them, or the table lacks one that is named, or that these same
-            patterns meant in the copy.
+            patterns meant in the copy; or its rows cannot be chosen by their condition.
         """
         table, names = definition.full_name, [one.name.lower() for one in definition.columns]
         metadata = tuple(name for name in METADATA if name.lstrip("_") in self.metadata)
@@ -256,8 +332,33 @@ class ColumnSettings:
                 )
         longs = [one.name.lower() for one in definition.columns if one.type_name == "bigint" and one.unsigned]
         kept = tuple(name for name in longs if self.bigints and name not in (*lacks, *masks))
-        mark = self.mark if masks else ""
-        return ColumnRules(lacks, masks, self.about(table), mark, kept, self.bigints, metadata)
+        mark, where = self.mark if masks else "", given_for(table, self.where)
+        check_filter(where, definition, lacks)
+        divided = self._partition(definition, (*lacks, *masks))
+        return ColumnRules(
+            lacks, masks, self.about(table), mark, kept, self.bigints, metadata, where, divided, self.derives
+        )
+
+    def _partition(self, definition: TableSchema, other: Sequence[str]) -> tuple[str, ...]:
+        """A table's partition, with its columns' own names; `other`: those that the lake has otherwise."""
+        text = given_for(definition.full_name, self.partition)
+        spelt = {one.name.lower(): one for one in definition.columns}
+        found = []
+        for one in parse_partition(text) if text else ():
+            own, reason = spelt.get(one.column.lower()), None
+            if own is None:
+                reason = "is not there: use its present name"
+            elif own.generated:
+                reason = "is generated: not every server logs its values"
+            elif one.column.lower() in other:
+                reason = "is left out or masked"
+            elif one.transform != IDENTITY and one.name.lower() in spelt:
+                reason = f"needs the name {one.name}, which another column has"
+            if own is None or reason is not None:
+                told = f"a column of the table's partition {reason}"
+                raise SchemaError(told, table=definition.full_name, column=one.column)
+            found.append(str(one._replace(column=own.name)))
+        return tuple(found)
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -279,10 +380,29 @@ def about_table(table: str, exclude: Iterable[str], mask: Iterable[str]) -> Patt
     return patterns_of(table, exclude), patterns_of(table, mask)
 
 
+def given_for(table: str, texts: Mapping[str, str]) -> str:
+    """The first of the texts for names and patterns of tables that is for a table; empty: none is."""
+    return next((one for of, one in texts.items() if is_wanted_name(table, (of,), None)), "")
+
+
 def patterns_of(table: str, patterns: Iterable[str]) -> tuple[str, ...]:
     """Those of patterns of columns that are of a table, without it and in small letters."""
     divided = (one.rpartition(".") for one in patterns)
     return tuple(column.lower() for of, _, column in divided if is_wanted_name(table, (of,), None))
+
+
+def _place(schema: pa.Schema, field: PartitionField) -> int:
+    """The number of the column of a partition, whose name may be spelled otherwise now.
+
+    Raises
+    ------
+    SchemaError
+        It is not there any more.
+    """
+    names = [name.lower() for name in schema.names]
+    if field.column.lower() not in names:
+        raise SchemaError("the column of the partition is not there", column=field.column)
+    return names.index(field.column.lower())
 
 
 def read_key(path: str | os.PathLike[str] | None) -> bytes | None:

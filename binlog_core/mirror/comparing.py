@@ -189,7 +189,7 @@ class Standing(NamedTuple):
     files: list[DataFile]
     rows: int
     folder: Folder
-    metadata: tuple[str, ...]
+    added: tuple[str, ...]
 
 
 def standing(work: Mirroring, lake: Lake, state: TableState, place: int) -> Standing:
@@ -203,10 +203,8 @@ def standing(work: Mirroring, lake: Lake, state: TableState, place: int) -> Stan
     if state.stage != "following" or not _stands_at(work, state, place):
         raise MirrorError(state.reason or MEANWHILE)
     table, folder = lake.opened(state), lake.folder(state)
-    metadata = tuple(state.rules.metadata)
-    return Standing(
-        state.full_name, table.columns, table.special, table.files(), table.rows, folder, metadata
-    )
+    added = state.rules.added
+    return Standing(state.full_name, table.columns, table.special, table.files(), table.rows, folder, added)
 
 
 def _stands_at(work: Mirroring, state: TableState, place: int) -> bool:
@@ -241,7 +239,8 @@ def planned(
         settings=work.columns,
         divided=divided,
     )
-    copy = replace(copy, columns={**copy.columns, "metadata": ()})  # which the server does not have
+    own = {"metadata": (), "derives": False}  # columns that the server does not have
+    copy = replace(copy, columns={**copy.columns, **own})
     _, _, definition, selection = selected(state, copy, mariadb=work.mariadb)
     here = lake.opened(state).columns
     names = spelled_like(selection.lake_schema.names, here.names)
@@ -301,7 +300,7 @@ def compared(
     theirs = [one.name for one in seen if one.name is not None]
     most, ours = max(rows, table.rows), (table.folder, table.files)
     counted = differing(runner, viewed, (folder, theirs), ours, most, folder)
-    known = {*viewed.schema.names, *table.metadata}
+    known = {*viewed.schema.names, *table.added}
     more = [name for name in table.columns.names if name not in known]  # of dropped ones, null
     held = [name for name in more if not all(runner.map(_Empty(table.folder, name), table.files))]
     return Compared(table.name, rows, *counted, columns=held)

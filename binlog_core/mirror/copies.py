@@ -37,6 +37,7 @@ from ..server.answers import maybe, text, understood, whole
 from ..server.connection import LIST_BYTES, Connection
 from ..server.result_set import RECEIVED
 from .columns import EVERYTHING, ColumnRules, ColumnSettings
+from .joining import Joiner, join
 from .marks import connected
 from .state import COPIES, Lake, MirrorState, TableState
 from .values import FIXED_BINARY, SelectList, quoted, set_for_reading
@@ -132,6 +133,7 @@ class Copied:
     least: Mapping[str, Any] = field(default_factory=dict)
     most: Mapping[str, Any] = field(default_factory=dict)
     nulls: Mapping[str, int] = field(default_factory=dict)
+    partition: tuple[Any, ...] = ()
 
 
 # ---------------------------------------------------------------- planning
@@ -179,6 +181,7 @@ def plan_copy(
             raise SchemaError(
                 "a column of the table has the name of a change column", table=schema.full_name, column=one
             )
+    rules.check_partition(selection.schema)
     length, versioned = _row_bytes(connection, state.database, state.name)
     # The log of a versioned table cannot be applied: it is copied in one read.
     by_key = divided and not versioned
@@ -448,7 +451,9 @@ def batches_of(
     next_at = time.monotonic()
     for rows in connection.stream(sql, most=most):
         size = rows.size
-        yield selection.rules.applied(selection.batch(rows), mask_key)
+        kept = selection.rules.of_server(selection.batch(rows), selection.table, mask_key)
+        if kept.num_rows:
+            yield kept
         if rate is not None:  # rows that are not received wait at the server
             next_at += size / rate
             time.sleep(max(next_at - time.monotonic(), 0))
@@ -573,6 +578,46 @@ def selected(state: TableState, copy: Copy, *, mariadb: bool) -> Planned:
     return Planned(state, copy, definition, selection)
 
 
+def divided(runner: Runner, lake: Lake, planned: Planned, files: Sequence[Copied]) -> list[Copied]:
+    """The files of a copy, written again for the partitions of its table: each has rows of one.
+
+    Raises
+    ------
+    BinlogError
+        A value cannot be that of a partition.
+    """
+    state, copy, _, selection = planned
+    partition, schema = copy.rules.divided_by, selection.lake_schema
+    if not partition:
+        return [*files]
+    place = lake.folder(state)
+    into = replace(place, attempt=f"{copy.id}-", partition=partition)
+    found = join(runner, Joiner(place, into, schema), _data_files(files))
+    return [
+        Copied(
+            state.full_name,
+            i,
+            one.name,
+            one.rows,
+            one.bytes,
+            None,
+            one.least,
+            one.most,
+            one.nulls,
+            one.partition,
+        )
+        for i, one in enumerate(found)
+    ]
+
+
+def _data_files(files: Iterable[Copied]) -> list[DataFile]:
+    return [
+        DataFile(one.name, one.rows, one.bytes, one.least, one.most, one.nulls, partition=one.partition)
+        for one in files
+        if one.rows
+    ]
+
+
 def commit_copy(
     table: FileTable,
     schema: pa.Schema,
@@ -595,9 +640,7 @@ def commit_copy(
     properties : dict
         Further properties of the commit.
     """
-    data = [
-        DataFile(one.name, one.rows, one.bytes, one.least, one.most, one.nulls) for one in files if one.rows
-    ]
+    data = _data_files(files)
     table.replace(data, schema, app, properties)
 
 
@@ -620,7 +663,7 @@ def clean_up(lake: Lake, state: TableState, copy: str, kept: Collection[str] | N
     kept = {one.name for one in lake.opened(state).files()} if kept is None else kept
     filesystem, folder = open_filesystem(lake.folder(state).root, lake.storage_options)
     for info in filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
-        if info.base_name.startswith(f"copy-{copy}-") and info.base_name not in kept:
+        if info.base_name.startswith((f"copy-{copy}-", f"part-{copy}-")) and info.base_name not in kept:
             filesystem.delete_file(info.path)
     lake.remove(f"{COPIES}/{copy}")
     state.left = [one for one in state.left if one != copy]

@@ -27,6 +27,7 @@ from .copies import (
     charsets_of_server,
     clean_up,
     commit_copy,
+    divided,
     plan_copy,
     run_copies,
     selected,
@@ -215,6 +216,13 @@ class Copying:
             mask_key=host.columns.key,
         )
         for name, result in found:
+            if not isinstance(result, BinlogError):
+                try:
+                    result = divided(host.runner, host.lake, copies[name], result)
+                except BinlogError as error:
+                    result = error
+                except Exception as error:  # of the stores
+                    result = outage(error)
             yield name, copies[name], result
 
     def collect(self) -> bool:
@@ -383,7 +391,7 @@ class Copying:
         state, copy, definition, selection = planned
         offset = self._host.state.offsets[place]
         try:
-            table = self._host.lake.opened(state)
+            table = self._host.lake.opened(state, rules=copy.rules)
             if table.last_commit().get(_COPY) != copy.id:
                 mark = str(Mark(**copy.mark))
                 properties = {_COPY: copy.id, "binlog_core.mark": mark, **gtids_property(offset)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._base.change_columns import INSERT, LAKE_COLUMNS, OPS
 from ..lake.apply.attempts import attempt
-from ..lake.apply.files import write_file
+from ..lake.apply.files import write_files
 from ..lake.apply.jobs import Folder
 from ..lake.rows.fit import STATEMENT, special_fields, widened
 from ..lake.rows.types import import_pyarrow
@@ -148,8 +148,7 @@ class History:
             rows = replace(rows, into=place, schema=table.kept(columns))
             written = join(self._runner, rows, files)
             if more:
-                one = write_file(pa.Table.from_pylist(more, rows.schema), place, rows.schema)
-                written += [one] if one is not None else []
+                written += write_files(pa.Table.from_pylist(more, rows.schema), place, rows.schema)
             if not written:
                 return
             app = App(self._mirror, end)

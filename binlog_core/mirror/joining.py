@@ -42,7 +42,7 @@ class Sized(Protocol):
 
 @dataclass(frozen=True)
 class Joiner:
-    """Writes the rows of some files into one; pickled to the workers.
+    """Writes the rows of some files into one, or one for each partition; pickled to the workers.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ class Joiner:
     since: int | None = None
     read: Callable[[Folder, Iterable[Any]], Iterator[pa.Table]] = tables_of
 
-    def __call__(self, files: Sequence[Sized]) -> DataFile | None:
-        """Write the rows of some files; None if there are none."""
+    def __call__(self, files: Sequence[Sized]) -> list[DataFile]:
+        """Write the rows of some files, into one for each partition."""
         pa = import_pyarrow()
         waiting: list[Any] = []
         size = 0
@@ -100,7 +100,7 @@ def join(runner: Runner, joiner: Joiner, files: Iterable[Sized]) -> list[DataFil
         size += one.bytes
         total += one.bytes
     run = HERE if total <= ON_DRIVER else runner
-    return [one for one in run.map(joiner, [group for group in groups if group]) if one is not None]
+    return [one for found in run.map(joiner, [group for group in groups if group]) for one in found]
 
 
 def compact(runner: Runner, table: FileTable, folder: Folder) -> int:
@@ -110,8 +110,11 @@ def compact(runner: Runner, table: FileTable, folder: Folder) -> int:
     most `_BUDGET` bytes are read at a time, so that rounds do not wait long: the next call does more.
     """
     files = table.files()
-    small = [file for file in files if file.bytes < _SMALL_BYTES]
-    chosen = {one.name: one for one in (small if len(small) >= _MOST_SMALL else ())}
+    small: dict[tuple[Any, ...], list[DataFile]] = {}  # by partition
+    for file in files:
+        if file.bytes < _SMALL_BYTES:
+            small.setdefault(file.partition, []).append(file)
+    chosen = {one.name: one for found in small.values() if len(found) >= _MOST_SMALL for one in found}
     chosen |= {one.name: one for one in files if _is_holey(one)}
     if not chosen or table.special:
         return 0
@@ -123,6 +126,7 @@ def compact(runner: Runner, table: FileTable, folder: Folder) -> int:
             break
         old.append(one)
     with attempt(table, folder) as place:
+        old.sort(key=lambda one: repr(one.partition))  # those that become one file are read together
         new = join(runner, Joiner(folder, place, table.columns), old)
         table.exchange(new, old, table.columns, None, changes=False)
     return len(old)

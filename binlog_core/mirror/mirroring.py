@@ -147,7 +147,7 @@ class Mirroring:
         found = set(unused(self.state, self.columns))
         if new := sorted(found - self._told):
             warnings.warn(
-                f"exclude_columns and mask_columns: no column is {', '.join(new)} (names of databases and"
+                f"columns, where and partition: nothing is {', '.join(new)} (names of databases and"
                 " tables are as the server has them, also their case)",
                 BinlogWarning,
                 stacklevel=2,
@@ -605,7 +605,7 @@ class Mirroring:
         definition, later = (known.definition(state.database, state.name) for known in definitions)
         key = definition.row_key if definition is not None else None
         if state.rules.concerned(statements):  # also the history is not to have what is left out or masked
-            state.copy_anew(f"a column that is left out or masked was altered: {statements[0].sql[:200]}")
+            state.copy_anew(f"a column of the mirror's options was altered: {statements[0].sql[:200]}")
             return
         history = self._history if state.history == state.place and not state.keyless else None
         if history is not None and changed:

@@ -22,6 +22,7 @@ from ..lake.tables.results import FileStatistics
 from ..lake.tables.staged import write_piece
 from ..lake.tables.writer import Part, PartWriter, quietly
 from .columns import ColumnRules
+from .filters import ops_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,9 +65,12 @@ class RawWriter(PartWriter):
         rules = self._columns.get(chunk.table.full_name)
         if rules is not None:
             try:
-                chunk = chunk._replace(batch=rules.of_log(chunk.batch, self._mask_key))
+                batch = rules.of_log(chunk.batch, chunk.table, self._mask_key)
             except (DecodeError, SchemaError) as error:
                 raise error.located(table=chunk.table.full_name) from None
+            if not batch.num_rows:
+                return
+            chunk = chunk._replace(batch=batch, ops=ops_of(batch) if rules.where else chunk.ops)
         super().write(chunk)
 
     def _begin(self, key: Any, table: Table) -> Part:

@@ -7,11 +7,13 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 
+from .._decode.selection import is_wanted_name
 from .._tables.full_names import full_name
 from ..errors import MirrorError, SchemaError
+from ..lake.tables.partitions import parse_partition
 from ..schema.ddl import DdlTracker
 from .changes import definitions_at
-from .columns import ColumnRules, ColumnSettings, Patterns, about_table, patterns_of
+from .columns import ColumnRules, ColumnSettings, Patterns, about_table, given_for, patterns_of
 from .renaming import renamed
 from .state import MirrorState, TableState
 
@@ -49,9 +51,11 @@ def settle(state: MirrorState, settings: ColumnSettings) -> None:
     """
     known = cache(lambda place: definitions_at(state.offsets[place]))  # read once for all tables there
     for one in state.tables.values():
-        asked = settings.about(one.full_name), settings.bigints, settings.metadata
+        rows = _of_rows(one.full_name, settings.where, settings.partition)
+        asked = settings.about(one.full_name), settings.bigints, settings.metadata, *rows
         about = about_table(one.full_name, state.exclude_columns, state.mask_columns)
-        before = about, state.bigints, state.metadata
+        rows = _of_rows(one.full_name, state.where, state.partition)
+        before = about, state.bigints, state.metadata, *rows
         if one.copy is not None:
             begun = one.newest_rules
             if _asked(begun) != asked or begun.key not in ("", settings.mark):
@@ -68,11 +72,18 @@ def settle(state: MirrorState, settings: ColumnSettings) -> None:
                 )
     state.exclude_columns, state.mask_columns = settings.exclude, settings.mask
     state.bigints, state.metadata = settings.bigints, settings.metadata
+    state.where, state.partition = dict(settings.where), dict(settings.partition)
 
 
 def unused(state: MirrorState, settings: ColumnSettings) -> list[str]:
-    """The patterns of columns that mean none in any table, as far as that is known."""
+    """The patterns of columns and of tables with conditions that mean none, as far as that is known."""
     left = dict.fromkeys((*settings.exclude, *settings.mask))
+    tables = [*state.tables]
+    left |= dict.fromkeys(
+        one
+        for one in (*settings.where, *settings.partition)
+        if not any(is_wanted_name(of, (one,), None) for of in tables)
+    )
     for one in state.tables.values():
         about = settings.about(one.full_name)
         if not left or not any(about):
@@ -86,8 +97,14 @@ def unused(state: MirrorState, settings: ColumnSettings) -> list[str]:
     return [*left]
 
 
-def _asked(rules: ColumnRules) -> tuple[Patterns, bool, tuple[str, ...]]:
-    return rules.patterns, rules.bigints, tuple(name.lstrip("_") for name in rules.metadata)
+def _asked(rules: ColumnRules) -> tuple[Patterns, bool, tuple[str, ...], str, list[str]]:
+    metadata = tuple(name.lstrip("_") for name in rules.metadata)
+    return rules.patterns, rules.bigints, metadata, rules.where, [one.lower() for one in rules.partition]
+
+
+def _of_rows(table: str, where: Mapping[str, str], partition: Mapping[str, str]) -> tuple[str, list[str]]:
+    divided = given_for(table, partition)
+    return given_for(table, where), [str(one).lower() for one in parse_partition(divided)] if divided else []
 
 
 def _copy_again(table: TableState) -> None:
@@ -108,7 +125,8 @@ def _stays(table: TableState, settings: ColumnSettings, known: DdlTracker) -> bo
     except SchemaError:  # a copy says it
         return False
     now = table.rules
-    if (rules.lacks, rules.masks, rules.longs) != (now.lacks, now.masks, now.longs):
+    same = ("lacks", "masks", "longs", "where", "partition")
+    if any(getattr(rules, name) != getattr(now, name) for name in same):
         return False
     if not {*now.metadata} <= {*rules.metadata}:  # a column more has nulls for what was before
         return False

@@ -26,6 +26,7 @@ from ..lake.exports.manifests import MIRROR
 from ..lake.tables.delta import DeltaLakeTable
 from ..lake.tables.destination import directory_name, open_filesystem, write_whole
 from ..lake.tables.iceberg import IcebergLakeTable, load_iceberg_catalog, without_secrets
+from ..lake.tables.partitions import Partition
 from ..lake.tables.table import FileTable
 from .columns import EVERY_COLUMN, ColumnRules, ColumnSettings
 from .holder import Held, Holder
@@ -223,6 +224,10 @@ class MirrorState:
         Whether the lake has BIGINT UNSIGNED as BIGINT.
     metadata : tuple of str
         Which columns about the last change of a row it has.
+    where : dict of str to str
+        Conditions of the rows that the lake has, by names and patterns of tables.
+    partition : dict of str to str
+        Partitions of files, in the same way.
     rename : dict of str to str
         New names for tables in the lake: see `renaming`.
     deletes : "copy" or "vectors"
@@ -250,6 +255,8 @@ class MirrorState:
     mask_columns: tuple[str, ...] = ()
     bigints: bool = False
     metadata: tuple[str, ...] = ()
+    where: dict[str, str] = field(default_factory=dict)
+    partition: dict[str, str] = field(default_factory=dict)
     rename: dict[str, str] = field(default_factory=dict)
     behind: dict[str, str] = field(default_factory=dict)
     deletes: Deletes = "copy"
@@ -280,7 +287,16 @@ class MirrorState:
             The key is missing or short.
         """
         try:
-            return ColumnSettings(self.exclude_columns, self.mask_columns, key, self.bigints, self.metadata)
+            return ColumnSettings(
+                self.exclude_columns,
+                self.mask_columns,
+                key,
+                self.bigints,
+                self.metadata,
+                self.where,
+                self.partition,
+                self.format == "delta",
+            )
         except ValueError as error:
             raise MirrorError(str(error)) from None
 
@@ -420,11 +436,15 @@ class Lake:
         root = self.path if self.is_local and self._catalog is not None else self.uri
         return f"{root}/{name}"
 
-    def opened(self, state: TableState, history: int = 0) -> FileTable:
-        """A table, opened in its present state; `history` as for `table`."""
+    def opened(self, state: TableState, history: int = 0, *, rules: ColumnRules | None = None) -> FileTable:
+        """A table, opened in its present state; `history` as for `table`.
+
+        `rules`: of the copy that is to be put in its place.
+        """
+        partition = () if history else (rules or state.rules).divided_by
         if self.is_delta:
-            return DeltaLakeTable(self.table(state, history), delta_options(self.storage_options))
-        return self._of_catalog(state, history)
+            return DeltaLakeTable(self.table(state, history), delta_options(self.storage_options), partition)
+        return self._of_catalog(state, history, partition)
 
     def other(
         self, state: TableState, mirror: MirrorState, named: Mapping[Names, Sequence[str]]
@@ -458,10 +478,11 @@ class Lake:
         if (reason := self.other(state, mirror, named)) is not None:
             raise MirrorError(reason, path=self.table(state))
 
-    def _of_catalog(self, state: TableState, history: int) -> IcebergLakeTable:
+    def _of_catalog(self, state: TableState, history: int, partition: Partition = ()) -> IcebergLakeTable:
         database, name = state.names
         name += (f"__{_HISTORY}" if history else "") + (f"__v{history}" if history > 1 else "")
-        return IcebergLakeTable(self._catalog, (database, name), self.table(state, history))
+        place = self.table(state, history)
+        return IcebergLakeTable(self._catalog, (database, name), place, partition=partition)
 
     def folder(self, state: TableState, history: int = 0) -> Folder:
         """The directory of a table's files; `history` as for `table`.

@@ -251,7 +251,7 @@ class Viewer:
                 writer.write(pa.Table.from_batches([rows]))
                 count += batch.num_rows
             done = writer.finish()
-        return Seen(viewed.table, None if done is None else done.name, count)
+        return Seen(viewed.table, done[0].name if done else None, count)
 
 
 def view(runner: Runner, viewer: Viewer) -> tuple[Mark, list[Seen]]:

@@ -128,7 +128,7 @@ def test_changes_behind_the_mark_of_a_new_copy_come_once(changes: Changes) -> No
     assert found == [(1, "insert", 110), (None, "copy", 129), (2, "insert", 140), (3, "insert", 150)]
 
 
-@pytest.mark.parametrize("step", ["write_file", "commit"])
+@pytest.mark.parametrize("step", ["write_files", "commit"])
 def test_files_of_a_commit_that_fails_are_deleted(
     changes: Changes, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -142,7 +142,7 @@ def test_files_of_a_commit_that_fails_are_deleted(
     if step == "commit":
         monkeypatch.setattr(type(changes.lake.opened(changes.state)), "exchange", full)
     else:
-        monkeypatch.setattr(history, "write_file", full)
+        monkeypatch.setattr(history, "write_files", full)
     more = changes.file(ID, (2, "insert", 160))
     truncate = ReportedStatement(160, 3, "truncate", ("shop.t",), None, True, "TRUNCATE t")
     with pytest.raises(OSError, match="No space"):

@@ -25,6 +25,7 @@ def copied(settings: ColumnSettings, stage: Stage = "following") -> MirrorState:
     """A mirror of one table that was copied with some settings."""
     state = MirrorState("id", "mysql://db1", ("shop.*",), "archive")
     state.exclude_columns, state.mask_columns = settings.exclude, settings.mask
+    state.where = dict(settings.where)
     state.offsets[7] = {"definitions": to_text(DdlTracker([T]))}
     one = state.tables["shop.t"] = TableState("shop", "t", stage, 7)
     one.note_rules(settings.rules(T))
@@ -45,6 +46,10 @@ def copied(settings: ColumnSettings, stage: Stage = "following") -> MirrorState:
         ({}, {"bigints": True}, False),  # it has no such column
         ({"bigints": True, "exclude": ("shop.t.n",)}, {"bigints": True}, True),
         ({"mask": ("shop.t.x*",), "key": KEY}, {"mask": ("shop.t.x*",), "key": KEY[::-1]}, False),
+        ({}, {"where": {"shop.*": "n > 1"}}, True),
+        ({"where": {"shop.t": "n > 1"}}, {"where": {"other.t": "n > 2", "*.t": "n > 1"}}, False),
+        ({"where": {"shop.t": "n > 1"}}, {"where": {"shop.t": "n > 2"}}, True),
+        ({"where": {"shop.t": "n > 1"}}, {}, True),
     ],
 )
 @pytest.mark.parametrize("stage", ["following", "paused"])

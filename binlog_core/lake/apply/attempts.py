@@ -26,14 +26,14 @@ def attempt(table: FileTable, directory: Folder) -> Iterator[Folder]:
     Yields
     ------
     Folder
-        The directory, with this attempt's prefix for file names.
+        The directory, with this attempt's prefix for file names, and the table's partition.
 
     Raises
     ------
     CommitInDoubtError
         The commit may have been made; all files stay.
     """
-    place = replace(directory, attempt=f"{uuid.uuid4().hex[:12]}-")
+    place = replace(directory, attempt=f"{uuid.uuid4().hex[:12]}-", partition=table.partition)
     try:
         place.make()
         yield place

@@ -114,7 +114,7 @@ class FileTarget:
         workspace = changes.stager.place
         with attempt(self._table, self.place) as place:
             sunk = changes.fold(FileSink(changes.schema, wanted, changes.keys, place, workspace))
-            written = [one.data for one in sunk if one.data is not None]
+            written = [file for one in sunk for file in one.data]
             every = bool(effects.values) or not self._table.takes(wanted)
             rewriter = Rewriter(
                 place, workspace, wanted, changes.keys, tuple(sunk), effects.values, every, self._vectors

@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from ..rows.fit import widened
 from ..rows.types import import_pyarrow
 from ..tables.parquet_writer import parquet_writer
+from ..tables.partitions import parts_of
 from ..tables.table import DataFile
 from ..tables.vectors import deleted_rows
 from .alterations import From
@@ -23,31 +25,88 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MAX_STATISTIC = 64  # characters
+_MOST_OPEN = 100  # files, of as many partitions
 
 
 class FileWriter:
-    """Writes rows of a table into one Parquet file, which is removed if an error ends its block.
+    """Writes rows of a table into Parquet files, one for each partition, removed if an error ends its block.
 
     Parameters
     ----------
     place : Folder
         The directory.
     schema : pyarrow.Schema
-        The file's schema.
+        The files' schema.
     """
 
     def __init__(self, place: Folder, schema: pa.Schema) -> None:
-        self._filesystem, self._schema, self._delta = place.open(), schema, place.delta
-        self._name = f"{place.file_prefix}{uuid.uuid4().hex}.parquet"
-        self._sink: Any = None
-        self._writer: Any = None
-        self._metadata: list[Any] = []
+        self._place, self._schema, self._filesystem = place, schema, place.open()
+        self._open: dict[tuple[Any, ...], _OneFile] = {}  # by partition, the least recently written first
+        self._done: list[DataFile] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        if kind is None or self._sink is None:
+        if kind is None:
+            return
+        for one in self._open.values():
+            one.abort()
+        for file in self._done:
+            with contextlib.suppress(OSError, NotImplementedError):
+                self._filesystem.delete_file(file.name)
+
+    def write(self, rows: pa.Table) -> None:
+        """Write some rows."""
+        if not rows.num_rows:
+            return
+        for values, part in parts_of(rows, self._place.partition):
+            one = self._open.pop(values, None)
+            if one is None:
+                if len(self._open) >= _MOST_OPEN:
+                    self._close(next(iter(self._open)))
+                one = _OneFile(self._filesystem, self._place, self._schema)
+            self._open[values] = one
+            one.write(part)
+
+    def _close(self, partition: tuple[Any, ...]) -> None:
+        self._done.append(replace(self._open[partition].finish(), partition=partition))
+        del self._open[partition]
+
+    def finish(self) -> list[DataFile]:
+        """Close the files; none if there were no rows."""
+        for partition in [*self._open]:
+            self._close(partition)
+        return self._done
+
+
+class _OneFile:
+    """A file that is being written, begun with its first rows."""
+
+    def __init__(self, filesystem: Any, place: Folder, schema: pa.Schema) -> None:
+        self._filesystem, self._schema, self._delta = filesystem, schema, place.delta
+        self._name = f"{place.file_prefix}{uuid.uuid4().hex}.parquet"
+        self._metadata: list[Any] = []
+        self._sink: Any = None
+        self._writer: Any = None
+
+    def write(self, rows: pa.Table) -> None:
+        if self._writer is None:
+            self._sink = self._filesystem.open_output_stream(self._name)
+            self._writer = parquet_writer(
+                self._sink, self._schema, rows, delta=self._delta, metadata_collector=self._metadata
+            )
+        self._writer.write_table(rows)
+
+    def finish(self) -> DataFile:
+        self._writer.close()
+        size = self._sink.tell()
+        self._sink.close()
+        metadata = self._metadata[0]
+        return DataFile(self._name, metadata.num_rows, size, *statistics_of(metadata))
+
+    def abort(self) -> None:
+        if self._sink is None:
             return
         with contextlib.suppress(Exception):  # removal may fail too, with its own error
             self._writer.close()
@@ -56,31 +115,9 @@ class FileWriter:
         with contextlib.suppress(OSError, NotImplementedError):
             self._filesystem.delete_file(self._name)
 
-    def write(self, rows: pa.Table) -> None:
-        """Write some rows."""
-        if not rows.num_rows:
-            return
-        if self._writer is None:
-            self._sink = self._filesystem.open_output_stream(self._name)
-            self._writer = parquet_writer(
-                self._sink, self._schema, rows, delta=self._delta, metadata_collector=self._metadata
-            )
-        self._writer.write_table(rows)
 
-    def finish(self) -> DataFile | None:
-        """Close the file; None if there were no rows, and so no file."""
-        if self._writer is None:
-            return None
-        self._writer.close()
-        size = self._sink.tell()
-        self._sink.close()
-        metadata = self._metadata[0]
-        least, most, nulls = statistics_of(metadata)
-        return DataFile(self._name, metadata.num_rows, size, least, most, nulls)
-
-
-def write_file(rows: pa.Table, place: Folder, schema: pa.Schema) -> DataFile | None:
-    """Write a Parquet file of some rows; None: there are none."""
+def write_files(rows: pa.Table, place: Folder, schema: pa.Schema) -> list[DataFile]:
+    """Write Parquet files of some rows, one for each partition; none if there are none."""
     with FileWriter(place, schema) as writer:
         writer.write(shaped(rows, schema))
         return writer.finish()

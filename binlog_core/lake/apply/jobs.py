@@ -12,6 +12,7 @@ from ..._base.change_columns import LAKE_COLUMNS
 from ..rows.types import import_pyarrow
 from ..tables.delta import delta_filesystem
 from ..tables.destination import open_filesystem
+from ..tables.partitions import Partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,12 +36,15 @@ class Folder:
         Whether these are options of deltalake, whose own file system is used then.
     attempt: str
         Part of the data files' names, by which an attempt finds its files.
+    partition : tuple of PartitionField
+        By what the rows of data files are divided.
     """
 
     root: str
     options: dict[str, Any] | None = field(default=None, repr=False)
     delta: bool = False
     attempt: str = ""
+    partition: Partition = ()
 
     @property
     def file_prefix(self) -> str:

@@ -203,7 +203,7 @@ class Rewriter:
                             completed += len(here)
                 start = end
             new = writer.finish()
-        return Replaced(file.name, True, () if new is None else (new,), completed)
+        return Replaced(file.name, True, tuple(new), completed)
 
     def _completed(self, partial: pa.Table, rows: pa.Table) -> pa.Table:
         """Partial rows, completed from the rows that they were before."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..rows.types import import_pyarrow
 from ..tables.table import DataFile
-from .files import shaped, write_file
+from .files import shaped, write_files
 from .folding import Folded
 from .jobs import Folder
 
@@ -41,8 +41,8 @@ class Sunk:
     ----------
     puts, deletes : int
         How many keys are written, and how many deleted.
-    data : DataFile or None
-        The file with the complete rows.
+    data : sequence of DataFile
+        The files with the complete rows, one for each partition.
     keys : str
         The name of the file with all keys.
     partial : (str, int) or None
@@ -53,7 +53,7 @@ class Sunk:
 
     puts: int
     deletes: int
-    data: DataFile | None
+    data: Sequence[DataFile]
     keys: str
     partial: tuple[str, int] | None
     least: Mapping[str, Any]
@@ -92,7 +92,7 @@ class FileSink:
         lacking = np.zeros(len(put), np.bool_) if folded.lacks is None else folded.lacks.any(axis=1)
         whole = put & ~lacking
         key_rows = rows.select(self.keys)
-        data = write_file(rows if whole.all() else rows.filter(pa.array(whole)), self.place, self.schema)
+        data = write_files(rows if whole.all() else rows.filter(pa.array(whole)), self.place, self.schema)
         names = _spilled(key_rows, self.workspace, "keys")
         bounded = [key_rows]
         partial = None
@@ -189,8 +189,7 @@ class MergeSink:
             flags = pa.array(lacking)
             for column in folded.bases:
                 arrays.append(pc.if_else(flags, column, pa.scalar(None, column.type)))
-        written = write_file(pa.Table.from_arrays(arrays, names=schema.names), self.workspace, schema)
-        assert written is not None
+        (written,) = write_files(pa.Table.from_arrays(arrays, names=schema.names), self.workspace, schema)
         deletes = int(np.count_nonzero(folded.deleted))
         return MergeFile(written.name, count - deletes, deletes, partial)
 

@@ -21,6 +21,7 @@ from ...errors import BinlogError
 from ...report import BinlogWarning
 from ..rows.types import import_pyarrow, plain_type
 from .delta_log import FEATURE, LogState, Taken, as_json, commit, exists, implied, state_of
+from .partitions import Partition
 from .table import App, DataFile
 from .vectors import stored
 
@@ -43,6 +44,8 @@ class DeltaLakeTable:
         The path or URL of its directory.
     options : dict or None
         Storage options for deltalake: see `_sources.deltas.delta_options`.
+    partition : tuple of PartitionField
+        The columns by which its files are divided, which the files have too.
 
     Raises
     ------
@@ -50,9 +53,9 @@ class DeltaLakeTable:
         deltalake is not installed.
     """
 
-    def __init__(self, uri: str, options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, uri: str, options: Mapping[str, str] | None = None, partition: Partition = ()) -> None:
         import_deltalake()
-        self.uri = uri
+        self.uri, self.partition = uri, partition
         self._options = dict(options) if options else None
         self._delta = self._opened()
 
@@ -99,6 +102,19 @@ class DeltaLakeTable:
         """Its features that only Spark can write."""
         if self._delta is None:
             return []
+        return self._special + ([] if self._is_divided else ["partitions"])
+
+    @property
+    def _divided_by(self) -> list[str]:
+        return [one.name for one in self.partition]
+
+    @property
+    def _is_divided(self) -> bool:
+        """Whether the table has the partition that it is to have."""
+        return list(self._delta.metadata().partition_columns) == self._divided_by
+
+    @property
+    def _special(self) -> list[str]:
         metadata = self._delta.metadata()
         found = sorted(
             self._features - _HARMLESS if self._has_vectors else self._features & {"columnMapping"}
@@ -112,7 +128,7 @@ class DeltaLakeTable:
         found += [name for name in metadata.configuration if name.startswith("delta.constraints.")]
         if metadata.configuration.get("delta.enableChangeDataFeed") == "true":
             found.append("delta.enableChangeDataFeed")
-        return found + (["partitions"] if metadata.partition_columns else [])
+        return found
 
     @property
     def no_vectors(self) -> list[str]:
@@ -176,7 +192,9 @@ class DeltaLakeTable:
             )
             rows = -1 if one["num_records"] is None else one["num_records"]
             deleted = None if log is None else log.vector(one["path"], self.uri)
-            found.append(DataFile(one["path"], rows, one["size_bytes"], least, most, deleted=deleted))
+            divided = tuple(one.get(f"partition.{name}") for name in self._divided_by)
+            name, size = one["path"], one["size_bytes"]
+            found.append(DataFile(name, rows, size, least, most, deleted=deleted, partition=divided))
         return found
 
     @property
@@ -266,8 +284,11 @@ class DeltaLakeTable:
         if alone:
             self._check_alone(before)
         now = int(time.time() * 1000)
-        actions = _added(added, now, changes=changes)
-        actions += [RemoveAction(f.name, changes, now, size=f.bytes, partition_values={}) for f in removed]
+        actions = self._added(added, now, changes=changes)
+        actions += [
+            RemoveAction(one.name, changes, now, size=one.bytes, partition_values=self._values(one))
+            for one in removed
+        ]
         return self._commit(actions, "append", self._delta.schema(), app, properties, alone=alone)
 
     def replace(
@@ -289,17 +310,23 @@ class DeltaLakeTable:
         from deltalake import Schema, TableFeatures
         from deltalake.transaction import create_table_with_add_actions
 
-        actions = _added(files, int(time.time() * 1000))
+        actions = self._added(files, int(time.time() * 1000))
         if self._delta is None:
             create_table_with_add_actions(
                 self.uri,
                 Schema.from_arrow(columns),
                 actions,
+                partition_by=self._divided_by,
                 storage_options=self._options,
                 commit_properties=_properties(app, properties),
             )
             return self._committed()
-        if self._has_vectors:
+        if not self._is_divided and local_path(self.uri) is None:
+            raise BinlogError(
+                "a Delta table in a store cannot get another partition: remove it, and copy it again",
+                path=self.uri,
+            )
+        if self._has_vectors or not self._is_divided:
             schema = self._fitting(columns, files)
             return self._commit_own(files, self.files(), schema, app, properties)
         before = self.version
@@ -380,7 +407,7 @@ class DeltaLakeTable:
         changes: bool = True,
     ) -> None:
         """Commit without deltalake, which writes no deletion vectors; fails as `exchange` with `alone`."""
-        place, found = local_path(self.uri), self.special or self.no_vectors
+        place, found = local_path(self.uri), self._special or self.no_vectors
         if place is None or found:
             raise BinlogError(
                 f"the table has {', '.join(found)}, which only Spark writes here", path=self.uri
@@ -395,6 +422,7 @@ class DeltaLakeTable:
         if schema != self._delta.schema():
             text = schema.to_json()
             features += ["timestampNtz"] if _without_zone(types) else []
+        divided = None if self._is_divided else self._divided_by
         actions: list[dict[str, Any]] = [
             {"commitInfo": {"timestamp": now, **_OPERATION, "readVersion": version, **(properties or {})}}
         ]
@@ -402,9 +430,9 @@ class DeltaLakeTable:
             {"txn": {"appId": one, "version": number, "lastUpdated": now}}
             for one, number in _transactions(app)
         ]
-        actions += log.upgraded(features, text)
+        actions += log.upgraded(features, text, divided)
         actions += [{"remove": log.removal(one.name, now, changes=changes)} for one in removed]
-        actions += [{"add": _addition(log, one, now, changes=changes)} for one in added]
+        actions += [{"add": _addition(log, one, self._values(one), now, changes=changes)} for one in added]
         try:
             if file_name:
                 with create(f"{place}/{file_name}", place) as file:
@@ -450,12 +478,28 @@ class DeltaLakeTable:
         # compacted file would stay beside those that replace its rows.
         committed = _properties(app, properties, max_commit_retries=0 if alone else None)
         try:
-            self._delta.create_write_transaction(actions, mode, schema, commit_properties=committed)
+            self._delta.create_write_transaction(
+                actions, mode, schema, partition_by=self._divided_by, commit_properties=committed
+            )
         except CommitFailedError as error:
             if alone:
                 raise self._conflict(str(error)) from error
             raise
         self._committed()
+
+    def _added(self, files: Sequence[DataFile], now: int, *, changes: bool = True) -> list[Any]:
+        from deltalake.transaction import AddAction
+
+        return [
+            AddAction(one.name, one.bytes, self._values(one), now, changes, _statistics(one)) for one in files
+        ]
+
+    def _values(self, file: DataFile) -> dict[str, str | None]:
+        """The values of a file's partition, as Delta keeps them."""
+        return {
+            name: None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in zip(self._divided_by, file.partition, strict=True)
+        }
 
     def _check_alone(self, before: int) -> None:
         """Check that there was no other commit in between."""
@@ -496,12 +540,6 @@ class _Sink:
         return getattr(self._file, name)
 
 
-def _added(files: Sequence[DataFile], now: int, *, changes: bool = True) -> list[Any]:
-    from deltalake.transaction import AddAction
-
-    return [AddAction(one.name, one.bytes, {}, now, changes, _statistics(one)) for one in files]
-
-
 def _last_of(app_id: str) -> str:
     """The name under which a table keeps an application's last place: Delta has one number for each name."""
     return f"{app_id} last _commit_version"
@@ -527,10 +565,17 @@ def _transactions(app: App | None) -> list[tuple[str, int]]:
     return [(app.id, app.batch), *([] if app.last is None else [(_last_of(app.id), app.last)])]
 
 
-def _addition(log: LogState, file: DataFile, now: int, *, changes: bool) -> dict[str, Any]:
+def _addition(
+    log: LogState, file: DataFile, partition: dict[str, str | None], now: int, *, changes: bool
+) -> dict[str, Any]:
     """The action that adds a file, which the table may have with other deleted rows."""
     known = log.added.get(unquote(file.name), {})
-    found = {"partitionValues": {}, "modificationTime": now, **known, "path": known.get("path", file.name)}
+    found = {
+        "partitionValues": partition,
+        "modificationTime": now,
+        **known,
+        "path": known.get("path", file.name),
+    }
     found |= {"size": file.bytes, "dataChange": changes, "stats": known.get("stats") or _statistics(file)}
     if file.deleted is not None:
         # The bounds are those of all rows, also of the deleted ones.

@@ -106,14 +106,16 @@ class LogState:
             "deletionTimestamp": now,
             "dataChange": changes,
             "extendedFileMetadata": True,
-            "partitionValues": {},
+            "partitionValues": known.get("partitionValues", {}),
             "size": known["size"],
         }
         vector = known.get("deletionVector")
         return found if vector is None else {**found, "deletionVector": vector}
 
-    def upgraded(self, features: Iterable[str], schema: str | None = None) -> list[dict[str, Any]]:
-        """The actions that give a table features that it lacks, and another schema; none if it has both."""
+    def upgraded(
+        self, features: Iterable[str], schema: str | None = None, partition: list[str] | None = None
+    ) -> list[dict[str, Any]]:
+        """The actions that give a table features that it lacks, another schema or partition."""
         out = []
         wanted = {*features}
         readers, writers = (
@@ -132,6 +134,7 @@ class LogState:
         if FEATURE in wanted:
             properties[_ENABLED] = "true"
         wished = {"configuration": properties, "schemaString": schema or self.metadata["schemaString"]}
+        wished |= {} if partition is None else {"partitionColumns": partition}
         metadata = {**self.metadata, **wished}
         if metadata != self.metadata:
             out.append({"metaData": metadata})

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from ..._sources.deltas import delta_options
 from ...errors import BinlogError, CommitInDoubtError, MissingExtraError
 from ..rows.types import import_pyarrow, plain_type
+from .partitions import Partition, PartitionField
 from .table import App, DataFile
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class IcebergLakeTable:
         the catalog chose that when the table was made for this one. None: wherever the catalog has it.
     source : str or None
         The table in the logs whose rows it has, recorded when it is created.
+    partition : tuple of PartitionField
+        The partition of its files.
 
     Raises
     ------
@@ -75,10 +78,12 @@ class IcebergLakeTable:
         identifier: tuple[str, ...],
         location: str | None = None,
         source: str | None = None,
+        partition: Partition = (),
     ) -> None:
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
         self._catalog, self._identifier, self._source = catalog, identifier, source
+        self.partition = partition
         self._location = None if location is None else location.rstrip("/")
         self._table: Any = None
         self._planned: dict[str, Any] | None = None
@@ -122,13 +127,23 @@ class IcebergLakeTable:
             return []
         tasks = self._tasks()
         found = {
-            "partitions": any(spec.fields for spec in self._table.specs().values()),
+            "partitions": self._divided_by(self._table.metadata) != [*self.partition]
+            or any(task.file.spec_id != self._table.spec().spec_id for task in tasks.values()),
             "columns that take no null": any(one.required for one in self._table.schema().fields),
             "delete files": any(task.delete_files for task in tasks.values()),
             "files other than Parquet": any(task.file.file_format != "PARQUET" for task in tasks.values()),
             "files outside of its directory": any(self._path(name) == name for name in tasks),
         }
         return [name for name, there in found.items() if there]
+
+    @staticmethod
+    def _divided_by(metadata: Any) -> list[PartitionField]:
+        """The partition that a table has now."""
+        schema = metadata.schema()
+        return [
+            PartitionField(schema.find_column_name(one.source_id), str(one.transform))
+            for one in metadata.spec().fields
+        ]
 
     @property
     def no_vectors(self) -> list[str]:
@@ -164,7 +179,9 @@ class IcebergLakeTable:
         for name, task in self._tasks().items():
             file = task.file
             least, most = dict(self._bounds(file.lower_bounds)), dict(self._bounds(file.upper_bounds))
-            found.append(DataFile(name, file.record_count, file.file_size_in_bytes, least, most))
+            divided = tuple(file.partition[i] for i in range(len(self.partition)))
+            rows, size = file.record_count, file.file_size_in_bytes
+            found.append(DataFile(name, rows, size, least, most, partition=divided))
         return found
 
     @property
@@ -184,7 +201,7 @@ class IcebergLakeTable:
 
     def reopened(self) -> IcebergLakeTable:
         """The table, opened again in its current state."""
-        return IcebergLakeTable(self._catalog, self._identifier, self._location, self._source)
+        return IcebergLakeTable(self._catalog, self._identifier, self._location, self._source, self.partition)
 
     def kept(self, columns: pa.Schema) -> pa.Schema:
         """The columns in the types that the table's format has for them."""
@@ -328,8 +345,25 @@ class IcebergLakeTable:
         tasks = self._tasks()
         try:
             transaction = self._created(columns) if self._table is None else self._table.transaction()
+            new = exact or self._table is None or not self._table.schema().fields
+            anew = new and self._divided_by(transaction.table_metadata) != [*self.partition]
+            if anew and self._table is not None:
+                # Before columns go that divided its files: pyiceberg could not read those any more.
+                if removed:
+                    update = transaction.update_snapshot(snapshot_properties=recorded)
+                    with update.overwrite() as snapshot:
+                        for file in removed:
+                            snapshot.delete_data_file(tasks[file.name].file)
+                    removed = ()
+                with transaction.update_spec() as update:
+                    for one in transaction.table_metadata.spec().fields:
+                        update.remove_field(one.name)
             if self._table is not None:
                 self._fit(transaction, columns, exact=exact)
+            if anew:
+                with transaction.update_spec() as update:
+                    for one in self.partition:
+                        update.add_field(one.column, one.transform, one.name)
             if transaction.table_metadata.name_mapping() is None:  # our files have no column ids
                 names = transaction.table_metadata.schema().name_mapping
                 transaction.set_properties({"schema.name-mapping.default": names.model_dump_json()})

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .partitions import Partition
     from .vectors import Vector
 
 
@@ -49,6 +50,8 @@ class DataFile:
         The number of nulls in columns, as far as it is known.
     deleted : Vector or None
         Which of its rows are deleted; None: none.
+    partition : tuple
+        The values of its partition, as many as the table has fields; () if it has none.
     """
 
     name: str
@@ -58,6 +61,7 @@ class DataFile:
     most: Mapping[str, Any] = field(default_factory=dict)
     nulls: Mapping[str, int] = field(default_factory=dict)
     deleted: Vector | None = None
+    partition: tuple[Any, ...] = ()
 
     @property
     def live(self) -> int:
@@ -105,6 +109,11 @@ class FileTable(LakeTable, Protocol):
     @property
     def exists(self) -> bool:
         """Whether it exists."""
+        ...
+
+    @property
+    def partition(self) -> Partition:
+        """By what its files are divided, or will be when it is created again."""
         ...
 
     @property

@@ -15,7 +15,7 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
 from binlog_core.lake.apply.alterations import From  # noqa: E402
-from binlog_core.lake.apply.files import FileWriter, is_bound, shaped, write_file  # noqa: E402
+from binlog_core.lake.apply.files import FileWriter, is_bound, shaped, write_files  # noqa: E402
 from binlog_core.lake.apply.jobs import Folder  # noqa: E402
 
 
@@ -36,7 +36,7 @@ def test_columns_come_from_where_they_are() -> None:
 def test_dates_that_python_lacks_are_written_without_bounds(days: int, tmp_path: Path) -> None:
     values = pa.array([days, 0], pa.int32())
     rows = pa.table({"id": [1, 2], "day": values.cast(pa.date32())})
-    written = write_file(rows, Folder(str(tmp_path)), rows.schema)
+    (written,) = write_files(rows, Folder(str(tmp_path)), rows.schema)
     assert written is not None
     assert (written.least, written.most) == ({"id": 1}, {"id": 2})
     assert pq.read_table(tmp_path / written.name)["day"].cast(pa.int32()).combine_chunks().equals(values)
@@ -81,8 +81,7 @@ def test_bounds_are_those_of_all_row_groups(tmp_path: Path) -> None:
     for ids, texts in (([5, 9], ["b", None]), ([2, 7], ["a" * 65, "c"])):
         days, prices = [dt.date(2026, 1, one) for one in ids], [Decimal(one) for one in ids]
         writer.write(pa.table([ids, texts, days, prices, [None, None]], schema=schema))
-    told = writer.finish()
-    assert told is not None
+    (told,) = writer.finish()
     assert pq.ParquetFile(tmp_path / told.name).num_row_groups == 2
     assert (told.rows, told.bytes) == (4, (tmp_path / told.name).stat().st_size)
     # The least text is too long, so text gets no bounds; decimals may have been rounded.
@@ -109,8 +108,7 @@ def test_texts_are_encoded_as_readers_of_the_format_know(
     )
     writer = FileWriter(Folder(str(tmp_path), delta=delta), rows.schema)
     writer.write(rows)
-    told = writer.finish()
-    assert told is not None
+    (told,) = writer.finish()
     file = pq.ParquetFile(tmp_path / told.name)
     group = file.metadata.row_group(0)
     columns = [group.column(i) for i in range(group.num_columns)]
@@ -127,7 +125,7 @@ def test_without_rows_no_file_is_written(tmp_path: Path) -> None:
     schema = pa.schema({"id": pa.int64()})
     writer = FileWriter(Folder(str(tmp_path)), schema)
     writer.write(schema.empty_table())
-    assert writer.finish() is None
+    assert writer.finish() == []
     with pytest.raises(OSError, match="read further"), writer:
         writer.write(pa.table({"id": [1]}))
         raise OSError("what was to be read further")

@@ -42,8 +42,8 @@ def test_rows_keys_and_what_is_to_be_completed(tmp_path: Path) -> None:
     sunk = FileSink(FOLDED, TABLE, ("id",), place, work)(folded())
     assert (sunk.puts, sunk.deletes) == (2, 1)
     assert (sunk.least, sunk.most) == ({"id": 1}, {"id": 30})
-    assert sunk.data is not None and sunk.partial is not None
-    assert rows_of(tmp_path / "t" / sunk.data.name) == [{"id": 1, "a": "x", "new": None}]
+    assert sunk.partial is not None
+    assert rows_of(tmp_path / "t" / sunk.data[0].name) == [{"id": 1, "a": "x", "new": None}]
     assert [row["id"] for row in rows_of(tmp_path / "work" / sunk.keys)] == [1, 2, 3]
     name, count = sunk.partial
     assert count == 1
@@ -52,7 +52,7 @@ def test_rows_keys_and_what_is_to_be_completed(tmp_path: Path) -> None:
     ]
     whole = Folded([column.slice(0, 1) for column in folded().columns], np.array([True]))
     gone = FileSink(FOLDED, TABLE, ("id",), place, work)(whole)
-    assert (gone.puts, gone.deletes, gone.data, gone.partial) == (0, 1, None, None)
+    assert (gone.puts, gone.deletes, gone.data, gone.partial) == (0, 1, [], None)
 
 
 def test_what_a_merge_is_to_do(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ _CHUNK_BYTES = 64 << 20  # by the server's estimate
 _LEAST_ROWS, _MOST_ROWS = 1000, 1 << 20
 _GROUP_BYTES = 16 << 20  # of a row group, as Arrow holds it
 _TASKS = 4  # for each that is at work; each has one connection for its chunks
+_AT_ONCE = 8  # notes of chunks that are read at the same time
 _TRIES = 3  # of a chunk whose connection is lost
 _PAUSE = 1.0
 _ORDERED = frozenset(
@@ -118,10 +119,7 @@ class CopyChunk:
 
 @dataclass(frozen=True)
 class Copied:
-    """The result for a chunk: a file, or an error.
-
-    The bounds of its columns are as in `DataFile`; those of a file that an earlier run made are not kept.
-    """
+    """The result for a chunk: a file, or an error; the bounds of its columns are as in `DataFile`."""
 
     table: str
     number: int
@@ -550,20 +548,39 @@ def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copie
     """
     from pyarrow.fs import FileSelector
 
-    out: dict[int, Copied] = {}
     folder = f"{lake.path}/{MIRROR}/{COPIES}/{copy.id}"
+    notes = lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True))
+    if not notes:
+        return {}
     filesystem, path = open_filesystem(directory, lake.storage_options)
     within = FileSelector(path, allow_not_found=True)
     there = {info.base_name: info.size for info in filesystem.get_file_info(within)}
-    for info in lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
+
+    def found(info: Any) -> Copied | None:
         number = info.base_name.removesuffix(".json")
         try:
             one = Copied(table, int(number), **load_json(lake.filesystem, info.path))
         except (ValueError, TypeError, RecursionError):  # whatever ended that run cut it off
-            continue
-        if there.get(one.name) == one.bytes:
-            out[one.number] = one
-    return out
+            return None
+        return _bounded(one, filesystem, path) if there.get(one.name) == one.bytes else None
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:  # they wait for the store
+        return {one.number: one for one in pool.map(found, notes) if one is not None}
+
+
+def _bounded(one: Copied, filesystem: Any, folder: str) -> Copied | None:
+    """A chunk of an earlier run with the bounds of its columns; None: its file is damaged."""
+    import pyarrow.parquet as pq
+
+    if not one.rows:
+        return one
+    pa = import_pyarrow()
+    try:
+        with filesystem.open_input_file(f"{folder}/{one.name}") as source:
+            least, most, nulls = statistics_of(pq.read_metadata(source))
+    except (OSError, pa.ArrowInvalid):
+        return None
+    return replace(one, least=least, most=most, nulls=nulls)
 
 
 def selected(state: TableState, copy: Copy, *, mariadb: bool) -> Planned:

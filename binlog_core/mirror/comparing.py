@@ -239,7 +239,8 @@ def planned(
         mariadb=work.mariadb,
         logs_computed=work.logs_computed,
         settings=work.columns,
-        divided=divided,
+        chunks=None if divided else 0,
+        slots=work.runner.slots,
     )
     copy = replace(copy, columns={**copy.columns, "metadata": ()})  # which the server does not have
     _, _, definition, selection = selected(state, copy, mariadb=work.mariadb)

@@ -28,7 +28,7 @@ from support.faults import Faults
 from binlog_core._base.options import Deletes
 from binlog_core.errors import BinlogError, DivergedError, PurgedError, UnreachableError
 from binlog_core.lake.apply import key_index
-from binlog_core.mirror import Compared, copies, holder, mirror, mirroring, reporting, status, verify
+from binlog_core.mirror import Compared, chunks, copies, holder, mirror, mirroring, reporting, status, verify
 from binlog_core.mirror.state import Lake
 
 from .history import History, Play, Step, Wrong, history_of, some_restored
@@ -318,7 +318,8 @@ class _Run(Play):
     def _patch(self, patched: ExitStack) -> None:
         """Have little be a lot, and no threads but the world's."""
         for module, name, value in (
-            (copies, "_LEAST_ROWS", _CHUNK_ROWS),
+            (chunks, "_LEAST_ROWS", _CHUNK_ROWS),
+            (copies, "_AT_ONCE", 1),
             (copies, "_ahead", lambda batches, give_up: batches),
             (mirroring, "_ROUND_BYTES", _ROUND_BYTES),
             (mirroring, "_AT_ONCE", 1),

@@ -18,7 +18,7 @@ from support.hard_statements import followed
 from support.refused import Sql, mirrored, rows_of
 
 from binlog_core.errors import BinlogError, UnreachableError
-from binlog_core.mirror import TableStatus, copies, copying, mirror, resync
+from binlog_core.mirror import TableStatus, chunks, copies, copying, mirror, resync
 from binlog_core.mirror.copying import Copying, _note_healed
 from binlog_core.mirror.state import Lake, TableState
 from binlog_core.server.world import REAL
@@ -121,8 +121,8 @@ def test_a_copy_that_is_resumed_knows_its_files_as_if_it_had_not_been_killed(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bounds of its columns, and that a date of the key is null, by which no change can be applied."""
-    monkeypatch.setattr(copies, "_CHUNK_BYTES", 1)
-    monkeypatch.setattr(copies, "_LEAST_ROWS", 4)
+    monkeypatch.setattr(copying, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(chunks, "_LEAST_ROWS", 4)
     sql("SET sql_mode = ''")
     sql("CREATE TABLE dated (d DATE PRIMARY KEY, v INT)")
     days = ", ".join(f"('2024-01-{day:02}', {day})" for day in range(1, 11))

@@ -52,7 +52,8 @@ class Sizes(NamedTuple):
 
     def chunk(self, most: int, slots: int) -> int:
         """How many rows a chunk has, of at most so many bytes; so many are read at the same time."""
-        return self.rows(min(most, max(self.all // (_SHARES * slots), _LEAST_BYTES)))
+        size = min(most, max(self.all // (_SHARES * slots), _LEAST_BYTES))
+        return self.rows(self.all / -(-self.all // size) if self.all else size)  # equally large ones
 
 
 def sizes_of(connection: Connection, database: str, table: str) -> Sizes:

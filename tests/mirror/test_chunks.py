@@ -69,10 +69,11 @@ def test_a_key_of_two_columns_most_of_whose_rows_share_the_first(url: str, sql: 
 
 
 def test_how_many_rows_a_chunk_has() -> None:
-    assert Sizes(100, 10_000 * MB, False).chunk(384 * MB, 2) == 384 * MB // 100
-    assert Sizes(100, 10_000 * MB, False).chunk(128 * MB, 2) == 128 * MB // 100
+    assert Sizes(100, 3840 * MB, False).chunk(384 * MB, 2) == 384 * MB // 100
+    assert Sizes(100, 3841 * MB, False).chunk(384 * MB, 2) == 3841 * MB // 1100, "eleven"
+    assert Sizes(100, 1280 * MB, False).chunk(128 * MB, 2) == 128 * MB // 100
     assert Sizes(100, 480 * MB, False).chunk(384 * MB, 2) == 120 * MB // 100, "four, for two that read"
-    assert Sizes(100, 200 * MB, False).chunk(384 * MB, 2) == 96 * MB // 100, "or files are small ones"
+    assert Sizes(100, 192 * MB, False).chunk(384 * MB, 2) == 96 * MB // 100, "or files are small ones"
     assert Sizes(MB, 10_000 * MB, False).chunk(128 * MB, 2) == 1000
     assert Sizes(0, 0, False).chunk(128 * MB, 2) == 1 << 22
 

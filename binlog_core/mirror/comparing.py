@@ -237,7 +237,8 @@ def planned(
         mariadb=work.mariadb,
         logs_computed=work.logs_computed,
         settings=work.columns,
-        divided=divided,
+        chunks=None if divided else 0,
+        slots=work.runner.slots,
     )
     own = {"metadata": (), "derives": False}  # columns that the server does not have
     copy = replace(copy, columns={**copy.columns, **own})

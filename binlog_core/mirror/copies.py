@@ -15,48 +15,43 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._sources.object_stores import load_json
-from .._tables.column_types import Kind
 from .._tables.full_names import full_name
-from .._tables.tables import Column, Table
 from ..errors import BinlogError, PrivilegeError, SchemaError, ServerError, UnreachableError
 from ..lake.apply.files import statistics_of
 from ..lake.exports.manifests import MIRROR
 from ..lake.rows.fit import SPECIAL
 from ..lake.rows.types import import_pyarrow
-from ..lake.runner import GivenUp, Runner, go_on, is_given_up
+from ..lake.runner import GivenUp, LocalRunner, Runner, go_on, is_given_up
 from ..lake.tables.destination import open_filesystem
 from ..lake.tables.parquet_writer import parquet_writer
 from ..lake.tables.table import App, DataFile, FileTable
 from ..schema.given import parse_create_table
 from ..schema.table_definitions import TableSchema
 from ..server.address import Address
-from ..server.answers import maybe, text, understood, whole
+from ..server.answers import maybe, text
 from ..server.connection import LIST_BYTES, Connection
 from ..server.result_set import RECEIVED
+from .chunks import CHUNK_BYTES, Chunks, Finding, Order, chunks_of, sizes_of
 from .columns import EVERYTHING, ColumnRules, ColumnSettings
 from .joining import Joiner, join
 from .marks import connected
 from .state import COPIES, Lake, MirrorState, TableState
-from .values import FIXED_BINARY, SelectList, quoted, set_for_reading
+from .values import SelectList, quoted, set_for_reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_CHUNK_BYTES = 64 << 20  # by the server's estimate
-_LEAST_ROWS, _MOST_ROWS = 1000, 1 << 20
 _GROUP_BYTES = 16 << 20  # of a row group, as Arrow holds it
 _TASKS = 4  # for each that is at work; each has one connection for its chunks
+_AT_ONCE = 8  # notes of chunks that are read at the same time
 _TRIES = 3  # of a chunk whose connection is lost
 _PAUSE = 1.0
-_ORDERED = frozenset(
-    (Kind.INT, Kind.DECIMAL, Kind.YEAR, Kind.TEXT, Kind.BINARY, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
-)
 # By their TABLE_TYPE; TEMPORARY ones belong to this session.
 _NO_TABLES = ("VIEW", "SYSTEM VIEW", "SEQUENCE", "TEMPORARY", "TEMPORARY SEQUENCE")
-_VERSIONED = "SYSTEM VERSIONED"
 
 
 @dataclass(frozen=True)
@@ -72,13 +67,19 @@ class Copy:
     mark : dict
         The fields of its safe mark: see `marks.Mark`.
     chunks : tuple of str
-        The conditions of the chunks in SQL; "" has all rows.
+        The conditions of the first chunks in SQL; "" has all rows.
     unlogged : sequence of str
         The names of columns that are left out, because the server does not log all their changes.
     columns : dict
         What becomes of the columns: the fields of `columns.ColumnRules`.
     versioned : bool
         Whether the server keeps past rows in the table, whose log then has them among the present ones.
+    rest : str or None
+        The condition of the rows in no chunk so far; None: there are none.
+    rows : int
+        How many rows a chunk has.
+    expected : int
+        About how many chunks there are.
     """
 
     id: str
@@ -88,6 +89,9 @@ class Copy:
     unlogged: Sequence[str] = ()
     columns: dict[str, Any] = field(default_factory=dict)
     versioned: bool = False
+    rest: str | None = None
+    rows: int = 0
+    expected: int = 0
 
     @property
     def rules(self) -> ColumnRules:
@@ -102,6 +106,12 @@ class Planned(NamedTuple):
     copy: Copy
     definition: TableSchema
     selection: SelectList
+
+    def chunks(self, lake: Lake) -> Chunks:
+        """Its chunks, as far as earlier runs have found them."""
+        copy = self.copy
+        order = Order(self.selection.table, self.definition.row_key or (), copy.rows)
+        return Chunks(lake, copy.id, copy.chunks, copy.rest, order, copy.mark["server"])
 
 
 @dataclass(frozen=True)
@@ -119,10 +129,7 @@ class CopyChunk:
 
 @dataclass(frozen=True)
 class Copied:
-    """The result for a chunk: a file, or an error.
-
-    The bounds of its columns are as in `DataFile`; those of a file that an earlier run made are not kept.
-    """
+    """The result for a chunk: a file, or an error; the bounds of its columns are as in `DataFile`."""
 
     table: str
     number: int
@@ -147,7 +154,9 @@ def plan_copy(
     mariadb: bool,
     logs_computed: bool = True,
     settings: ColumnSettings = EVERYTHING,
-    divided: bool = True,
+    chunks: int | None = None,
+    size: int = CHUNK_BYTES,
+    slots: int = 1,
 ) -> Copy:
     """Divide a table by its key.
 
@@ -161,8 +170,10 @@ def plan_copy(
         Whether the server logs generated columns of updated rows; otherwise they are left out.
     settings : ColumnSettings
         Which columns are left out or masked.
-    divided : bool
-        False: it is one chunk, without a look at its rows.
+    chunks : int or None
+        How many chunks to find now; None: all.
+    size, slots : int
+        The most bytes of a chunk, by the server's estimate, and how many are read at the same time.
 
     Raises
     ------
@@ -182,19 +193,28 @@ def plan_copy(
                 "a column of the table has the name of a change column", table=schema.full_name, column=one
             )
     rules.check_partition(selection.schema)
-    length, versioned = _row_bytes(connection, state.database, state.name)
-    # The log of a versioned table cannot be applied: it is copied in one read.
-    by_key = divided and not versioned
-    rows = _rows_of(_CHUNK_BYTES, length)
-    chunks = tuple(_conditions(connection, selection.table, schema.row_key or (), rows)) if by_key else ("",)
+    sizes = sizes_of(connection, state.database, state.name)
+    rows, rest = sizes.chunk(size, slots), None if sizes.versioned else ""
+    order = Order(selection.table, schema.row_key or (), rows)
+    found = [""] if sizes.versioned else list[str]()  # its log cannot be applied: it is copied in one read
+    if rest is not None:
+        for one, after in islice(chunks_of(connection, order), chunks):
+            found.append(one)
+            rest = after
+    expected = len(found) + (0 if rest is None else sizes.all // max(rows * sizes.row, 1))
     unlogged = () if logs_computed else computed_columns(schema)
-    return Copy(uuid.uuid4().hex[:12], definition, mark, chunks, unlogged, asdict(rules), versioned)
-
-
-def conditions(connection: Connection, table: Table, key: Sequence[str], size: float) -> Iterator[str]:
-    """The conditions of chunks of about `size` bytes in a key's order, each found when it is asked for."""
-    length, _ = _row_bytes(connection, table.database, table.name)
-    yield from _conditions(connection, table, key, _rows_of(size, length))
+    return Copy(
+        uuid.uuid4().hex[:12],
+        definition,
+        mark,
+        tuple(found),
+        unlogged,
+        asdict(rules),
+        sizes.versioned,
+        rest,
+        rows,
+        expected,
+    )
 
 
 def computed_columns(definition: TableSchema) -> tuple[str, ...]:
@@ -249,74 +269,6 @@ def _definition(connection: Connection, state: TableState) -> str:
     sql = f"SHOW CREATE TABLE {_sql_name(state)}"
     found: str = connection.query(sql, maybe, text, least=1, most=LIST_BYTES, right="SELECT")[0][1]
     return found
-
-
-def _row_bytes(connection: Connection, database: str, table: str) -> tuple[int, bool]:
-    """The average length of a table's rows, and whether it is system-versioned."""
-    rows = connection.query(
-        "SELECT AVG_ROW_LENGTH, TABLE_TYPE FROM information_schema.TABLES"
-        f" WHERE TABLE_SCHEMA = {_text(database)} AND TABLE_NAME = {_text(table)}",
-        whole,
-        text,
-        right="SELECT",
-    )
-    return (rows[0][0], rows[0][1] == _VERSIONED) if rows else (0, False)
-
-
-def _rows_of(size: float, length: int) -> int:
-    """How many rows of an average length a chunk has."""
-    return int(min(max(size // max(length, 1), _LEAST_ROWS), _MOST_ROWS))
-
-
-def _conditions(connection: Connection, table: Table, by: Sequence[str], size: int) -> Iterator[str]:
-    """Conditions on the key, in its order, each with about `size` rows; one for all if it has no order."""
-    columns = {column.name: column for column in table.columns}
-    key = [columns[one] for one in by]
-    if not key or any(one.kind not in _ORDERED or one.declared_type in FIXED_BINARY for one in key):
-        yield ""
-        return
-    names = [quoted(column.name) for column in key]
-    order = ", ".join(names)
-    least = ""
-    while True:
-        sql = f"SELECT {order} FROM {quoted(table.database)}.{quoted(table.name)}"
-        sql += f" WHERE {least}" if least else ""
-        found = connection.stream(f"{sql} ORDER BY {order} LIMIT 1 OFFSET {size - 1}")
-        rows = [row for one in found for row in one.tuples()]
-        if not rows:
-            yield least
-            return
-        with understood(sql):
-            values = [_literal(value, column) for value, column in zip(rows[0], key, strict=True)]
-        below = _compared(names, values, "<", "<=")
-        yield f"{least} AND {below}" if least else below
-        least = _compared(names, values, ">", ">")
-
-
-def _compared(names: Sequence[str], values: Sequence[str], strictly: str, last: str) -> str:
-    """A comparison of several columns, in a form for which servers use an index."""
-    if len(names) == 1:
-        return f"{names[0]} {last} {values[0]}"
-    rest = _compared(names[1:], values[1:], strictly, last)
-    return (
-        f"({names[0]} {strictly}= {values[0]} AND ({names[0]} {strictly} {values[0]} OR ({names[0]} ="
-        f" {values[0]} AND {rest})))"
-    )
-
-
-def _literal(value: bytes | None, column: Column) -> str:
-    if value is None:
-        raise ValueError("NULL in a key")
-    if column.kind is Kind.TEXT:
-        return f"_{column.charset} X'{value.hex()}'" if value else "''"
-    if column.kind is Kind.BINARY:
-        return f"X'{value.hex()}'"
-    printed = value.decode("ascii")
-    return printed if column.kind in (Kind.INT, Kind.DECIMAL, Kind.YEAR) else f"'{printed}'"
-
-
-def _text(value: str) -> str:
-    return f"_utf8mb4 X'{value.encode().hex()}'" if value else "''"
 
 
 # ---------------------------------------------------------------- on the workers
@@ -427,7 +379,8 @@ class Copier:
             notes = f"{lake}/{MIRROR}/{COPIES}/{chunk.copy}"
             filesystem.create_dir(notes, recursive=True)
             with filesystem.open_output_stream(f"{notes}/{chunk.number:06}.json") as sink:
-                sink.write(json.dumps({"name": name, "rows": count, "bytes": size}).encode())
+                told = {"name": name, "rows": count, "bytes": size, "condition": chunk.condition}
+                sink.write(json.dumps(told).encode())
             return done
         except OSError as error:
             raise BinlogError(f"the lake cannot be written: {error}", path=self.lake) from error
@@ -510,65 +463,113 @@ def run_copies(
 
     `stepped` is called now and then. When `stop` is set, tables that are not complete are left out.
     """
-    chunks: list[CopyChunk] = []
-    found: dict[str, list[Copied]] = {}
-    failed: dict[str, BinlogError] = {}
-    for name, (state, copy, _, selection) in copies.items():
+    found: dict[str, dict[int, Copied]] = {}
+    known: dict[str, Chunks] = {}
+    folders: dict[str, str] = {}
+    for name, planned in copies.items():
         try:
-            folder = lake.folder(state).root
-        except BinlogError as error:
-            yield name, error
+            folders[name] = lake.folder(planned.state).root
+        except BinlogError as refused:
+            yield name, refused
             continue
-        done = _done(lake, name, folder, copy)
-        found[name] = list(done.values())
-        chunks += [
-            CopyChunk(name, folder, number, copy.id, copy.mark["server"], selection, condition)
-            for number, condition in enumerate(copy.chunks)
-            if number not in done
+        known[name] = planned.chunks(lake)
+        found[name] = _done(lake, name, folders[name], planned.copy, known[name].found)
+    slots = runner.slots
+    while known:
+        waiting = [
+            CopyChunk(
+                name,
+                folders[name],
+                number,
+                copies[name].copy.id,
+                one.server,
+                copies[name].selection,
+                condition,
+            )
+            for name, one in known.items()
+            for number, condition in enumerate(one.found)
+            if number not in found[name]
         ]
-    left = Counter(one.table for one in chunks)
-    yield from ((name, files) for name, files in found.items() if not left[name])
-    if chunks:
-        slots = runner.slots
-        count = min(len(chunks), slots * _TASKS)
-        share = None if rate is None else rate / min(count, slots)
-        copier = Copier(
-            address, address.password, lake.uri, lake.storage_options, share, lake.is_delta, mask_key
-        )
-        tasks = [chunks[i * len(chunks) // count : (i + 1) * len(chunks) // count] for i in range(count)]
-        for results in runner.each(copier, tasks, stop):
-            for one in results:
-                if one.error is not None:
-                    failed.setdefault(one.table, one.error)
-                else:
-                    found[one.table].append(one)
-                left[one.table] -= 1
-                if not left[one.table]:
-                    yield one.table, failed.get(one.table) or found[one.table]
-            stepped()
+        left = Counter(one.table for one in waiting)
+        whole = [name for name, one in known.items() if one.rest is None and not left[name]]
+        for name in whole:
+            del known[name]
+            yield name, [*found[name].values()]
+        if stop is not None and stop.is_set():
+            return
+        failed: dict[str, BinlogError] = {}
+        unknown = {name: one for name, one in known.items() if one.rest is not None}
+        with Finding(address, unknown, stop) as more:
+            count = max(min(len(waiting), slots * _TASKS), 1)
+            share = None if rate is None else rate / min(count, slots)
+            copier = Copier(
+                address, address.password, lake.uri, lake.storage_options, share, lake.is_delta, mask_key
+            )
+            ends = [len(waiting) * i // count for i in range(count + 1)]
+            tasks = [waiting[begin:end] for begin, end in pairwise(ends) if begin < end]
+            for results in runner.each(copier, tasks, stop):
+                for one in results:
+                    if one.error is not None:
+                        failed.setdefault(one.table, one.error)
+                    else:
+                        found[one.table][one.number] = one
+                    left[one.table] -= 1
+                    if not left[one.table] and one.table not in unknown:
+                        del known[one.table]
+                        error = failed.pop(one.table, None)
+                        yield one.table, [*found[one.table].values()] if error is None else error
+                stepped()
+        if stop is not None and stop.is_set():
+            return
+        for name, its in {**more.errors, **failed}.items():
+            del known[name]
+            yield name, its
 
 
-def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copied]:
+def _done(lake: Lake, table: str, directory: str, copy: Copy, conditions: Sequence[str]) -> dict[int, Copied]:
     """The chunks of earlier runs whose files are whole, by number.
 
     Others may delete files without a commit, and a power failure may cut them.
     """
     from pyarrow.fs import FileSelector
 
-    out: dict[int, Copied] = {}
     folder = f"{lake.path}/{MIRROR}/{COPIES}/{copy.id}"
+    notes = lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True))
+    if not notes:
+        return {}
     filesystem, path = open_filesystem(directory, lake.storage_options)
     within = FileSelector(path, allow_not_found=True)
     there = {info.base_name: info.size for info in filesystem.get_file_info(within)}
-    for info in lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
-        number = info.base_name.removesuffix(".json")
+
+    def found(info: Any) -> Copied | None:
         try:
-            one = Copied(table, int(number), **load_json(lake.filesystem, info.path))
-        except (ValueError, TypeError, RecursionError):  # whatever ended that run cut it off
-            continue
-        if there.get(one.name) == one.bytes:
-            out[one.number] = one
-    return out
+            noted = load_json(lake.filesystem, info.path)
+            number = int(info.base_name.removesuffix(".json"))
+            if noted.pop("condition") != conditions[number]:
+                return None  # other ranges were found since
+            one = Copied(table, number, **noted)
+        except (LookupError, ValueError, TypeError, AttributeError, RecursionError):  # it was cut off
+            return None
+        return _bounded(one, filesystem, path) if there.get(one.name) == one.bytes else None
+
+    notes = [info for info in notes if info.base_name.endswith(".json")]
+    done = LocalRunner(_AT_ONCE).map(found, notes)  # they wait for the store
+    return {one.number: one for one in done if one is not None}
+
+
+def _bounded(one: Copied, filesystem: Any, folder: str) -> Copied | None:
+    """A chunk of an earlier run with the bounds of its columns; None: its file is damaged."""
+    import pyarrow.parquet as pq
+
+    if not one.rows:
+        return one
+    pa = import_pyarrow()
+    try:
+        with filesystem.open_input_file(f"{folder}/{one.name}") as source:
+            least, most, nulls = statistics_of(pq.read_metadata(source))
+    except (OSError, pa.ArrowInvalid):
+        return None
+    return replace(one, least=least, most=most, nulls=nulls)
 
 
 def selected(state: TableState, copy: Copy, *, mariadb: bool) -> Planned:

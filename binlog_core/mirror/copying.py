@@ -19,6 +19,7 @@ from ..server.address import Address
 from ..server.connection import Connection
 from ..server.world import Started
 from .changes import LogPlan, merged
+from .chunks import CHUNK_BYTES, VECTOR_BYTES
 from .columns import ColumnSettings
 from .copies import (
     Copied,
@@ -44,6 +45,7 @@ CHANGED = frozenset((1054, 1412))  # no such column, the definition changed
 _COPY = "binlog_core.copy"  # in a commit
 _MOST_FAILURES = 3  # in a row, before a table is parked
 _MOST_LOOKS = 20  # at a table that is missing or changes: MySQL 5.7 lists tables whose files are gone
+_FIRST = 4  # chunks that are found before it is begun: rounds wait for that
 _AT_ONCE = 3  # batches of tables that are read at the same time
 _ENDING = 30.0  # seconds in which a thread is to end
 _DAY, _TOGETHER = 86400.0, 900.0  # seconds: copies of a table that are counted, and as one
@@ -289,6 +291,9 @@ class Copying:
                             mariadb=host.mariadb,
                             logs_computed=host.logs_computed,
                             settings=host.columns,
+                            chunks=_FIRST,
+                            size=VECTOR_BYTES if host.lake.vectors else CHUNK_BYTES,
+                            slots=host.runner.slots,
                         )
                         state.copy = asdict(copy)
                     except BinlogError as error:

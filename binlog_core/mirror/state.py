@@ -592,7 +592,9 @@ class Lake:
         if state.stage != "copying" or state.copy is None:
             return None
         folder = FileSelector(f"{self.path}/{MIRROR}/{COPIES}/{state.copy['id']}", allow_not_found=True)
-        return len(self.filesystem.get_file_info(folder)) / len(state.copy["chunks"])
+        done = sum(one.extension == "json" for one in self.filesystem.get_file_info(folder))
+        expected: int = max(len(state.copy["chunks"]), state.copy.get("expected", 0))
+        return float(min(done / expected, 1))
 
     def worker(self) -> tuple[Holder | None, bool]:
         """Who works on the mirror or did last, if that is known, and whether they still work."""

@@ -19,7 +19,8 @@ from ..lake.rows.types import import_pyarrow
 from ..lake.runner import Meet, Runner, go_on
 from ..server.address import Address
 from ..server.connection import Connection
-from .copies import batches_of, conditions
+from .chunks import conditions
+from .copies import batches_of
 from .digests import digest_schema, digested
 from .marks import Mark, connected, place_mark, snapshot_mark
 from .values import SelectList, quoted, set_for_reading

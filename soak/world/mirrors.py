@@ -31,6 +31,7 @@ from binlog_core.errors import BinlogError, DivergedError, MirrorError, PurgedEr
 from binlog_core.lake.apply import key_index
 from binlog_core.mirror import (
     Compared,
+    chunks,
     copies,
     holder,
     mirror,
@@ -378,7 +379,8 @@ class _Run(Play):
     def _patch(self, patched: ExitStack) -> None:
         """Have little be a lot, and no threads but the world's."""
         for module, name, value in (
-            (copies, "_LEAST_ROWS", _CHUNK_ROWS),
+            (chunks, "_LEAST_ROWS", _CHUNK_ROWS),
+            (copies, "_AT_ONCE", 1),
             (copies, "_ahead", lambda batches, give_up: batches),
             (mirroring, "_ROUND_BYTES", _ROUND_BYTES),
             (mirroring, "_AT_ONCE", 1),

@@ -112,7 +112,7 @@ class Asked:
     def _length(self, database: str, name: str) -> Rows:
         named = [bytes.fromhex(one).decode() for one in (database, name)]
         # So long that a chunk has a few rows.
-        return [] if self._now(named[0], named[1]) is None else [[str(64 << 20), "BASE TABLE"]]
+        return [] if self._now(named[0], named[1]) is None else [[str(128 << 20), "BASE TABLE", str(1 << 30)]]
 
     # ------------------------------------------------------------ rows
 
@@ -176,7 +176,8 @@ _KNOWN: list[tuple[str, Callable[..., Rows | bytes | None]]] = [
     (r"SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema\.SCHEMATA", Asked._databases),
     (rf"SHOW CREATE TABLE {_NAME}", Asked._definition),
     (
-        rf"SELECT AVG_ROW_LENGTH, TABLE_TYPE FROM .* WHERE TABLE_SCHEMA = {_HEX} AND TABLE_NAME = {_HEX}",
+        r"SELECT AVG_ROW_LENGTH, TABLE_TYPE, DATA_LENGTH FROM .*"
+        rf" WHERE TABLE_SCHEMA = {_HEX} AND TABLE_NAME = {_HEX}",
         Asked._length,
     ),
     (

@@ -42,7 +42,7 @@ class Server:
         if sql.startswith("SHOW CREATE TABLE `shop`.`t`"):
             return [("t", self.create)]
         assert "AVG_ROW_LENGTH" in sql
-        return [(self.row_length, "BASE TABLE")]
+        return [(self.row_length, "BASE TABLE", 0)]
 
     def stream(self, sql: str, *, most: int = 1 << 20) -> Iterator[Rows]:
         found = self.tables.execute(sql)

@@ -18,7 +18,7 @@ from support.hard_statements import followed
 from support.refused import Sql, mirrored, rows_of
 
 from binlog_core.errors import BinlogError, UnreachableError
-from binlog_core.mirror import TableStatus, copies, copying, mirror, resync
+from binlog_core.mirror import TableStatus, chunks, copies, copying, mirror, resync
 from binlog_core.mirror.copying import Copying, _note_healed
 from binlog_core.mirror.state import Lake, TableState
 from binlog_core.server.world import REAL
@@ -115,6 +115,38 @@ def test_a_copy_whose_line_was_lost_goes_on_with_its_chunks(tmp_path: Path) -> N
     work = Copying(host)
     work._give_up(state, SimpleNamespace(id="abc"), UnreachableError("lost"))  # type: ignore[arg-type]
     assert (state.stage, state.copy, state.failures) == ("copying", {"id": "abc"}, 1)
+
+
+def test_a_copy_that_is_resumed_knows_its_files_as_if_it_had_not_been_killed(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bounds of its columns, and that a date of the key is null, by which no change can be applied."""
+    monkeypatch.setattr(copying, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(chunks, "_LEAST_ROWS", 4)
+    sql("SET sql_mode = ''")
+    sql("CREATE TABLE dated (d DATE PRIMARY KEY, v INT)")
+    days = ", ".join(f"('2024-01-{day:02}', {day})" for day in range(1, 11))
+    sql(f"INSERT INTO dated VALUES ('0000-00-00', 0), {days}")
+    read = list[str]()
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Copying, "_finish_all", killed)
+        with pytest.raises(KeyboardInterrupt):
+            mirrored(url, tmp_path)
+    monkeypatch.setattr(copies, "batches_of", lambda _, statement, *rest, **named: read.append(statement))
+    mirrored(url, tmp_path)
+    assert not read, "no chunk is read again"
+    lake = Lake(str(tmp_path))
+    state = lake.load()
+    assert state is not None
+    lake.use(state)
+    dated = state.tables["refused.dated"]
+    assert (dated.stage, dated.keyless) == ("following", True)
+    bounds = sorted((one.least["v"], one.most["v"]) for one in lake.opened(dated).files())
+    assert bounds == [(0, 3), (4, 7), (8, 10)]
 
 
 def test_a_healing_copy_that_fails_counts_as_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,10 +156,10 @@ def test_a_round_searches_only_the_files_of_a_copy_that_may_have_its_keys(
 ) -> None:
     """By the bounds of their columns, as of any other file."""
     from binlog_core.lake.apply.rewriting import Rewriter
-    from binlog_core.mirror import copies
+    from binlog_core.mirror import chunks, copying
 
-    monkeypatch.setattr(copies, "_LEAST_ROWS", 100)
-    monkeypatch.setattr(copies, "_CHUNK_BYTES", 1)
+    monkeypatch.setattr(chunks, "_LEAST_ROWS", 100)
+    monkeypatch.setattr(copying, "CHUNK_BYTES", 1)
     sql("CREATE TABLE many (name VARCHAR(20) PRIMARY KEY, day DATE, v INT)")
     sql("INSERT INTO many SELECT CONCAT('row ', LPAD(seq, 4, '0')), '2024-01-01', seq FROM seq_1_to_1000")
     arguments: dict[str, Any] = {"tables": "refused.many", "until": "now", **form.settings}

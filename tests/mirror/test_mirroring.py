@@ -166,10 +166,10 @@ def test_tables_are_copied_followed_compared_and_copied_anew(
     monkeypatch: pytest.MonkeyPatch,
     form: Form,
 ) -> None:
-    import binlog_core.mirror.copies as copies
+    from binlog_core.mirror import chunks, copying
 
-    monkeypatch.setattr(copies, "_CHUNK_BYTES", 1)
-    monkeypatch.setattr(copies, "_LEAST_ROWS", 7)
+    monkeypatch.setattr(copying, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(chunks, "_LEAST_ROWS", 7)
     sql("CREATE TABLE a (id INT PRIMARY KEY, v VARCHAR(20), d DECIMAL(10,2))")
     sql("CREATE TABLE b (x VARCHAR(20) CHARACTER SET latin1, y INT, PRIMARY KEY (x, y))")
     sql("CREATE TABLE keyless (x INT)")

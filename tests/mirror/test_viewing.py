@@ -20,7 +20,7 @@ from support.refused import Other, Sql, mirrored, rows_of
 from binlog_core import MirrorError
 from binlog_core.lake.apply.jobs import Folder
 from binlog_core.lake.runner import HERE
-from binlog_core.mirror import Compared, comparing, copies, verify
+from binlog_core.mirror import Compared, chunks, comparing, verify
 from binlog_core.mirror.marks import Mark
 from binlog_core.mirror.state import Lake, TableState
 from binlog_core.mirror.values import SelectList
@@ -112,7 +112,7 @@ def test_a_table_is_read_in_chunks_of_one_view(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between them it has no lock, so that MySQL can alter the table (tried by hand: error 1412 then)."""
-    monkeypatch.setattr(copies, "_LEAST_ROWS", 1)
+    monkeypatch.setattr(chunks, "_LEAST_ROWS", 1)
     viewer = replace(viewer_of_t(url, tmp_path), placed=True)
     (viewed,) = viewer.tables
     query, told = Connection.query, list[str]()

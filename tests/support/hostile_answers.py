@@ -138,7 +138,7 @@ def good(*, mariadb: bool) -> dict[str, Answer]:
         "SELECT table_schema": [[b"shop", b"t"]],
         "SELECT DISTINCT": [[b"shop", b"t"]],
         "SELECT t.TABLE_SCHEMA": [[b"shop", b"t"]],
-        "SELECT AVG_ROW_LENGTH": [[b"100", b"BASE TABLE"]],
+        "SELECT AVG_ROW_LENGTH": [[b"100", b"BASE TABLE", b"16384"]],
         "SELECT `id` FROM": [],
         "SELECT `id`, `note` FROM": [[b"1", b"a"], [b"2", None]],
         "SELECT COLUMN_NAME, EXTRA": [[b"id", b""], [b"note", b""]],

@@ -26,7 +26,7 @@ import numpy as np
 
 from .._base.new_files import sync_directory, unfinished
 from .._base.own_files import remove
-from .._format.magic import MAGIC
+from .._format.magic import INNODB_MAGIC, MAGIC
 from .._sources.log_names import INDEX_NAME as NAME
 from .._sources.log_names import OLD_INDEX_NAME as OLD_NAME
 from .._sources.log_names import archive_of
@@ -75,7 +75,8 @@ class Identity:
     size : int
         Bytes.
     head, tail : str
-        Fingerprints of its first and of its last 4096 bytes.
+        Fingerprints of its first and of its last 4096 bytes. No `tail`: an .ibb file whose end has not been
+        written yet. More may come without any change of its size and its ends.
     """
 
     size: int
@@ -126,7 +127,10 @@ def identity_of(source: Source, size: int | None = None) -> Identity | None:
         for part, begin in ((head, 0), (tail, max(0, size - _ENDS_LEN))):
             if begin <= _IN_USE_AT < begin + len(part):
                 part[_IN_USE_AT - begin] = 0
-    return Identity(size, *(hashlib.blake2b(part, digest_size=16).hexdigest() for part in (head, tail)))
+    ends = [hashlib.blake2b(part, digest_size=16).hexdigest() for part in (head, tail)]
+    if head[:4] == INNODB_MAGIC and not any(tail):
+        ends[1] = ""
+    return Identity(size, *ends)
 
 
 def _read(source: Source, position: int, size: int) -> bytes:

@@ -82,7 +82,8 @@ class Indexes:
                         return None
         except BinlogError:  # reading reports it
             return None
-        return LogRanges(index, number, complete=entry.whole and size == entry.size, on_damage=on_damage)
+        complete = entry.whole and size == entry.size and entry.tail != ""
+        return LogRanges(index, number, complete=complete, on_damage=on_damage)
 
     def groups(
         self,

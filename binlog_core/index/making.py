@@ -155,7 +155,7 @@ def _bring_up(
         for file in logs:
             identity = _identity_of(file)
             part = held.pop(os.path.basename(file.path), None)
-            made = part is None or part[0].identity != identity
+            made = part is None or part[0].identity != identity or not identity.tail
             if part is None or made:
                 part = make(file, identity)
             parts.append(part)

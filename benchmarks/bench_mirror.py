@@ -69,7 +69,7 @@ TABLES = {
         "NULL, RAND() * 2e5, RAND() * 1e4, 1 + RAND() * 6, RAND() * 50, RAND() * 1e5, RAND() / 10,"
         " RAND() / 12, CHAR(65 + RAND() * 3), 'O', '1992-01-01' + INTERVAL RAND() * 2500 DAY,"
         " '1992-01-01' + INTERVAL RAND() * 2500 DAY, '1992-01-01' + INTERVAL RAND() * 2e8 SECOND,"
-        " 1 + RAND() * 2, ELT(1 + RAND() * 4, 'AIR', 'RAIL', 'SHIP', 'TRUCK'), SHA1(RAND())",
+        " 1 + RAND() * 2, ELT(1 + RAND() * 4, 'AIR', 'RAIL', 'SHIP', 'TRUCK'), LEFT(SHA2(RAND(), 256), 40)",
     ),
 }
 

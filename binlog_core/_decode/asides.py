@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .selection import Selection
 
 _MOST = 4096  # of a group
-_STATEMENT_BYTES = 4096  # that are kept
+STATEMENT_BYTES = 4096  # that are kept
 
 
 class Asides:
@@ -61,11 +61,11 @@ class Asides:
             return
         if kind == "statement" and not self._may_concern():
             return
-        statement, sql_mode = statement[:_STATEMENT_BYTES], 0
+        statement, sql_mode = statement[:STATEMENT_BYTES], 0
         if kind == "statement" and (not statement.isascii() or b'"' in statement or b"\\" in statement):
             event = whole()
             sql_mode = event.status.sql_mode or 0
-            statement = event.query.encode("utf-8", "surrogateescape")[:_STATEMENT_BYTES]
+            statement = event.query.encode("utf-8", "surrogateescape")[:STATEMENT_BYTES]
         text = statement.decode("utf-8", "replace")
         of_session = bool(self._loop.event_flags & THREAD_SPECIFIC_FLAG)
         self.note(kind, text, database.decode("utf-8", "replace"), sql_mode, of_session=of_session)

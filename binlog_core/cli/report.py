@@ -41,6 +41,7 @@ def report(
     """
     with errors_as_lines():
         chosen = selection.selection() | part.places(logs)
+        chosen |= logs.definitions(selection.schema, selection.schema_start)
         with (
             output(to, overwrite=overwrite, private=logs.keys is not None) as file,
             logs.open(passes=True, **chosen) as log,

@@ -70,7 +70,7 @@ _ANSWERS = {
     "-l": "binlog-core events shows LOAD DATA; their files are not written",
     "-s": "binlog-core rows -f sql has the statements alone",
     "-F": "a log in use is read as it is",
-    "-f": "--on-error skip passes over damaged events",
+    "-f": "--on-error skip passes over damaged events; JSON comes with --json where a command has it",
     "-T": "--table, or -t",
     "-V": "binlog-core --version",
     "--version": "binlog-core --version",
@@ -105,6 +105,7 @@ _ANSWERS = {
         _OF_TLS,
     ),
 }
+_JSON = {"--format": "-f jsonl writes JSON lines", "--json": "--json writes JSON"}
 _WRAPPED = re.compile(r"(?<=\S)\n(?=\S)")  # the end of a line in a paragraph of a docstring
 _UsageError: Any = typer.BadParameter.__mro__[1]  # of the click that typer brings, whichever that is
 
@@ -122,6 +123,10 @@ class Command(TyperCommand):
             return super().parse_args(ctx, args)
         except _UsageError as error:
             name = getattr(error, "option_name", None)  # of NoSuchOption
+            options = {option for one in self.params for option in one.opts}
+            for missing, other in (("--json", "--format"), ("--format", "--json")):
+                if name == missing and other in options:
+                    raise _UsageError(f"no {name} here: {_JSON[other]}", ctx) from None
             if (answer := _ANSWERS.get(name or "")) is None:
                 raise
             raise _UsageError(f"{name} is mysqlbinlog's: {answer}", ctx) from None

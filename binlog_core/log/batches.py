@@ -491,7 +491,12 @@ def fitted(
     known = {column.name for column in columns}
     for column in batch.value_columns:
         if column.name not in known and not drop:
-            raise _drift(batch, column, "a column that the stream's schema does not have")
+            raise _drift(
+                batch,
+                column,
+                'the stream\'s schema does not have this column; new_columns="drop" leaves it out, columns='
+                " takes others alone",
+            )
     changed: dict[str, Column] = {}
     for column in columns:
         found = own.get(column.name)

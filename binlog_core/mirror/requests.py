@@ -167,7 +167,7 @@ class Requests:
         return {*self._since(folder)}
 
     def _since(self, folder: str) -> dict[str, float]:
-        """The names of files, and when each was written; what is no file, such as a pipe, is left alone."""
+        """The names of files, and when each was written; others, such as pipes, are left alone."""
         from pyarrow.fs import FileSelector, FileType
 
         found = self._lake.filesystem.get_file_info(FileSelector(self._path(folder), allow_not_found=True))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from .._decode.asides import STATEMENT_BYTES
 from .._decode.group import Aside
 from .._decode.savepoints import RowPlace, Savepoints
 from .._decode.selection import is_wanted_name
@@ -335,7 +336,8 @@ def _may_concern(
     aside: Aside, tables: tuple[str, ...] | None, exclude_tables: tuple[str, ...] | None
 ) -> bool:
     """Whether a statement may be about selected tables; False only if it is surely about others."""
-    if tables is None and exclude_tables is None:
+    is_cut = len(aside.text.encode()) > STATEMENT_BYTES - 4  # maybe within a character
+    if is_cut or (tables is None and exclude_tables is None):
         return True
     found = read_statement(aside.text, aside.database, aside.sql_mode)
     if found is not None and found.database is not None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 from .._decode.selection import names
-from .._sources.places import is_server
 from ..errors import BinlogError, SchemaError
 from ..lake.exports import opener_of
 from .later_changes import find_later
@@ -164,8 +163,7 @@ def plan_undo(
     if rows:
         others = {name: value for name, value in options.items() if name not in _NOT_FOR_ALL}
         assert collector.first is not None
-        live = is_server(target[0] if isinstance(target, list) and len(target) == 1 else target)
-        if live and options.get("schema") == "ddl":  # a server's statements before a start are not read
+        if options.get("schema") == "ddl":  # of a server, statements before a start are not read
             others["start"] = options.get("start")
         later = find_later(open_changes, rows, collector.first, collector.statements, others, altered)
         collector.notes += later

@@ -23,3 +23,9 @@ def test_command_line(tmp_path: Path) -> None:
     assert "<h1>Ours</h1>" in path.read_text(encoding="utf-8")
     assert run("report", tmp_path / "none", "-o", tmp_path / "other.html").code == 1
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_names_come_from_the_logs_statements(tmp_path: Path) -> None:
+    """As in other commands: on default servers the log itself has no names."""
+    ran = run("report", DATA / "mysql97" / "dml_mixed.binlog", "-o", tmp_path / "report.html")
+    assert (ran.code, ran.err) == (0, "")

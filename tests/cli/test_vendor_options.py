@@ -72,6 +72,17 @@ def test_an_option_of_mysqlbinlog_is_answered(arguments: tuple[object, ...], ans
     assert answer in re.sub(r"[│\s]+", " ", ran.err)
 
 
+def test_json_by_the_name_that_it_has_in_another_command() -> None:
+    for command, option, answer in (
+        ("transactions", "--json", "-f jsonl writes JSON lines"),
+        ("rows", "--json", "-f jsonl writes JSON lines"),
+        ("info", "--format=jsonl", "--json writes JSON"),
+        ("verify", "-fjsonl", "JSON comes with --json where a command has it"),
+    ):
+        ran = run(command, LOG, option)
+        assert (ran.code, answer in re.sub(r"[│\s]+", " ", ran.err)) == (2, True), ran.err
+
+
 def test_other_options_are_not() -> None:
     ran = run("rows", LOG, "--nothing-like-it")
     assert (ran.code, "No such option: --nothing-like-it" in ran.err) == (2, True)

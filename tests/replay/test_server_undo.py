@@ -730,5 +730,8 @@ def test_a_server_with_default_settings(shop: Shop, metadata: str) -> None:
             ran = run("undo", *logs, "-t", "undone.c", "--op", "update", "--check", SERVER)
             assert ran.code == 0, ran.err
             assert "  2 of undone.c: the server's table has no column name" in ran.lines
+            named = ("undo", SERVER, "-t", "undone.c", "--op", "update", "--partial")  # the server's own logs
+            for ran in (run(*named), run(*named, "--check", SERVER)):
+                assert (ran.code, "column names" in ran.err) == (0, False), ran.err
     finally:
         shop.run(f"SET GLOBAL binlog_row_metadata = {usual}")

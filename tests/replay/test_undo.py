@@ -304,6 +304,14 @@ def test_statements_on_other_tables_in_the_range(tables: str) -> None:
             plan_undo(log.getvalue(), tables=tables)
 
 
+@pytest.mark.parametrize("statement", ["DROP TABLE {}, t", "UPDATE {}, t SET t.a = 1"])
+def test_a_statement_of_which_the_end_is_not_kept_may_concern_any_table(statement: str) -> None:
+    log = Log("8.4.0")
+    log.query(statement.format(", ".join(f"other_{number:04}" for number in range(500))), "shop")
+    with pytest.raises(BinlogError, match="other_0000"):
+        plan_undo(log.getvalue(), tables="shop.t")
+
+
 def test_without_changes_statements_are_told() -> None:
     log = Log("8.4.0")
     log.query("ALTER TABLE t ADD z INT", "shop")

@@ -102,7 +102,8 @@ code { font: 12.5px/1.45 ui-monospace, "SF Mono", Menlo, Consolas, monospace; ov
   .on-wide, .strip { display: none; }
   .on-narrow { display: block; }
   th, td { padding-right: 9px; }
-  th { white-space: normal; }
+  th, th.right { white-space: normal; }
+  .name { min-width: 14ch; }
   .bar { min-width: 44px; }
 }
 footer { color: var(--soft); font-size: 13px; margin-top: 26px; }

@@ -328,7 +328,7 @@ def bytes_of(text: str) -> bytes:
     """
     digits = _VALUES[np.frombuffer(text.encode("latin-1"), np.uint8)]
     if (digits < 0).any():
-        raise ValueError(f"{text[int(np.argmax(digits < 0))]!r} is no digit of Z85")
+        raise ValueError(f"{text[int(np.argmax(digits < 0))]!r} is not a digit of Z85")
     if len(digits) % 5 or ((numbers := digits.reshape(-1, 5) @ _POWERS) >= 1 << 32).any():
         raise ValueError("it is not in Z85")
     return numbers.astype(">u4").tobytes()

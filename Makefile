@@ -60,7 +60,7 @@ $(SPARK_VENV)/.done: build/.wheel
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict binlog_core
+	$(BIN)/mypy --strict binlog_core tests/examples
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/cython-lint src
 
 format: $(VENV)/.test

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from copy import copy
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,22 +71,6 @@ class ArrowBatch:
         text: Text = "string",
         columns: Sequence[Column] | None = None,
     ) -> None:
-        def again(text: Text) -> ArrowBatch:
-            return ArrowBatch(
-                batch,
-                change_columns=change_columns,
-                extras=extras,
-                rows=rows,
-                fill_absent=fill_absent,
-                text_errors=text_errors,
-                vectors=vectors,
-                wide_decimals=wide_decimals,
-                geometry=geometry,
-                text=text,
-                columns=columns,
-            )
-
-        self._again = again
         self.batch = batch
         self._held: tuple[tuple[ArrowField, ...], object] | None = None
         self.columns = batch.value_columns if columns is None else tuple(columns)
@@ -109,10 +94,10 @@ class ArrowBatch:
         made = 0
         while made < len(names) and names[made] in IMAGE_COLUMNS:
             made += 1
-        self._form = form_of(batch, self.columns, names[:made], vectors, wide_decimals, geometry, text)
+        self._form_of = partial(form_of, batch, self.columns, names[:made], vectors, wide_decimals, geometry)
         self._made = names[:made]
         self._extras = (*[change_column(batch, name, rows) for name in names[made:]], *extras)
-        self._views = view_names(text, [extra.name for extra in self._extras])
+        self._show(text)
         own = self._form.names
         if not own.isdisjoint(names) or not own.isdisjoint([extra.name for extra in extras]):
             raise SchemaError(
@@ -121,6 +106,10 @@ class ArrowBatch:
                 table=batch.table.full_name,
                 column=next(name for name in (*names, *[extra.name for extra in extras]) if name in own),
             )
+
+    def _show(self, text: Text) -> None:
+        self._form = self._form_of(text)
+        self._views = view_names(text, [extra.name for extra in self._extras])
 
     @cached_property
     def change_columns(self) -> tuple[ChangeColumn, ...]:
@@ -175,7 +164,10 @@ class ArrowBatch:
         views = followed(fields, requested_schema)
         if views == {field.name for field in fields if field.format in VIEWS.values()}:
             return self
-        return self._again(views)
+        again = copy(self)
+        again._held = None
+        again._show(views)
+        return again
 
     def to_pyarrow(self) -> pyarrow.RecordBatch:
         """The columns as ``pyarrow.RecordBatch``; errors as in ``ChangeBatch.export``."""

@@ -78,12 +78,11 @@ def test_it_needs_neither_pyspark_nor_java(url: str, sql: Sql, form: Form, tmp_p
     """Copied, killed, gone on with, stopped, brought up to date and compared, by processes of the command."""
     lake = tmp_path / "lake"
     arguments = (url, lake, "--tables", "refused.*", *options(form))
-    for key in (10, 11):
-        sql(f"INSERT INTO t VALUES ({key}, 0)")
-        running = command(*arguments)
-        until(lambda key=key: has(lake, form, key), running)  # type: ignore[misc]
-        running.kill()
-        running.communicate()
+    sql("INSERT INTO t VALUES (10, 0)")
+    running = command(*arguments)
+    until(lambda: has(lake, form, 10), running)
+    running.kill()
+    running.communicate()
     running = command(*arguments)
     sql("UPDATE t SET v = 7 WHERE id = 10")
     sql("CREATE TABLE u (a INT, b INT, v VARCHAR(20), PRIMARY KEY (a, b))")
@@ -94,12 +93,12 @@ def test_it_needs_neither_pyspark_nor_java(url: str, sql: Sql, form: Form, tmp_p
     sql("DELETE FROM t WHERE id = 1")
     done = command(*arguments, "--until", "now")
     assert (done.wait(120), done.stderr and done.stderr.read()) == (0, b"")
-    assert rows(lake, form) == [(2, 2), (10, 7), (11, 0)]
+    assert rows(lake, form) == [(2, 2), (10, 7)]
     assert rows(lake, form, "u") == [(1, 1, "x"), (1, 2, "y")]
     told = command("verify", lake, "--json")
     out, _ = told.communicate(timeout=120)
     agree = [(one["table"], one["rows"], one["agrees"]) for one in map(json.loads, out.splitlines())]
-    assert (told.returncode, agree) == (0, [("refused.t", 3, True), ("refused.u", 2, True)])
+    assert (told.returncode, agree) == (0, [("refused.t", 2, True), ("refused.u", 2, True)])
 
 
 @pytest.fixture(scope="module")

@@ -64,13 +64,13 @@ def events_in_a_row(rng, count, position=4):
 
 
 @pytest.mark.parametrize("semi_sync", [False, True])
-@pytest.mark.parametrize("seed", range(20))
-def test_any_split_of_the_bytes_gives_the_same_events(seed, semi_sync):
+@pytest.mark.parametrize("longest", [1, 3, 50, 5000, 60000])
+@pytest.mark.parametrize("seed", range(2))
+def test_any_split_of_the_bytes_gives_the_same_events(seed, longest, semi_sync):
     rng = random.Random(seed)
-    events = events_in_a_row(rng, 80)
+    events = events_in_a_row(rng, 15 if longest < 50 else 80)
     flag = b"\xef\x00" if semi_sync else b""
     wire = packets_of([b"\0" + flag + e for e in events])
-    longest = rng.choice((1, 3, 50, 5000, 60000))
     sizes = iter(lambda: rng.randint(1, longest), 0)
     out, status, packets = stripped(wire, sizes, semi_sync=semi_sync)
     assert out == b"".join(events)

@@ -125,7 +125,8 @@ def test_each_byte_set_to_extremes(golden: Golden, verify: bool) -> None:
 def extremes(byte: int, *, verify: bool) -> tuple[bytes, ...]:
     """Which values a byte is set to.
 
-    To a checksum every wrong byte behind the header is the same. Without one, the sanitizers' run tries them all.
+    To a checksum every wrong byte behind the header is the same. Without one, all are tried under
+    the sanitizers.
     """
     return EXTREMES if SANITIZED or (verify and byte < HEADER) else EXTREMES[::4]
 

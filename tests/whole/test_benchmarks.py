@@ -101,7 +101,7 @@ def test_reading_from_a_server(run: Run) -> None:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("what", ["copy 1", "catch-up 1", "tables 1 20"])
+@pytest.mark.parametrize("what", ["copy 1", "catch-up 1", "tables 1 3"])
 def test_a_mirror(what: str, run: Run) -> None:
     assert run("bench_mirror.py", *what.split())
 

@@ -68,10 +68,10 @@ def check_cut(golden: Golden, size: int) -> None:
 
 
 def cuts(golden: Golden) -> list[int]:
-    """Every byte of headers; behind them every seventh, since an event that is not complete is not read further.
+    """Every byte of headers, every seventh behind them: an event that is not complete is not read further.
 
-    Of types that come all the time and have no rows, every seventh byte after the first event. A sanitizer sees
-    others of them than the wheel's tests.
+    Of types that come all the time and have no rows, every seventh byte after the first event. A sanitizer
+    sees others of them than the wheel's tests.
     """
     left_out, seen = set[int](), set[int]()
     for header in () if golden.data[:4] == b"\xfdbin" else known(golden).headers:

@@ -32,7 +32,7 @@ from binlog_core.lake.tables.writer import DEFAULT_FILE_SIZE
 from binlog_core.splits import Split, SplitResult, check_seams, plan_splits
 
 TABLES = (100, 500)
-SPLITS, FEW_TABLES, MANY_SPLITS, SEAMS = 20, 20, (50, 250), (2_000, 20_000)
+SPLITS, FEW_TABLES, MANY_SPLITS, SEAMS = 20, 20, (50, 250), (4_000, 20_000)
 TABLE_BYTES = 25_000  # in the driver
 SPLIT_BYTES = 1_000  # of a split's result
 COLUMNS = [("id", "INT"), ("name", "VARCHAR(20)"), ("n", "BIGINT"), ("at", "DATETIME"), ("d", "DECIMAL(9,2)")]
@@ -134,9 +134,12 @@ def test_writing_many_splits(tmp_path: Path) -> None:
 def test_seams_of_many_splits() -> None:
     """What the driver does with the results of all splits."""
 
-    def check(count: int) -> None:
+    def results(count: int) -> list[SplitResult]:
         splits = [Split("bin.000001", i << 9, i + 1 << 9, 1, i) for i in range(count)]
-        assert check_seams(SplitResult(one, one.start or 4, one.end) for one in splits) == []
+        return [SplitResult(one, one.start or 4, one.end) for one in splits]
 
-    grown = growth_of([partial(cost, partial(check, count)) for count in SEAMS], SEAMS)
+    def check(found: list[SplitResult]) -> None:
+        assert check_seams(found) == []
+
+    grown = growth_of([partial(cost, partial(check, results(count))) for count in SEAMS], SEAMS)
     told(f"checking the seams of {SEAMS[1]:,} splits", "split", grown, SEAMS)

@@ -58,7 +58,7 @@ class Rounds:
         states = [TableState(one.database, one.name, "following") for one in found]
         self.state.tables = {one.full_name: one for one in states}
         nothing: Any = None  # everything is in the archive
-        address, runner = Address.of("mysql://bench"), LocalRunner()
+        address, runner = Address.of("mysql://bench"), LocalRunner(1)
         self.work = Mirroring(runner, self.lake, self.state, address, nothing, threading.Event())
         plan = self.work.plan(states)
         begin = plan.begin((0, 4), found, {"shop": "utf8mb4"})

@@ -1,22 +1,21 @@
-"""The two stages of an export at two numbers of tables: CPU time, files and the driver's bytes for each.
+"""The two stages of an export at two numbers of tables and of splits: CPU time, files and the driver's bytes.
 
-Its ratios are printed. What fails is growth that no load of the machine explains: work that grows with the
-square of tables costs ten times as much per table at the large size. The splits after the first are links to
-its staged rows, as of logs in which the same tables have changed.
+The splits after the first are links to its staged rows, as of logs in which the same tables have changed.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-import time
+import tempfile
 import tracemalloc
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from growth import MOST, cost, growth_of
 from measure import LINES
 from support.writer import Log, Table
 
@@ -30,22 +29,13 @@ from binlog_core.lake.tables.results import WrittenSplit
 from binlog_core.lake.tables.split_writer import SplitWriter
 from binlog_core.lake.tables.staged import StagedWriter
 from binlog_core.lake.tables.writer import DEFAULT_FILE_SIZE
-from binlog_core.splits import plan_splits
+from binlog_core.splits import Split, SplitResult, check_seams, plan_splits
 
-MOST_TIME = 2  # times the cost per table of the small size
-MOST_HELD = 1.2
-ROUNDS = 3  # what else runs on the machine only adds to a time
-TABLES = (100, 1_000)
-SPLITS = 20
+TABLES = (100, 500)
+SPLITS, FEW_TABLES, MANY_SPLITS, SEAMS = 20, 20, (50, 250), (4_000, 20_000)
 TABLE_BYTES = 25_000  # in the driver
 SPLIT_BYTES = 1_000  # of a split's result
 COLUMNS = [("id", "INT"), ("name", "VARCHAR(20)"), ("n", "BIGINT"), ("at", "DATETIME"), ("d", "DECIMAL(9,2)")]
-
-
-def cpu(work: Callable[[], Any]) -> tuple[float, Any]:
-    begin = time.process_time()
-    found = work()
-    return time.process_time() - begin, found
 
 
 def log_of(folder: Path, tables: int) -> Path:
@@ -61,11 +51,11 @@ def log_of(folder: Path, tables: int) -> Path:
     return path
 
 
-def linked(into: ParquetDirectory, first: WrittenSplit) -> list[WrittenSplit]:
+def linked(into: ParquetDirectory, first: WrittenSplit, splits: int) -> list[WrittenSplit]:
     """The split, and others with the same rows."""
     found, staged = [first], first.staged
     assert staged is not None
-    for number in range(1, SPLITS):
+    for number in range(1, splits):
         names = tuple(f"{number:03}-{name}" for name in staged.names)
         for name, link in zip(staged.names, names, strict=True):
             os.link(f"{into.staging}/{name}", f"{into.staging}/{link}")
@@ -73,42 +63,83 @@ def linked(into: ParquetDirectory, first: WrittenSplit) -> list[WrittenSplit]:
     return found
 
 
-def export(folder: Path, tables: int) -> tuple[float, float, float]:
-    """CPU time for each table of staging a split and of writing its files, and the driver's bytes."""
+def staging_of(folder: Path, tables: int) -> tuple[Split, ParquetDirectory, SplitWriter]:
     (split,) = plan_splits(log_of(folder, tables))
-    into = ParquetDirectory(str(folder / f"out{tables}"), "run")
+    into = ParquetDirectory(str(folder / "out"), "run")
     into.begin()
     reading = ReadOptions(absent=True, statements=True)
-    staging = SplitWriter(into.staging, reading, parts=StagedWriter)
-    staged, first = cpu(lambda: staging.write(split, "a0"))
-    assert len(pickle.dumps(first)) < SPLIT_BYTES
-    results = linked(into, first)
-    writer = TableWriter(into.staging, file_size=DEFAULT_FILE_SIZE)
-    merged, found = cpu(lambda: writer.merged(results, HERE, HERE))
-    tracemalloc.start()
-    done = into.commit(results, found)
-    held = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert [(one.files, one.rows["insert"]) for one in done] == [(1, 3 * SPLITS)] * tables
-    return staged / tables, merged / tables, held / tables
+    return split, into, SplitWriter(into.staging, reading, parts=StagedWriter)
 
 
-def test_exporting_many_tables(tmp_path: Path) -> None:
-    export(tmp_path, 3)  # imports
-    rounds: list[list[tuple[float, float, float]]] = []
-    for number in range(ROUNDS):
-        (folder := tmp_path / str(number)).mkdir()
-        rounds.append([export(folder, tables) for tables in TABLES])
-    small, large = (
-        [min(figures) for figures in zip(*sized, strict=True)] for sized in zip(*rounds, strict=True)
+def staged(folder: Path, tables: int) -> float:
+    """CPU time of staging a split."""
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        split, _, staging = staging_of(Path(name), tables)
+        return cost(lambda: staging.write(split, "a0"))
+
+
+def merged(folder: Path, tables: int, splits: int = SPLITS) -> tuple[float, float]:
+    """CPU time of writing the tables' files from many splits, and the driver's bytes at the commit."""
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        split, into, staging = staging_of(Path(name), tables)
+        first = staging.write(split, "a0")
+        assert len(pickle.dumps(first)) < SPLIT_BYTES
+        results = linked(into, first, splits)
+        writer, found = TableWriter(into.staging, file_size=DEFAULT_FILE_SIZE), list[Any]()
+        seconds = cost(lambda: found.append(writer.merged(results, HERE, HERE)))
+        tracemalloc.start()
+        done = into.commit(results, found[0])
+        held = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert [(one.files, one.rows["insert"]) for one in done] == [(1, 3 * splits)] * tables
+        return seconds, held
+
+
+def told(what: str, unit: str, figures: tuple[float, float], sizes: tuple[int, int]) -> None:
+    large, growth = figures
+    LINES["exports"].append(f"{what}: {large * 1e6:.0f} us CPU a {unit}, {growth:.2f} of {sizes[0]:,}")
+    assert growth <= MOST
+
+
+def test_staging_many_tables(tmp_path: Path) -> None:
+    staged(tmp_path, 3)  # imports
+    grown = growth_of([partial(staged, tmp_path, tables) for tables in TABLES], TABLES)
+    told(f"staging {TABLES[1]:,} tables of a split", "table", grown, TABLES)
+
+
+def test_writing_many_tables(tmp_path: Path) -> None:
+    merged(tmp_path, 3)
+    held = [0.0, 0.0]
+
+    def run(place: int) -> float:
+        seconds, held[place] = merged(tmp_path, TABLES[place])
+        return seconds
+
+    grown = growth_of([partial(run, place) for place in (0, 1)], TABLES)
+    told(f"{TABLES[1]:,} tables from {SPLITS} splits", "table", grown, TABLES)
+    small, large = (one / tables for one, tables in zip(held, TABLES, strict=True))
+    LINES["exports"].append(
+        f"in the driver at the commit: {large:,.0f} bytes a table, {large / small:.2f} of {TABLES[0]:,}"
     )
-    growth = [more / less for less, more in zip(small, large, strict=True)]
-    LINES["exports"] += [
-        f"staging {TABLES[1]:,} tables of a split: {large[0] * 1e6:.0f} us CPU a table, {growth[0]:.2f} of"
-        f" {TABLES[0]}",
-        f"a file of each from {SPLITS} splits: {large[1] * 1e6:.0f} us CPU a table, {growth[1]:.2f}",
-        f"in the driver: {large[2]:,.0f} bytes a table, {growth[2]:.2f}",
-    ]
-    assert max(growth[:2]) <= MOST_TIME, rounds
-    assert growth[2] <= MOST_HELD
-    assert large[2] < TABLE_BYTES
+    assert large <= MOST * small
+    assert large < TABLE_BYTES
+
+
+def test_writing_many_splits(tmp_path: Path) -> None:
+    merged(tmp_path, 3)
+    grown = growth_of([lambda n=n: merged(tmp_path, FEW_TABLES, n)[0] for n in MANY_SPLITS], MANY_SPLITS)
+    told(f"{FEW_TABLES} tables from {MANY_SPLITS[1]:,} splits", "split", grown, MANY_SPLITS)
+
+
+def test_seams_of_many_splits() -> None:
+    """What the driver does with the results of all splits."""
+
+    def results(count: int) -> list[SplitResult]:
+        splits = [Split("bin.000001", i << 9, i + 1 << 9, 1, i) for i in range(count)]
+        return [SplitResult(one, one.start or 4, one.end) for one in splits]
+
+    def check(found: list[SplitResult]) -> None:
+        assert check_seams(found) == []
+
+    grown = growth_of([partial(cost, partial(check, results(count))) for count in SEAMS], SEAMS)
+    told(f"checking the seams of {SEAMS[1]:,} splits", "split", grown, SEAMS)

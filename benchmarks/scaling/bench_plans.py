@@ -22,7 +22,7 @@ from binlog_core.lake.rows.source_options import SourceOptions
 from binlog_core.splits import Split, plan_splits
 
 LOGS = (2_000, 10_000)
-PARTS = (1_000, 20_000)
+PARTS = (4_000, 20_000)
 PART_BYTES = 1_000  # in the driver
 
 

@@ -35,7 +35,7 @@ from binlog_core.lake.tables.writer import DEFAULT_FILE_SIZE
 from binlog_core.splits import Split, plan_splits
 
 SPLITS = 5
-ROUNDS = 2 if os.environ.get("CI") else 5
+ROUNDS = 3
 GROUP_BYTES = 64 << 20
 
 
@@ -88,6 +88,7 @@ class Export:
         self.done = self.into.commit(self.results, self.found)
 
 
+@pytest.mark.skipif("CI" in os.environ, reason="it only tells")
 @pytest.mark.parametrize("name", ["narrow", "sysbench", "lineitem", "wide", "tpcc"])
 def test_steps_of_an_export(name: str, tmp_path: Path) -> None:
     log = bench_log(name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,13 +32,19 @@ def client_of(endpoint: str) -> Any:
 
 
 @contextmanager
-def store(bucket: str) -> Iterator[str]:
-    """Its endpoint; a separate process, because deltalake waits for it while it holds the GIL."""
+def store(bucket: str, told: Path = Path(os.devnull)) -> Iterator[str]:
+    """Its endpoint; a separate process, because deltalake waits for it while it holds the GIL.
+
+    It notes each request as a line of the file `told`.
+    """
     pytest.importorskip("moto.server")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with (
+        told.open("ab") as errors,
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors) as process,
+    ):
         try:
             _wait(port)
             client_of(f"http://127.0.0.1:{port}").create_bucket(Bucket=bucket)

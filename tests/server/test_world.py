@@ -242,6 +242,8 @@ def test_what_is_undone_is_logged_as_a_real_server_does(what: str) -> None:
         kind = Kind(facts.version, gtids=facts.gtids, checksum=facts.checksum == "CRC32")
         if what == "xa" and not kind.logs_xa:
             pytest.skip("the server does not log what is prepared")
+        if what == "rollbacks" and not kind.mariadb:
+            pytest.skip("MySQL 9.7 cuts what is rolled back off, however the transaction went")
         run(connection, *(XA if what == "xa" else ROLLED_BACK))
     with Connection(Address.of(SERVER)) as reading:
         theirs = list(_dump(reading, facts, file, int(at), None))[2:]

@@ -47,7 +47,7 @@ from .asking import Ask, Asker, asks_of
 from .history import History, Play, Step, Wrong, history_of, some_restored, some_without_files
 from .model import Transaction
 from .server import EPOCH, Server
-from .tables import STATEMENTS, State, Stored, Tables, executed, first_state
+from .tables import STATEMENTS, Executed, State, Stored, Tables, executed, first_state
 from .world import Killed, SimulatedWorld
 
 YOUNG = bool(os.environ.get("WORLD_YOUNG"))  # restores: on demand, until 300 new histories are right
@@ -266,7 +266,7 @@ class _Run(Play):
         super().__init__(history)
         self.history = history
         self.lake, self._copy = folder / "lake", folder / "copy"
-        first = first_state(Random(f"tables {history.seed}"))
+        self._first = first = first_state(Random(f"tables {history.seed}"))
         for server in self.world.hosts.values():
             server.tables = Tables(self.world, first)
             server.tables.unlocked = self._commit
@@ -327,13 +327,21 @@ class _Run(Play):
     def _deserves(self, error: BinlogError) -> bool:
         if self.cut or self.eras:
             return isinstance(error, DivergedError | PurgedError)
-        if self.purged and isinstance(error, PurgedError):
+        if isinstance(error, PurgedError) and (self.purged or (self.restored and self._lacks_backed_up())):
             return True
         if isinstance(error, MirrorError) and "prepared before the archive's first log" in str(error):
             return self._was_prepared_before()
         # Without GTIDs, also those of an archive that has no transaction yet, another server cannot go on.
         others = self.history.hosts > 1 or self.restored
         return isinstance(error, DivergedError) and others and "without GTIDs" in str(error)
+
+    def _lacks_backed_up(self) -> bool:
+        """Whether the archive lacks transactions that the backup has, and no log of the restored server."""
+        server, archive = self.writer, self.lake / "_mirror/archive"
+        paths = [path for path in archive.rglob(f"{server.name}-bin.*") if self._is_earlier(server, path)]
+        sizes = {path.name: path.stat().st_size for path in paths}
+        had = (one.transaction.number for one in server.earlier if sizes.get(one.file, 0) >= one.end)
+        return max(had, default=0) < server.restored_to
 
     def _was_prepared_before(self) -> bool:
         """Whether an XA transaction was committed that none of the archive's logs prepares."""
@@ -450,8 +458,8 @@ class _Run(Play):
 
     @property
     def _states(self) -> list[State]:
-        assert self.writer.tables is not None
-        return self.writer.tables.states
+        """After each transaction, by its number; a restored server may lack some for a while."""
+        return [self._first, *(one.state for one, *_ in self.committed if isinstance(one, Executed))]
 
     def _transactions_at(self, place: int) -> int:
         """How many transactions a place in the archive has before it."""

@@ -45,7 +45,6 @@ class Objects:
         self.held: dict[str, tuple[bytes, float]] = {}
         self.stirred = False
         self._chance = Random(f"objects {seed}")
-        self.tails = Random(f"tails {seed}")  # decides which parts of a growing log are looked at
         self._rate = rate
         self._sound_from = sound_from
 
@@ -152,10 +151,9 @@ class WorldStore(AbstractFileSystem):  # type: ignore[misc]
 
     def put(self, path: str, data: bytes) -> None:
         """Write an object."""
-        objects = self._objects
-        # Most are the growing log's: looking at each leaves no looks for the rest.
-        if "/.tail-" not in path or objects.tails.random() < 0.15:
+        if "/.tail-" not in path:  # most are the growing log's: looking at each leaves no looks for the rest
             self._stir(path)
+        objects = self._objects
         objects.asked(self._disk, lambda: objects.held.__setitem__(path, (data, objects.world.now())))
 
     def get(self, path: str, begin: int, end: int) -> bytes:

@@ -190,6 +190,8 @@ class Server:
 
     def _log_changes(self, log: Log, transaction: Transaction) -> None:
         way, branch = transaction.way, transaction.branch
+        if self.kind.mariadb and way == "one phase":  # it is logged like any other
+            way, branch = "commit", ""
         if not self.kind.mariadb:
             log.query(f"XA START {branch}" if branch else "BEGIN", "shop", flags=_THREAD_SPECIFIC)
         log.next_positions = not self.kind.without_positions

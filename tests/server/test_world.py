@@ -200,6 +200,82 @@ def test_xa_is_logged_as_a_server_does(log: str, version: str, gtids: bool) -> N
             assert mine[31:43] == its[31:43]
 
 
+ROLLED_BACK = [  # those that made a temporary table stay in the log
+    "BEGIN",
+    "INSERT INTO world.t VALUES (1, 'x')",
+    "CREATE TEMPORARY TABLE world.first (n INT)",
+    "ROLLBACK",
+    "BEGIN",
+    "INSERT INTO world.t VALUES (2, 'x')",
+    "SAVEPOINT `s`",
+    "INSERT INTO world.t VALUES (3, 'x')",
+    "CREATE TEMPORARY TABLE world.second (n INT)",
+    "ROLLBACK TO `s`",
+    "COMMIT",
+]
+XA = [
+    *("XA START 'first'", "INSERT INTO world.t VALUES (4, 'x')", "XA END 'first'", "XA PREPARE 'first'"),
+    "XA COMMIT 'first'",
+    *("XA START 'first'", "INSERT INTO world.t VALUES (5, 'x')", "XA END 'first'", "XA PREPARE 'first'"),
+    "XA ROLLBACK 'first'",
+    *("XA START 'first'", "INSERT INTO world.t VALUES (6, 'x')", "XA END 'first'"),
+    "XA COMMIT 'first' ONE PHASE",
+]
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("what", ["rollbacks", "xa"])
+def test_what_is_undone_is_logged_as_a_real_server_does(what: str) -> None:
+    """Transactions that are rolled back, to a savepoint too, and XA ones that come to each of their ends."""
+    with connect() as connection:
+        run(
+            connection,
+            "CREATE DATABASE IF NOT EXISTS world",
+            "CREATE TABLE IF NOT EXISTS world.t (n BIGINT PRIMARY KEY, note VARCHAR(40))",
+            "DELETE FROM world.t",
+            "USE world",
+            "FLUSH BINARY LOGS",
+        )
+        file, at = run(connection, "SHOW BINARY LOGS")[-1][:2]
+        with Connection(Address.of(SERVER)) as asked:
+            facts = asked.facts()
+        kind = Kind(facts.version, gtids=facts.gtids, checksum=facts.checksum == "CRC32")
+        if what == "xa" and not kind.logs_xa:
+            pytest.skip("the server does not log what is prepared")
+        if what == "rollbacks" and not kind.mariadb:
+            pytest.skip("MySQL 9.7 cuts what is rolled back off, however the transaction went")
+        run(connection, *(XA if what == "xa" else ROLLED_BACK))
+    with Connection(Address.of(SERVER)) as reading:
+        theirs = list(_dump(reading, facts, file, int(at), None))[2:]
+    theirs = [
+        one for one in theirs if one[4] != MARIADB_BINLOG_CHECKPOINT
+    ]  # written a while after a log began
+    server = Server(SimulatedWorld(1, repeat(Fault())), "a", kind, server_id=1)
+    place = server.log.position
+    for transaction in _undone() if what == "rollbacks" else _prepared():
+        server.commit(transaction)
+    ours = _events(bytes(4) + server.log.getvalue()[place:])
+    assert [_form(event) for event in ours] == [_form(event) for event in theirs]
+
+
+def _undone() -> list[Transaction]:
+    return [
+        Transaction(1, (Change(1, 0, "insert"),), (1,), "rollback"),
+        Transaction(2, (Change(2, 0, "insert"), Change(3, 0, "insert")), (1, 1), "undone"),
+    ]
+
+
+def _prepared() -> list[Transaction]:
+    def changed(number: int, way: str) -> Transaction:
+        return Transaction(number, (Change(number, 0, "insert"),), (1,), way, branch=BRANCH)
+
+    ends = [Transaction(n, (), statement=f"XA {end} {BRANCH}", branch=BRANCH) for n, end in _ENDS]
+    return [changed(1, "prepare"), ends[0], changed(3, "prepare"), ends[1], changed(5, "one phase")]
+
+
+_ENDS = ((2, "COMMIT"), (4, "ROLLBACK"))
+
+
 def _form(event: bytes) -> Sent:
     _, kind, _, _, position, flags = struct.unpack_from("<IBIIIH", event)
     return Sent(kind, False, not position, flags)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
-from itertools import repeat
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,15 @@ import pytest
 import binlog_core
 from binlog_core import MariadbGtidSet
 from binlog_core.errors import DivergedError, PurgedError
+from binlog_core.lake.rows.source_options import SourceOptions
+from binlog_core.mirror import serving
 
 pytest.importorskip("pymysql")
 sys.path.insert(0, str(Path(__file__).parents[2] / "soak"))
 
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
+from world.__main__ import failure
 from world.archives import keeper
 from world.disk import Disk
 from world.folders import exporter, stream
@@ -52,20 +55,34 @@ FAILED = [
     *(("archive", seed) for seed in (166121589914, 770000000, 770000201, 790000069)),
     *(("mirror", seed) for seed in (36, 58, 140, 1049)),
 ]
+_WITHOUT: dict[str, dict[str, Any]] = {  # what histories have had only since then
+    "archive": {"down": ()},
+    "mirror": {"ways": (), "asks": (), "rate": None},
+}
+WRONGLY_JUDGED = [  # since then: they are right
+    *(("archive", seed) for seed in (857,)),
+    *(("mirror", seed) for seed in (2059, 3011, 3144)),
+]
 
 
 @pytest.mark.parametrize(("kind", "seed"), FAILED)
 def test_what_once_failed(kind: str, seed: int) -> None:
+    replace(KINDS[kind](seed), **_WITHOUT.get(kind, {})).run()
+
+
+@pytest.mark.parametrize(("kind", "seed"), WRONGLY_JUDGED)
+def test_what_was_judged_wrongly(kind: str, seed: int) -> None:
+    """A place where no event begins; MariaDB 12.3; a server that is down; tables that XA locks."""
     KINDS[kind](seed).run()
 
 
 def test_what_failed_before_there_were_stores_and_restores() -> None:
     """The seeds of these are others' now."""
-    replace(keeper(1795711219894), storing=None, compress=True).run()
-    replace(keeper(9101493), storing=None, compress=True, keeps=5.0).run()
+    replace(keeper(1795711219894), storing=None, compress=True, down=()).run()
+    replace(keeper(9101493), storing=None, compress=True, keeps=5.0, down=()).run()
 
 
-@pytest.mark.parametrize("seed", [770000136, 770000234, 770000251])
+@pytest.mark.parametrize("seed", [770000136, 770000234, 40204, 41198])
 def test_mirrors_of_a_restored_server(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A place in the archive of what the server logged before is not judged by what it logged since."""
     monkeypatch.setattr("world.mirrors.YOUNG", True)
@@ -216,6 +233,35 @@ def test_the_judge_sees_a_reader_that_has_what_it_calls_purged() -> None:
         patched.setattr("binlog_core.Log.groups", some)
         with pytest.raises(Wrong, match="some are purged"):
             replace(history, resumes=()).run()
+
+
+def test_the_judge_sees_rows_of_what_is_only_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mirror that takes XA transactions as of XA PREPARE has rows that the server's tables lack."""
+
+    def prepared(*arguments: Any, **named: Any) -> SourceOptions:
+        return SourceOptions(*arguments, **named | {"xa": "prepared"})
+
+    def suits(one: Any) -> bool:
+        return "prepare" in one.ways and len(one.steps) > 10 and not one.cuts and not one.asks
+
+    monkeypatch.setattr("binlog_core.mirror.changes.SourceOptions", prepared)
+    some = list(islice(filter(suits, map(mirrorer, range(1000))), 6))
+    assert any(failure(one) is not None for one in some)
+
+
+def test_the_judge_sees_a_table_that_is_not_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mirror that says nothing of a pause, and goes on."""
+    change = serving.change
+
+    def deaf(state: Any, kind: str, tables: tuple[str, ...]) -> None:
+        change(state, "resume" if kind == "pause" else kind, tables)
+
+    def suits(one: Any) -> bool:
+        return bool(one.asks) and one.asks[0].what == "pause" and not one.cuts
+
+    monkeypatch.setattr(serving, "change", deaf)
+    some = list(islice(filter(suits, map(mirrorer, range(1000))), 4))
+    assert any("was answered by" in str(failure(one)) for one in some)
 
 
 def test_a_list_of_many_names_fails_as_often_as_one_of_few() -> None:

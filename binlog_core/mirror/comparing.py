@@ -239,7 +239,7 @@ def planned(
         settings=work.columns,
         divided=divided,
     )
-    own = {"metadata": (), "derives": False}  # columns that the server does not have
+    own = {"metadata": (), "derives": False, "soft": False}  # columns that the server does not have
     copy = replace(copy, columns={**copy.columns, **own})
     _, _, definition, selection = selected(state, copy, mariadb=work.mariadb)
     here = lake.opened(state).columns

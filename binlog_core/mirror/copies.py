@@ -37,7 +37,6 @@ from ..server.answers import maybe, text, understood, whole
 from ..server.connection import LIST_BYTES, Connection
 from ..server.result_set import RECEIVED
 from .columns import EVERYTHING, ColumnRules, ColumnSettings
-from .joining import Joiner, join
 from .marks import connected
 from .state import COPIES, Lake, MirrorState, TableState
 from .values import FIXED_BINARY, SelectList, quoted, set_for_reading
@@ -188,6 +187,9 @@ def plan_copy(
     rows = _rows_of(_CHUNK_BYTES, length)
     chunks = tuple(_conditions(connection, selection.table, schema.row_key or (), rows)) if by_key else ("",)
     unlogged = () if logs_computed else computed_columns(schema)
+    rules = replace(rules, unlogged=tuple(name.lower() for name in unlogged))
+    if rules.soft and (versioned or not schema.row_key):
+        raise SchemaError("deleted rows can only be kept in a table with a key", table=schema.full_name)
     return Copy(uuid.uuid4().hex[:12], definition, mark, chunks, unlogged, asdict(rules), versioned)
 
 
@@ -578,39 +580,8 @@ def selected(state: TableState, copy: Copy, *, mariadb: bool) -> Planned:
     return Planned(state, copy, definition, selection)
 
 
-def divided(runner: Runner, lake: Lake, planned: Planned, files: Sequence[Copied]) -> list[Copied]:
-    """The files of a copy, written again for the partitions of its table: each has rows of one.
-
-    Raises
-    ------
-    BinlogError
-        A value cannot be that of a partition.
-    """
-    state, copy, _, selection = planned
-    partition, schema = copy.rules.divided_by, selection.lake_schema
-    if not partition:
-        return [*files]
-    place = lake.folder(state)
-    into = replace(place, attempt=f"{copy.id}-", partition=partition)
-    found = join(runner, Joiner(place, into, schema), _data_files(files))
-    return [
-        Copied(
-            state.full_name,
-            i,
-            one.name,
-            one.rows,
-            one.bytes,
-            None,
-            one.least,
-            one.most,
-            one.nulls,
-            one.partition,
-        )
-        for i, one in enumerate(found)
-    ]
-
-
-def _data_files(files: Iterable[Copied]) -> list[DataFile]:
+def data_files(files: Iterable[Copied]) -> list[DataFile]:
+    """The files of a copy that have rows."""
     return [
         DataFile(one.name, one.rows, one.bytes, one.least, one.most, one.nulls, partition=one.partition)
         for one in files
@@ -640,7 +611,7 @@ def commit_copy(
     properties : dict
         Further properties of the commit.
     """
-    data = _data_files(files)
+    data = data_files(files)
     table.replace(data, schema, app, properties)
 
 

@@ -113,7 +113,7 @@ def run(
     ] = None,
     partition: Annotated[
         list[str] | None,
-        typer.Option(help="Partitions, such as 'shop.orders=day(created), region'; can be repeated."),
+        typer.Option(help="Files by 'shop.orders=day(at), region'; can be repeated."),
     ] = None,
     soft_deletes: Annotated[
         list[str] | None,

@@ -113,7 +113,11 @@ def run(
     ] = None,
     partition: Annotated[
         list[str] | None,
-        typer.Option(help="Partitions, such as 'shop.orders=day(created), region'; can be repeated."),
+        typer.Option(help="Files by 'shop.orders=day(at), region'; can be repeated."),
+    ] = None,
+    soft_deletes: Annotated[
+        list[str] | None,
+        typer.Option(help="Tables whose deleted rows stay, with true in a column _deleted; can be repeated."),
     ] = None,
     rename: Annotated[
         list[str] | None,
@@ -209,6 +213,7 @@ def run(
                 mask_key_file=mask_key_file,
                 where=pairs_of("--where", where),
                 partition=pairs_of("--partition", partition),
+                soft_deletes=soft_deletes or (),
                 rename=pairs_of("--rename", rename),
                 unsigned_bigint=unsigned_bigint,
                 metadata=metadata or (),

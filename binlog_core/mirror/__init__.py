@@ -60,6 +60,7 @@ def mirror(
     mask_key_file: Uri | None = None,
     where: Mapping[str, str] | None = None,
     partition: Mapping[str, str] | None = None,
+    soft_deletes: str | Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
     unsigned_bigint: Literal["decimal", "bigint"] = "decimal",
     metadata: str | Sequence[str] = (),
@@ -116,6 +117,9 @@ def mirror(
         Partitions of tables, such as ``{"shop.orders": "day(created), region"}``: columns, or the year,
         month or day of one. In Delta tables these become columns such as ``created_day``. The first that
         matches counts; a change copies those tables again.
+    soft_deletes : str or sequence of str, optional
+        Names or patterns of tables whose rows stay in the lake when they are deleted, with true in a column
+        ``_deleted``, also when the table is copied again. Not with `history`, which has them too.
     rename : mapping of str to str, optional
         New names of tables in the lake by their own, as ``database.table``; a ``*`` stands for any text, the
         same on both sides of ``{"shop_prod.*": "shop.*"}``. The first that matches counts.
@@ -203,6 +207,8 @@ def mirror(
     if not heal >= 0:
         raise ValueError(f"heal={heal!r}: expected a number that is not negative")
     check_choice("deletes", deletes)
+    if history and soft_deletes:
+        raise ValueError("soft_deletes= with history=True: expected only one of them")
     from ..server.world import REAL
     from .proving import Proving
     from .serving import Serving
@@ -218,6 +224,7 @@ def mirror(
         metadata=_names(metadata),
         where=where or {},
         partition=partition or {},
+        soft=_names(soft_deletes),
     )
     stop = stop or threading.Event()
     place = Lake(os.fspath(lake), storage_options)

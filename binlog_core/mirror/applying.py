@@ -52,6 +52,8 @@ def needs_copy(
     for one in statements:
         if one.kind in ("drop", "rename") or (one.kind == "create" and one.clears):
             return True
+        if one.kind == "truncate" and state.rules.soft:
+            return True  # beside which the deleted rows stay
         if one.kind in ("alter", "unknown") and one.version < state.exact_from:
             return True  # the copy may have the change already
     if state.keyless and (files or any(one.kind != "create" for one in statements)):

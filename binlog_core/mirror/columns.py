@@ -22,7 +22,15 @@ from ..lake.tables.partitions import IDENTITY, Partition, PartitionField, parse_
 from ..lake.tables.results import ReportedStatement
 from ..schema.table_definitions import TableSchema
 from ..schema.tokens import tokenize_statements
-from .filters import check_filter, check_filters, columns_of, kept_changes, kept_rows, refuse_absent
+from .filters import (
+    check_filter,
+    check_filters,
+    columns_of,
+    kept_changes,
+    kept_rows,
+    kept_when_deleted,
+    refuse_absent,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +41,7 @@ MASK_KEY = "BINLOG_CORE_MASK_KEY"
 _LEAST_KEY = 16  # bytes
 _HASH = "sha256"
 METADATA = {"__commit_timestamp": LAKE_COLUMNS[2], "__gtid": LAKE_METADATA[0]}  # from columns of changes
+DELETED = "_deleted"  # the column of rows that are kept although the server has deleted them
 _WILD = frozenset("*?[")
 _ROW_HASH = re.compile("db_row_hash_[0-9]+", re.IGNORECASE)  # a column that MariaDB adds: it tells of others
 _LONGEST_KEY = 64 << 10  # bytes of its file
@@ -63,6 +72,10 @@ class ColumnRules:
         By what its files are divided: see `PartitionField`.
     derives : bool
         Whether the day, month or year by which they are is a column of the table, as Delta needs it.
+    soft : bool
+        Whether rows that are deleted stay, with true in the column `DELETED`.
+    unlogged : tuple of str
+        The names, in small letters, of columns that are null, since images lack them.
     """
 
     lacks: tuple[str, ...] = ()
@@ -75,6 +88,8 @@ class ColumnRules:
     where: str = ""
     partition: tuple[str, ...] = ()
     derives: bool = False
+    soft: bool = False
+    unlogged: tuple[str, ...] = ()
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> ColumnRules:
@@ -93,6 +108,8 @@ class ColumnRules:
             found.get("where", ""),
             tuple(found.get("partition", ())),
             found.get("derives", False),
+            found.get("soft", False),
+            tuple(found.get("unlogged", ())),
         )
 
     @property
@@ -122,7 +139,8 @@ class ColumnRules:
     @property
     def added(self) -> tuple[str, ...]:
         """The names of columns that only the lake has."""
-        return (*self.metadata, *(one.name for one in self.derived))
+        deleted = (DELETED,) if self.soft else ()
+        return (*self.metadata, *(one.name for one in self.derived), *deleted)
 
     def keeps(self, name: str) -> bool:
         """Whether the lake has a column."""
@@ -132,11 +150,12 @@ class ColumnRules:
         """The columns that the lake has, of these of the server: hashes are texts."""
         pa = import_pyarrow()
         other = {**dict.fromkeys(self.longs, pa.int64()), **dict.fromkeys(self.masks, pa.string())}
-        kept = [one for one in schema if self.keeps(one.name)]
+        kept = [one for one in schema if self.keeps(one.name) and not (self.soft and one.name == DELETED)]
         kept = [one.with_type(other.get(one.name.lower(), one.type)) for one in kept]
         types = special_fields()
         added = [(name, types[METADATA[name]]) for name in self.metadata]
         added += [(one.name, one.type_of(schema.field(_place(schema, one)).type)) for one in self.derived]
+        added += [(DELETED, pa.bool_())] if self.soft else []
         return pa.schema([*kept, *(pa.field(name, kind) for name, kind in added)])
 
     def of_server(self, rows: pa.RecordBatch, table: Table, key: bytes | None) -> pa.RecordBatch:
@@ -174,6 +193,8 @@ class ColumnRules:
                         "a value of BIGINT UNSIGNED is beyond BIGINT: mirror it with unsigned_bigint=decimal"
                     )
                     raise DecodeError(told, column=name) from None
+        if self.soft and DELETED not in there:
+            arrays[schema.get_field_index(DELETED)] = pa.repeat(pa.scalar(False), rows.num_rows)
         for one in self.derived:
             arrays[schema.get_field_index(one.name)] = one.values(rows.column(_place(rows.schema, one)))
         return pa.record_batch(arrays, schema=schema)
@@ -198,7 +219,8 @@ class ColumnRules:
         if touched:
             rows = rows.select([name for name in rows.schema.names if not _ROW_HASH.fullmatch(name)])
         refuse_absent(rows, [one.column.lower() for one in self.derived])
-        return self._applied(kept_changes(self.where, rows, table), key)
+        rows = kept_changes(self.where, rows, table, self.unlogged)
+        return self._applied(kept_when_deleted(rows, DELETED, self.unlogged) if self.soft else rows, key)
 
     @property
     def _divides(self) -> list[str]:
@@ -249,6 +271,8 @@ class ColumnSettings:
         Partitions of files, in the same way.
     derives : bool
         See `ColumnRules`.
+    soft : tuple of str
+        Names and patterns of tables whose deleted rows stay.
 
     Raises
     ------
@@ -264,6 +288,7 @@ class ColumnSettings:
     where: Mapping[str, str] = field(default_factory=dict)
     partition: Mapping[str, str] = field(default_factory=dict)
     derives: bool = False
+    soft: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_filters(self.where)
@@ -335,8 +360,16 @@ class ColumnSettings:
         mark, where = self.mark if masks else "", given_for(table, self.where)
         check_filter(where, definition, lacks)
         divided = self._partition(definition, (*lacks, *masks))
+        soft = is_soft(table, self.soft)
+        if soft and DELETED in names:
+            raise SchemaError(
+                "a column of the table has the name of the column of deleted rows",
+                table=table,
+                column=DELETED,
+            )
         return ColumnRules(
-            lacks, masks, self.about(table), mark, kept, self.bigints, metadata, where, divided, self.derives
+            *(lacks, masks, self.about(table), mark, kept, self.bigints, metadata),
+            *(where, divided, self.derives, soft),
         )
 
     def _partition(self, definition: TableSchema, other: Sequence[str]) -> tuple[str, ...]:
@@ -378,6 +411,11 @@ EVERYTHING = ColumnSettings()
 def about_table(table: str, exclude: Iterable[str], mask: Iterable[str]) -> Patterns:
     """The patterns of a table's columns, in small letters."""
     return patterns_of(table, exclude), patterns_of(table, mask)
+
+
+def is_soft(table: str, patterns: Sequence[str]) -> bool:
+    """Whether the deleted rows of a table stay."""
+    return bool(patterns) and is_wanted_name(table, tuple(patterns), None)
 
 
 def given_for(table: str, texts: Mapping[str, str]) -> str:

@@ -240,7 +240,7 @@ def planned(
         chunks=None if divided else 0,
         slots=work.runner.slots,
     )
-    own = {"metadata": (), "derives": False}  # columns that the server does not have
+    own = {"metadata": (), "derives": False, "soft": False}  # columns that the server does not have
     copy = replace(copy, columns={**copy.columns, **own})
     _, _, definition, selection = selected(state, copy, mariadb=work.mariadb)
     here = lake.opened(state).columns

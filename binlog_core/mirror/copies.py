@@ -37,7 +37,6 @@ from ..server.connection import LIST_BYTES, Connection
 from ..server.result_set import RECEIVED
 from .chunks import CHUNK_BYTES, Chunks, Finding, Order, chunks_of, sizes_of
 from .columns import EVERYTHING, ColumnRules, ColumnSettings
-from .joining import Joiner, join
 from .marks import connected
 from .state import COPIES, Lake, MirrorState, TableState
 from .values import SelectList, quoted, set_for_reading
@@ -203,6 +202,9 @@ def plan_copy(
             rest = after
     expected = len(found) + (0 if rest is None else sizes.all // max(rows * sizes.row, 1))
     unlogged = () if logs_computed else computed_columns(schema)
+    rules = replace(rules, unlogged=tuple(name.lower() for name in unlogged))
+    if rules.soft and (sizes.versioned or not schema.row_key):
+        raise SchemaError("deleted rows can only be kept in a table with a key", table=schema.full_name)
     return Copy(
         uuid.uuid4().hex[:12],
         definition,
@@ -579,39 +581,8 @@ def selected(state: TableState, copy: Copy, *, mariadb: bool) -> Planned:
     return Planned(state, copy, definition, selection)
 
 
-def divided(runner: Runner, lake: Lake, planned: Planned, files: Sequence[Copied]) -> list[Copied]:
-    """The files of a copy, written again for the partitions of its table: each has rows of one.
-
-    Raises
-    ------
-    BinlogError
-        A value cannot be that of a partition.
-    """
-    state, copy, _, selection = planned
-    partition, schema = copy.rules.divided_by, selection.lake_schema
-    if not partition:
-        return [*files]
-    place = lake.folder(state)
-    into = replace(place, attempt=f"{copy.id}-", partition=partition)
-    found = join(runner, Joiner(place, into, schema), _data_files(files))
-    return [
-        Copied(
-            state.full_name,
-            i,
-            one.name,
-            one.rows,
-            one.bytes,
-            None,
-            one.least,
-            one.most,
-            one.nulls,
-            one.partition,
-        )
-        for i, one in enumerate(found)
-    ]
-
-
-def _data_files(files: Iterable[Copied]) -> list[DataFile]:
+def data_files(files: Iterable[Copied]) -> list[DataFile]:
+    """The files of a copy that have rows."""
     return [
         DataFile(one.name, one.rows, one.bytes, one.least, one.most, one.nulls, partition=one.partition)
         for one in files
@@ -641,7 +612,7 @@ def commit_copy(
     properties : dict
         Further properties of the commit.
     """
-    data = _data_files(files)
+    data = data_files(files)
     table.replace(data, schema, app, properties)
 
 

@@ -28,11 +28,11 @@ from .copies import (
     charsets_of_server,
     clean_up,
     commit_copy,
-    divided,
     plan_copy,
     run_copies,
     selected,
 )
+from .finishing import finished
 from .marks import Mark, check_server, place_of, take_mark
 from .state import GTIDS, Lake, MirrorState, Offset, TableState
 from .values import set_for_reading
@@ -220,10 +220,10 @@ class Copying:
         for name, result in found:
             if not isinstance(result, BinlogError):
                 try:
-                    result = divided(host.runner, host.lake, copies[name], result)
+                    result = finished(host.runner, host.lake, copies[name], result)
                 except BinlogError as error:
                     result = error
-                except Exception as error:  # of the stores
+                except Exception as error:  # of the stores; a value that does not fit
                     result = outage(error)
             yield name, copies[name], result
 

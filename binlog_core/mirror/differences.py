@@ -16,6 +16,7 @@ from ..lake.apply.keys import hashes
 from ..lake.rows.types import import_pyarrow
 from ..lake.runner import Runner, go_on
 from ..lake.tables.table import DataFile
+from .columns import DELETED
 from .digests import DIGEST, digest_schema, digested, row_digests
 from .viewing import Viewed
 
@@ -135,12 +136,16 @@ class Dealer:
         return name, held
 
     def rows_of(self, side: Side) -> Iterator[pa.Table]:
-        """The keys of a file's rows, with their numbers and the sign of their side."""
+        """The keys of a file's rows, with their numbers and the sign of their side; without deleted ones."""
+        import pyarrow.compute as pc
+
         pa = import_pyarrow()
         schema = _signed(digest_schema(self.schema, self.key))
         yield schema.empty_table()
         for rows in tables_of(side.folder, [side.file]):
             go_on()
+            if side.sign < 0 and DELETED in {*rows.column_names} - {*self.schema.names}:
+                rows = rows.filter(pc.invert(pc.coalesce(rows[DELETED], False)))
             for one in rows.to_batches() if side.sign > 0 else shaped(rows, self.schema).to_batches():
                 found = one if side.sign > 0 else digested(one, self.schema, self.key)
                 signs = pa.repeat(pa.scalar(side.sign, pa.int8()), found.num_rows)

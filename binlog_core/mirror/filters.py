@@ -97,11 +97,13 @@ def kept_rows(where: str, rows: pa.RecordBatch, table: Table) -> pa.RecordBatch:
     return rows.filter(import_pyarrow().array(_is_true(where, rows, table)))
 
 
-def kept_changes(where: str, rows: pa.RecordBatch, table: Table) -> pa.RecordBatch:
+def kept_changes(
+    where: str, rows: pa.RecordBatch, table: Table, unlogged: Collection[str] = ()
+) -> pa.RecordBatch:
     """Those row images of the log that concern the lake.
 
     An update of a row that the lake did not have is an insert there, one after which it has it no longer is a
-    delete.
+    delete. `unlogged`: the names, in small letters, of columns that images may lack.
 
     Raises
     ------
@@ -110,21 +112,37 @@ def kept_changes(where: str, rows: pa.RecordBatch, table: Table) -> pa.RecordBat
     """
     if not where or not rows.num_rows:
         return rows
-    pa = import_pyarrow()
-    kinds = rows.column("_change_type")
-    op = _numbers_of(kinds)
+    pa, op = import_pyarrow(), _numbers_of(rows.column("_change_type"))
     here = _is_true(where, rows, table)
     after = np.flatnonzero(op == POSTIMAGE)
     before = after - 1
     assert (op[before] == PREIMAGE).all()  # both are in one batch, one after the other
     moved = here[before] != here[after]
-    refuse_absent(rows, columns_of(where), set(after[moved & here[after]].tolist()))
+    refuse_absent(rows, columns_of(where), after[moved & here[after]].tolist(), unlogged)
     op[before[moved]], op[after[moved]] = CHANGE_TYPES.index("delete") + 1, CHANGE_TYPES.index("insert") + 1
-    names = pa.array(["", *CHANGE_TYPES], kinds.type).take(pa.array(op))
-    rows = rows.set_column(
-        rows.schema.get_field_index("_change_type"), rows.schema.field("_change_type"), names
-    )
-    return rows.filter(pa.array(here))
+    return _with_kinds(rows, op).filter(pa.array(here))
+
+
+def kept_when_deleted(rows: pa.RecordBatch, name: str, unlogged: Collection[str]) -> pa.RecordBatch:
+    """Row images of a table that keeps deleted rows, with a further column that says whether they are.
+
+    Raises
+    ------
+    SchemaError
+        The image of a deleted row lacks a column that is not among `unlogged`: a copy keeps the row.
+    """
+    pa, op = import_pyarrow(), _numbers_of(rows.column("_change_type"))
+    deleted = op == CHANGE_TYPES.index("delete") + 1
+    refuse_absent(rows, (), np.flatnonzero(deleted).tolist(), unlogged)
+    op[deleted] = CHANGE_TYPES.index("insert") + 1
+    return _with_kinds(rows, op).append_column(name, pa.array(deleted))
+
+
+def _with_kinds(rows: pa.RecordBatch, op: NDArray[np.int64]) -> pa.RecordBatch:
+    """Row images that are changes of other kinds."""
+    pa, place = import_pyarrow(), rows.schema.get_field_index("_change_type")
+    field = rows.schema.field(place)
+    return rows.set_column(place, field, pa.array(["", *CHANGE_TYPES], field.type).take(pa.array(op)))
 
 
 def ops_of(rows: pa.RecordBatch) -> NDArray[np.int64]:
@@ -141,7 +159,10 @@ def _numbers_of(kinds: pa.Array) -> NDArray[np.int64]:
 
 
 def refuse_absent(
-    rows: pa.RecordBatch, needed: Collection[str], entering: Collection[int] = frozenset()
+    rows: pa.RecordBatch,
+    needed: Collection[str],
+    entering: Collection[int] = (),
+    unlogged: Collection[str] = (),
 ) -> None:
     """Refuse row images that lack a column.
 
@@ -152,7 +173,9 @@ def refuse_absent(
     needed : collection of str
         The names, in small letters, of columns that none may lack.
     entering : collection of int
-        The numbers of those that may lack no column at all.
+        The numbers of those that may only lack `unlogged` columns.
+    unlogged : collection of str
+        Their names, in small letters.
 
     Raises
     ------
@@ -164,8 +187,10 @@ def refuse_absent(
     absent = rows.column(ABSENT)
     if absent.null_count == len(absent):
         return
+    strictly = set(entering)
     for i, names in enumerate(absent.to_pylist()):
-        if names and (i in entering or any(name.partition(" (")[0].lower() in needed for name in names)):
+        lacking = {name.partition(" (")[0].lower() for name in names or ()} - {*unlogged}
+        if lacking and (i in strictly or not lacking.isdisjoint(needed)):
             raise SchemaError("a row image lacks columns that decide about the row in the lake")
 
 

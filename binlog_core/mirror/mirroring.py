@@ -147,7 +147,7 @@ class Mirroring:
         found = set(unused(self.state, self.columns))
         if new := sorted(found - self._told):
             warnings.warn(
-                f"columns, where and partition: nothing is {', '.join(new)} (names of databases and"
+                f"the options of columns and rows: nothing is {', '.join(new)} (names of databases and"
                 " tables are as the server has them, also their case)",
                 BinlogWarning,
                 stacklevel=2,
@@ -382,7 +382,7 @@ class Mirroring:
                 self.clean(partial(clean_up, self.lake, state, state.copy["id"]))
                 state.end_copy()
             named = self.state.by_names() if state.place is None else {}
-            if self.lake.other(state, self.state, named) is None:
+            if self.lake.other(state, self.state, named) is None and not state.rules.soft:
                 self.lake.opened(state).empty()
         except Exception as error:  # of the format's library, the catalog and the stores below them
             self._copies.failed(state, outage(error))

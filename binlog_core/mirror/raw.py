@@ -70,7 +70,7 @@ class RawWriter(PartWriter):
                 raise error.located(table=chunk.table.full_name) from None
             if not batch.num_rows:
                 return
-            chunk = chunk._replace(batch=batch, ops=ops_of(batch) if rules.where else chunk.ops)
+            chunk = chunk._replace(batch=batch, ops=ops_of(batch) if rules.where or rules.soft else chunk.ops)
         super().write(chunk)
 
     def _begin(self, key: Any, table: Table) -> Part:

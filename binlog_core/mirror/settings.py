@@ -13,7 +13,7 @@ from ..errors import MirrorError, SchemaError
 from ..lake.tables.partitions import parse_partition
 from ..schema.ddl import DdlTracker
 from .changes import definitions_at
-from .columns import ColumnRules, ColumnSettings, Patterns, about_table, given_for, patterns_of
+from .columns import ColumnRules, ColumnSettings, Patterns, about_table, given_for, is_soft, patterns_of
 from .renaming import renamed
 from .state import MirrorState, TableState
 
@@ -51,10 +51,10 @@ def settle(state: MirrorState, settings: ColumnSettings) -> None:
     """
     known = cache(lambda place: definitions_at(state.offsets[place]))  # read once for all tables there
     for one in state.tables.values():
-        rows = _of_rows(one.full_name, settings.where, settings.partition)
+        rows = _of_rows(one.full_name, settings)
         asked = settings.about(one.full_name), settings.bigints, settings.metadata, *rows
         about = about_table(one.full_name, state.exclude_columns, state.mask_columns)
-        rows = _of_rows(one.full_name, state.where, state.partition)
+        rows = _of_rows(one.full_name, state)
         before = about, state.bigints, state.metadata, *rows
         if one.copy is not None:
             begun = one.newest_rules
@@ -72,7 +72,7 @@ def settle(state: MirrorState, settings: ColumnSettings) -> None:
                 )
     state.exclude_columns, state.mask_columns = settings.exclude, settings.mask
     state.bigints, state.metadata = settings.bigints, settings.metadata
-    state.where, state.partition = dict(settings.where), dict(settings.partition)
+    state.where, state.partition, state.soft = dict(settings.where), dict(settings.partition), settings.soft
 
 
 def unused(state: MirrorState, settings: ColumnSettings) -> list[str]:
@@ -81,7 +81,7 @@ def unused(state: MirrorState, settings: ColumnSettings) -> list[str]:
     tables = [*state.tables]
     left |= dict.fromkeys(
         one
-        for one in (*settings.where, *settings.partition)
+        for one in (*settings.where, *settings.partition, *settings.soft)
         if not any(is_wanted_name(of, (one,), None) for of in tables)
     )
     for one in state.tables.values():
@@ -97,14 +97,19 @@ def unused(state: MirrorState, settings: ColumnSettings) -> list[str]:
     return [*left]
 
 
-def _asked(rules: ColumnRules) -> tuple[Patterns, bool, tuple[str, ...], str, list[str]]:
-    metadata = tuple(name.lstrip("_") for name in rules.metadata)
-    return rules.patterns, rules.bigints, metadata, rules.where, [one.lower() for one in rules.partition]
+def _asked(rules: ColumnRules) -> tuple[Patterns, bool, tuple[str, ...], str, list[str], bool]:
+    metadata, divided = (
+        (name.lstrip("_") for name in rules.metadata),
+        [one.lower() for one in rules.partition],
+    )
+    return rules.patterns, rules.bigints, tuple(metadata), rules.where, divided, rules.soft
 
 
-def _of_rows(table: str, where: Mapping[str, str], partition: Mapping[str, str]) -> tuple[str, list[str]]:
-    divided = given_for(table, partition)
-    return given_for(table, where), [str(one).lower() for one in parse_partition(divided)] if divided else []
+def _of_rows(table: str, asked: ColumnSettings | MirrorState) -> tuple[str, list[str], bool]:
+    """What is asked for a table's rows: their condition, their partition, and whether deleted ones stay."""
+    text = given_for(table, asked.partition)
+    divided = [str(one).lower() for one in parse_partition(text)] if text else []
+    return given_for(table, asked.where), divided, is_soft(table, asked.soft)
 
 
 def _copy_again(table: TableState) -> None:
@@ -125,7 +130,7 @@ def _stays(table: TableState, settings: ColumnSettings, known: DdlTracker) -> bo
     except SchemaError:  # a copy says it
         return False
     now = table.rules
-    same = ("lacks", "masks", "longs", "where", "partition")
+    same = ("lacks", "masks", "longs", "where", "partition", "soft")
     if any(getattr(rules, name) != getattr(now, name) for name in same):
         return False
     if not {*now.metadata} <= {*rules.metadata}:  # a column more has nulls for what was before

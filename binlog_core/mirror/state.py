@@ -228,6 +228,8 @@ class MirrorState:
         Conditions of the rows that the lake has, by names and patterns of tables.
     partition : dict of str to str
         Partitions of files, in the same way.
+    soft : tuple of str
+        Names and patterns of tables whose deleted rows stay.
     rename : dict of str to str
         New names for tables in the lake: see `renaming`.
     deletes : "copy" or "vectors"
@@ -257,6 +259,7 @@ class MirrorState:
     metadata: tuple[str, ...] = ()
     where: dict[str, str] = field(default_factory=dict)
     partition: dict[str, str] = field(default_factory=dict)
+    soft: tuple[str, ...] = ()
     rename: dict[str, str] = field(default_factory=dict)
     behind: dict[str, str] = field(default_factory=dict)
     deletes: Deletes = "copy"
@@ -296,6 +299,7 @@ class MirrorState:
                 self.where,
                 self.partition,
                 self.format == "delta",
+                self.soft,
             )
         except ValueError as error:
             raise MirrorError(str(error)) from None
@@ -352,7 +356,7 @@ class MirrorState:
             raise ValueError(f"version {version}")
         del found["saved"]
         found["patterns"] = tuple(found["patterns"])
-        for name in ("exclude_tables", "exclude_columns", "mask_columns", "metadata"):
+        for name in ("exclude_tables", "exclude_columns", "mask_columns", "metadata", "soft"):
             found[name] = tuple(found.get(name, ()))
         found["amended"] = tuple((pattern, wanted) for pattern, wanted in found.get("amended", ()))
         found["tables"] = {name: TableState(**one) for name, one in found["tables"].items()}

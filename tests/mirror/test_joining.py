@@ -95,7 +95,12 @@ def test_another_writers_commit_is_not_undone(tmp_path: Path, monkeypatch: pytes
 def test_files_are_as_large_as_they_should_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joining, "FILE_BYTES", 100)
     asked: list[list[str]] = []
-    monkeypatch.setattr(Joiner, "__call__", lambda self, files: asked.append([one.name for one in files]))
+
+    def written(_: Joiner, files: list[Any]) -> list[DataFile]:
+        asked.append([one.name for one in files])
+        return []
+
+    monkeypatch.setattr(Joiner, "__call__", written)
     place = Folder("/")
     sizes = (60, 40, 1, 300, 99, 1)
     files = [File(str(i), size) for i, size in enumerate(sizes)]

@@ -93,7 +93,7 @@ class FileSink:
         whole = put & ~lacking
         key_rows = rows.select(self.keys)
         data = write_files(rows if whole.all() else rows.filter(pa.array(whole)), self.place, self.schema)
-        names = _spilled(key_rows, self.workspace, "keys")
+        names = spilled(key_rows, self.workspace, "keys")
         bounded = [key_rows]
         partial = None
         if lacking.any():
@@ -108,7 +108,7 @@ class FileSink:
                 both = both.append_column(name, column)
             for name, column in zip(self.folded.names, columns, strict=True):
                 both = both.append_column(lacks_of(name), column)
-            partial = _spilled(both, self.workspace, "partial"), len(lacks)
+            partial = spilled(both, self.workspace, "partial"), len(lacks)
             bounded.append(bases.rename_columns(list(self.keys)))
         least: dict[str, Any] = {}
         most: dict[str, Any] = {}
@@ -194,7 +194,8 @@ class MergeSink:
         return MergeFile(written.name, count - deletes, deletes, partial)
 
 
-def _spilled(rows: pa.Table, place: Folder, name: str) -> str:
+def spilled(rows: pa.Table, place: Folder, name: str) -> str:
+    """Write rows into a temporary file, whose name begins with `name`; its name."""
     pa = import_pyarrow()
     name = f"{name}-{uuid.uuid4().hex}.arrow"
     with place.open().open_output_stream(name) as sink, pa.ipc.new_file(sink, rows.schema) as writer:

@@ -19,7 +19,7 @@ from binlog_core.errors import SchemaError
 from binlog_core.lake.tables.results import ReportedStatement
 from binlog_core.mirror import TableStatus, mirror, resync, verify
 from binlog_core.mirror.columns import ColumnRules, ColumnSettings
-from binlog_core.mirror.filters import check_filter, kept_changes, ops_of
+from binlog_core.mirror.filters import check_filter, kept_changes, kept_when_deleted, ops_of
 from binlog_core.schema.given import parse_create_table
 from binlog_core.schema.without_rows import table_without_rows
 
@@ -105,6 +105,27 @@ def test_an_image_that_does_not_tell_leads_to_a_copy(numbers: Any, absent: Any, 
             kept_changes("n > 1", changes(*rows, absent=absent), TABLE)
         return
     assert kept_changes("n > 1", changes(*rows, absent=absent), TABLE).num_rows
+
+
+def test_columns_that_are_never_logged_are_not_missed() -> None:
+    rows = changes(("update_preimage", 1, 0), ("update_postimage", 1, 6), absent=[["g"], ["g"]])
+    assert kept_changes("n > 1", rows, TABLE, ("g",)).column("_change_type").to_pylist() == ["insert"]
+
+
+def test_a_deleted_row_becomes_one_that_is_marked() -> None:
+    before, after = "update_preimage", "update_postimage"
+    rows = changes(("insert", 1, 5), (before, 1, 5), (after, 1, 6), ("delete", 1, 6), ("delete", 2, None))
+    found = kept_when_deleted(rows, "_deleted", ())
+    assert found.column("_change_type").to_pylist() == ["insert", before, after, "insert", "insert"]
+    assert found.column("_deleted").to_pylist() == [False, False, False, True, True]
+    assert found.column("N").to_pylist() == [5, 5, 6, 6, None]
+    absent = [None, None, None, ["N"], None]
+    rows = changes(
+        ("insert", 1, 5), (before, 1, 5), (after, 1, 6), ("delete", 1, 6), ("delete", 2, None), absent=absent
+    )
+    with pytest.raises(SchemaError, match="a row image lacks columns"):
+        kept_when_deleted(rows, "_deleted", ())
+    assert kept_when_deleted(rows, "_deleted", ("n",)).num_rows == 5
 
 
 def test_a_statement_that_names_the_column_leads_to_a_copy() -> None:

@@ -15,6 +15,9 @@ tables
 first [TABLES [TABLES]]
     First copies of so many tables of two rows each, 300 and 1,000, from the server: CPU a table; and then of
     a run after one row was changed in one of them.
+round [TABLES [TABLES]]
+    A mirror that runs, of so many tables, 300 and 3,000: CPU of each round in which one row of one table was
+    changed, and of as many seconds without a change; its peak of anonymous memory.
 
 Threads of this process do the work; with BINLOG_BENCH_SPARK=1 Spark's workers do.
 """
@@ -32,6 +35,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +56,7 @@ from binlog_core.server.connection import Connection
 from memory import anonymous, peak
 
 ROUNDS = 5
+ROUND_CHANGES = 40  # each a round of its own
 DATABASE = "mirror_bench"
 _QUERY = 3
 _END = 9  # bytes of the packet that ends a result set
@@ -345,19 +350,7 @@ def first(server: str, *counts: int) -> None:
 
     took: list[float] = []
     with Connection(Address.of(server, {"ssl_mode": "DISABLED"})) as connection, workers() as runner:
-        connection.query(f"DROP DATABASE IF EXISTS {DATABASE}_first")
-        connection.query(f"CREATE DATABASE {DATABASE}_first")
-        made = 0
-        for count in counts:
-            for i in range(made, count):
-                table = f"{DATABASE}_first.t{i:05}"
-                connection.query(
-                    f"CREATE TABLE {table} (id INT PRIMARY KEY, note VARCHAR(40), amount DECIMAL(10,2),"
-                    " at DATETIME(3), k INT, v VARCHAR(10), w DOUBLE)"
-                )
-                rows = "(1, 'a', 1, NOW(3), 1, 'x', 2), (2, 'b', 2, NULL, 2, '', 3)"
-                connection.query(f"INSERT INTO {table} VALUES {rows}")
-            made = count
+        for count in made(connection, counts):
             with tempfile.TemporaryDirectory() as folder:
                 for what in ("first copy", "one row"):
                     begun, cpu = time.perf_counter(), cpu_seconds()
@@ -372,6 +365,72 @@ def first(server: str, *counts: int) -> None:
                     took.append(cpu / count)
                     connection.query(f"UPDATE {DATABASE}_first.t00000 SET k = k + 1 WHERE id = 1")
     print(f"a table of the most costs {took[-2] / took[0]:.2f} times one of the fewest")
+
+
+def made(connection: Connection, counts: Sequence[int]) -> Iterator[int]:
+    """Make so many tables of two rows, and more for the next number."""
+    connection.query(f"DROP DATABASE IF EXISTS {DATABASE}_first")
+    connection.query(f"CREATE DATABASE {DATABASE}_first")
+    for before, count in pairwise((0, *counts)):
+        for i in range(before, count):
+            table = f"{DATABASE}_first.t{i:05}"
+            connection.query(
+                f"CREATE TABLE {table} (id INT PRIMARY KEY, note VARCHAR(40), amount DECIMAL(10,2),"
+                " at DATETIME(3), k INT, v VARCHAR(10), w DOUBLE)"
+            )
+            rows = "(1, 'a', 1, NOW(3), 1, 'x', 2), (2, 'b', 2, NULL, 2, '', 3)"
+            connection.query(f"INSERT INTO {table} VALUES {rows}")
+        yield count
+
+
+def rounds(server: str, *counts: int) -> None:
+    from binlog_core.mirror import mirror
+
+    spent: list[float] = []
+    highest: list[int] = []
+    with Connection(Address.of(server, {"ssl_mode": "DISABLED"})) as connection:
+        for count in made(connection, counts):
+            with tempfile.TemporaryDirectory() as folder:
+                stop, tables = threading.Event(), f"{DATABASE}_first.*"
+                with peak(0.1) as most:
+                    mirror(server, folder, tables=tables, until="now", runner=LocalRunner())
+                    work = threading.Thread(
+                        target=mirror,
+                        args=(server, folder),
+                        kwargs={"tables": tables, "runner": LocalRunner(), "stop": stop},
+                    )
+                    work.start()
+                    log = Path(folder) / f"{DATABASE}_first.t00000" / "_delta_log"
+                    changed(connection, log, 5)  # it is up to date, and warm
+                    begun, cpu = time.perf_counter(), time.process_time()
+                    changed(connection, log, ROUND_CHANGES)
+                    took, cpu = time.perf_counter() - begun, time.process_time() - cpu
+                    idle = time.process_time()
+                    time.sleep(took)
+                    idle = time.process_time() - idle
+                    stop.set()
+                    work.join()
+            each = (cpu - idle) / ROUND_CHANGES * 1e3
+            print(
+                f"one row of one among {count:,} tables: {each:.1f} ms CPU,"
+                f" {took / ROUND_CHANGES * 1e3:.0f} ms until it is there; idle {idle / took:.1%} of a"
+                f" processor; peak {most[0] >> 20} MB"
+            )
+            spent.append(each)
+            highest.append(most[0])
+    print(
+        f"among the most tables {spent[-1] / spent[0]:.2f} times the CPU, and"
+        f" {highest[-1] / highest[0]:.2f} times the memory"
+    )
+
+
+def changed(connection: Connection, log: Path, times: int) -> None:
+    """Change a row of a table, and wait until it is in the lake, so many times."""
+    for _ in range(times):
+        known = len(list(log.glob("*.json")))
+        connection.query(f"UPDATE {DATABASE}_first.t00000 SET k = k + 1 WHERE id = 1")
+        while len(list(log.glob("*.json"))) == known:
+            time.sleep(0.005)
 
 
 @contextmanager
@@ -405,6 +464,8 @@ def main() -> None:
         tables(*map(int, [*numbers, *(100, 2000)[len(numbers) :]]))
     elif what == "first":
         first(os.environ["BINLOG_CORE_TEST_SERVER"], *map(int, numbers or (300, 1000)))
+    elif what == "round":
+        rounds(os.environ["BINLOG_CORE_TEST_SERVER"], *map(int, numbers or (300, 3000)))
     else:
         sys.exit(__doc__)
 

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
-Meet = Callable[[], object]
+Meet = Callable[[str], Sequence[str]]  # tells the others something, and gives what all have told
 _given_up: ContextVar[Callable[[], bool]] = ContextVar("given_up", default=lambda: False)
 
 
@@ -78,9 +78,14 @@ class Runner(Protocol):
     def together(self, function: Callable[[int, Meet], _Result], count: int) -> list[_Result]:
         """Call a function with each of the numbers below `count`, at most `slots`, at the same time.
 
-        It is also given what makes it wait until all others wait as well.
+        It is also given what makes it wait until all others wait as well, and gives them a text each.
         """
         ...
+
+
+def by_itself(told: str) -> Sequence[str]:
+    """Meet nobody."""
+    return [told]
 
 
 @contextmanager
@@ -158,11 +163,18 @@ class LocalRunner:
 
     def together(self, function: Callable[[int, Meet], _Result], count: int) -> list[_Result]:
         """Call a function with each of the numbers below `count`, at most `slots`, at the same time."""
-        meeting = threading.Barrier(count)
+        meeting, said = threading.Barrier(count), [""] * count
 
         def call(number: int) -> _Result:
+            def meet(told: str) -> Sequence[str]:
+                said[number] = told
+                meeting.wait()
+                found = [*said]
+                meeting.wait()  # until all have read it
+                return found
+
             try:
-                return function(number, meeting.wait)
+                return function(number, meet)
             except BaseException:
                 meeting.abort()  # or the others would wait forever
                 raise

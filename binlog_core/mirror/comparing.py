@@ -67,6 +67,15 @@ class Compared:
         """Whether all rows were compared and are the same."""
         return self.reason is None and not self.differ and not self.columns
 
+    @property
+    def difference(self) -> str | None:
+        """How a table that was compared differs, without values of its keys; None: it does not."""
+        if self.reason is not None or self.agrees:
+            return None
+        if self.differ:
+            return f"compared with the server's, {self.differ:,} of {self.rows:,} rows differ"
+        return f"it has values in columns that the server's lacks: {', '.join(self.columns)}"
+
 
 def compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compared]:
     """Bring tables to one position, and compare them there with the server.
@@ -81,14 +90,14 @@ def compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compare
     """
     for left in reversed(range(_TRIES)):
         try:
-            return _compare(work, lake, names)
+            return _compare(work, lake, names, again=left > 0)
         except ServerError as error:  # a table was dropped since they were listed: the next try knows
             if error.code not in GONE or not left:
                 raise
     raise AssertionError
 
 
-def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compared]:
+def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...], *, again: bool) -> list[Compared]:
     work.until_now()
     tables = work.state.chosen(names)
     out = [
@@ -134,6 +143,9 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compar
         )
         asked = work.address.world.time()
         mark, seen = view(work.runner, viewer)
+        for part in seen if again else ():
+            if isinstance(part.error, ServerError) and part.error.code in GONE:
+                raise part.error
         chosen = [one for one in tables if one.full_name in viewed]
         last = bring_to(work, mark, chosen, asked)
         for one in chosen:

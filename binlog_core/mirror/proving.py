@@ -233,8 +233,7 @@ class Proving:
                 state.proved = job.asked
             elif one.reason is not None:
                 self._leave_out(work, state, one.reason)
-            else:
-                reason = _difference(one)
+            elif (reason := one.difference) is not None:
                 _warn(f"{one.table}: {reason}: {_keys(one)}")
                 work.suspect(state, reason)
         work.save(soon=True)
@@ -246,13 +245,6 @@ class Proving:
         if reason != MEANWHILE and text not in self._told:
             self._told.add(text)
             _warn(text)
-
-
-def _difference(one: Compared) -> str:
-    """How a table differs, without values of its keys."""
-    if one.differ:
-        return f"compared with the server's, {one.differ:,} of {one.rows:,} rows differ"
-    return f"it has values in columns that the server's lacks: {', '.join(one.columns)}"
 
 
 def _keys(one: Compared) -> str:

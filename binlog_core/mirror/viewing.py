@@ -1,8 +1,9 @@
 """The rows of a server's tables at one position in its log, read by workers whose sessions all see the same.
 
-One session locks the tables while all others open their snapshots, so that these are of the same moment; the
-tasks wait for each other there. Each reads its share of the tables' chunks, and writes a number for each row.
-A single session needs no lock on MariaDB, which says of which place in the log a snapshot is.
+The sessions open their snapshots together. MariaDB says of which place in the log each is: there they try
+until all have the same place, without a lock. Elsewhere, or if others commit so often that this does not come
+about, one session locks the tables meanwhile. Each reads its share of the tables' chunks, and writes a number
+for each row.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..errors import BinlogError, MirrorError, ServerError, UnreachableError
 from ..lake.apply.files import FileWriter
 from ..lake.apply.jobs import Folder
 from ..lake.rows.types import import_pyarrow
-from ..lake.runner import Meet, Runner, go_on
+from ..lake.runner import Meet, Runner, by_itself, go_on
 from ..server.address import Address
 from ..server.connection import Connection
 from .chunks import conditions
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _PAUSE = 2.0  # seconds between them, in which others write
 _CHUNK_SECONDS = 2.0
+_ALIGNED = 20  # times that sessions try to open snapshots of the same place, before tables are locked
 _BUSY = frozenset((1205, 1213))  # the lock was not obtained in time, or because of a deadlock
 
 
@@ -132,7 +134,7 @@ class Viewer:
     def _found(self, number: int, meet: Meet) -> Iterator[Mark | Seen | BinlogError]:
         with ExitStack() as opened:
             try:
-                viewing, mark = self._view(opened, meet, first=number == 0)
+                viewing, mark = self._view(opened, meet, number)
             except BinlogError as error:
                 yield error
                 return
@@ -158,34 +160,42 @@ class Viewer:
         BinlogError
             It cannot be opened.
         """
-        viewing, mark = self._view(opened, int, first=True)
+        viewing, mark = self._view(opened, by_itself, 0)
         assert mark is not None
         return viewing, mark
 
-    def _view(self, opened: ExitStack, meet: Meet, *, first: bool) -> tuple[Connection, Mark | None]:
-        """Open a view while the tables are locked; if anything fails, the others are not left waiting."""
+    def _view(self, opened: ExitStack, meet: Meet, number: int) -> tuple[Connection, Mark | None]:
+        """Open a view; the first session also says of which place; if it fails, no other is left waiting."""
         address = replace(self.address, password=self.password)
-        met, mark = 0, None
+        left, mark = 3 if self.placed else 2, None  # how often the others still wait for this one
         with ExitStack() as locked:
             try:
                 viewing = opened.enter_context(connected(address, self.server))
                 set_for_reading(viewing)
-                if self.sessions == 1 and self.placed:
-                    if (mark := snapshot_mark(viewing, self.server)) is not None:
-                        return viewing, mark
+                for attempt in range(_ALIGNED if self.placed else 0):
+                    mark = snapshot_mark(viewing, self.server)
+                    places = set(meet("" if mark is None else f"{mark.file}:{mark.offset}"))
+                    if len(places) == 1 and mark is not None:
+                        left = 0
+                        return viewing, None if number else mark
+                    over = "" in places or attempt == _ALIGNED - 1  # a session has failed
+                    left = 2 if over else 3
                     viewing.query("ROLLBACK")
-                if first:
+                    if over:
+                        break
+                mark = None
+                if not number:
                     locking = locked.enter_context(connected(address, self.server))
                     self._lock(locking)
-                meet()
-                met = 1
+                meet("")
+                left = 1
                 viewing.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-                if first:
+                if not number:
                     mark = place_mark(locking, self.server, by_gtids=self.by_gtids)
                 return viewing, mark
             finally:
-                for _ in range(met, 2):
-                    meet()
+                for _ in range(left):
+                    meet("")
 
     def _lock(self, locking: Connection) -> None:
         """Lock the tables; if other sessions hold locks, try again after a pause in which they can go on."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import BinlogError
 from ..lake.rows.types import import_pyarrow
-from ..lake.runner import HERE, Meet
+from ..lake.runner import HERE, Meet, by_itself
 from .plan_rows import tasks_frame, tasks_of
 from .shipped import ShippedFunction
 
@@ -107,7 +107,7 @@ class SparkRunner:
     def together(self, function: Callable[[int, Meet], _Result], count: int) -> list[_Result]:
         """See `Runner`."""
         if count < 2:
-            return [function(number, int) for number in range(count)]
+            return [function(number, by_itself) for number in range(count)]
         numbers: Any = self.spark.sparkContext.parallelize(range(count), count)
         return _successes(
             numbers.barrier().mapPartitions(ShippedFunction(partial(_meeting, function))).collect()
@@ -141,7 +141,7 @@ def _failing(function: Callable[[_Task], _Result], task: _Task) -> _Result:
 def _meeting(function: Callable[[int, Meet], Any], numbers: Iterable[int]) -> Iterator[tuple[bool, Any]]:
     from pyspark import BarrierTaskContext
 
-    meet = BarrierTaskContext.get().barrier
+    meet = BarrierTaskContext.get().allGather
     for number in numbers:
         yield _outcome(lambda number: function(number, meet), number)
 

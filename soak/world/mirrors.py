@@ -29,6 +29,7 @@ from support.writer.numbering import MARIADB_GTID, MARIADB_GTID_LIST
 from binlog_core._base.options import Deletes
 from binlog_core.errors import BinlogError, DivergedError, MirrorError, PurgedError, UnreachableError
 from binlog_core.lake.apply import key_index
+from binlog_core.lake.runner import Meet, by_itself
 from binlog_core.mirror import (
     Compared,
     chunks,
@@ -163,9 +164,9 @@ class _Runner:
                 return
             yield function(one)
 
-    def together(self, function: Callable[[int, Callable[[], object]], Any], count: int) -> list[Any]:
+    def together(self, function: Callable[[int, Meet], Any], count: int) -> list[Any]:
         assert count == 1
-        return [function(0, lambda: None)]
+        return [function(0, by_itself)]
 
 
 class _Steps(Faults):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from binlog_core import BinlogWarning
-from binlog_core.lake.runner import HERE, LocalRunner, is_given_up
+from binlog_core.lake.runner import HERE, LocalRunner, Meet, by_itself, is_given_up
 from binlog_core.report import Report, unwarned
 
 
@@ -75,19 +75,28 @@ def test_what_is_stopped_or_given_up_begins_no_more_tasks() -> None:
 def test_all_wait_for_all() -> None:
     seen: list[int] = []
 
-    def work(number: int, meet: Callable[[], object]) -> list[int]:
+    def work(number: int, meet: Meet) -> list[int]:
         seen.append(number)
-        meet()
+        meet("")
         return sorted(seen)
 
     assert LocalRunner(3).together(work, 3) == [[0, 1, 2]] * 3
 
 
+def test_all_are_told_what_all_tell() -> None:
+    def work(number: int, meet: Meet) -> list[list[str]]:
+        return [[*meet(f"{number} {at}")] for at in range(50)]
+
+    told = [[f"{number} {at}" for number in range(3)] for at in range(50)]
+    assert LocalRunner(3).together(work, 3) == [told] * 3
+    assert by_itself("nobody") == ["nobody"]
+
+
 def test_who_fails_before_a_meeting_lets_nobody_wait_and_is_named() -> None:
-    def work(number: int, meet: Callable[[], object]) -> None:
+    def work(number: int, meet: Meet) -> None:
         if number == 2:
             raise ValueError("not today")
-        meet()
+        meet("")
 
     with pytest.raises(ValueError, match="not today"):
         LocalRunner(3).together(work, 3)
@@ -183,8 +192,8 @@ def test_threads_that_cannot_begin_leave_nobody_waiting(monkeypatch: pytest.Monk
         begun.append(thread)
         start(thread)
 
-    def work(number: int, meet: Callable[[], object]) -> None:
-        meet()
+    def work(number: int, meet: Meet) -> None:
+        meet("")
 
     monkeypatch.setattr(threading.Thread, "start", starting)
     with pytest.raises(RuntimeError, match="new thread"):

@@ -48,6 +48,7 @@ def test_a_running_mirror_compares_and_copies_again(url: str, sql: Sql, form: Fo
         form.spoil(tmp_path / "refused.t", 1, 2, "v")
         (one,) = verify(tmp_path, "refused.t")
         assert (one.agrees, one.changed, one.missing) == (False, [{"id": 1}], [{"id": 2}])
+        until(lambda: rows(tmp_path, form) == [(1, "3"), (2, "2")])  # it is copied again by itself
         (told,) = resync(tmp_path, "refused.t")
         assert told.stage == "copying"
         until(lambda: rows(tmp_path, form) == [(1, "3"), (2, "2")])
@@ -55,6 +56,20 @@ def test_a_running_mirror_compares_and_copies_again(url: str, sql: Sql, form: Fo
             resync(tmp_path, "refused.none")
         sql("INSERT INTO t VALUES (3, 3)")
         until(lambda: rows(tmp_path, form) == [(1, "3"), (2, "2"), (3, "3")])
+
+
+def test_a_difference_that_may_not_be_healed_is_suspect(
+    url: str, sql: Sql, form: Form, tmp_path: Path
+) -> None:
+    sql("ALTER TABLE t MODIFY v VARCHAR(9)")
+    with running(url, tmp_path, form, heal=0):
+        until(lambda: rows(tmp_path, form) == [(1, "1"), (2, "2")])
+        form.spoil(tmp_path / "refused.t", 1, 2, "v")
+        (one,) = verify(tmp_path)
+        assert one.differ == 2
+        (told,) = status(tmp_path)
+        reason = "compared with the server's, 2 of 2 rows differ"
+        assert (told.stage, told.reason) == ("suspect", reason)
 
 
 def test_tables_are_paused_taken_out_and_taken_in(url: str, sql: Sql, form: Form, tmp_path: Path) -> None:

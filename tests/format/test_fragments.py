@@ -514,3 +514,33 @@ def test_the_limit_of_records_is_that_of_a_whole_event(per_piece: int, beyond: i
                 with binlog_core.open(one, limits=limits, on_error="skip") as opened:
                     assert [change.after["id"] for change in opened.rows()] == [99]
                     assert opened.report.skipped_events == 1
+
+
+@pytest.mark.parametrize("kind", ["insert", "update"])
+@pytest.mark.parametrize("seed", range(4))
+def test_columns_that_are_asked_for_while_an_event_is_read(seed: int, kind: str) -> None:
+    """An event's later parts are read in another group, whose batches may become columns directly."""
+    pick = random.Random(seed)
+    log = Log("12.3.1-MariaDB-log")
+    notes = [f"{i} {'n' * pick.randrange(200)}" for i in range(80)]
+    rows = [{"id": i, "note": note} for i, note in enumerate(notes)]
+    log.begin()
+    for begin, end in ((0, 5), (5, 70), (70, 80)):
+        if kind == "insert":
+            log.insert(TABLE, rows[begin:end])
+        else:
+            log.update(TABLE, [({"id": -1, "note": "before"}, row) for row in rows[begin:end]])
+    log.commit()
+    data = in_fragments(log.getvalue(), seed=seed, most=pick.choice([4, 20]))
+    before = columns_from(1)
+    try:
+        with in_place():
+            for group_rows in (1, pick.randrange(2, 12), 30, 1000):
+                limits = binlog_core.Limits(group_rows=group_rows)
+                with binlog_core.open(exact(data), limits=limits) as opened:
+                    tables = [batch.to_arrow() for batch in opened.batches()]
+                found = [row for one in tables for row in one.to_pylist()]
+                after = [(row["id"], row["note"]) for row in found if row["id"] >= 0]
+                assert after == list(enumerate(notes))
+    finally:
+        columns_from(before)

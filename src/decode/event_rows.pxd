@@ -92,6 +92,8 @@ cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, ima
     cdef size_t row_len = record_len if after == NULL else 2 * record_len       # bytes of the records of a row
     cdef uint32_t count = batch.count
     cdef image_t image
+    cdef const image_set_t* current
+    cdef uint8_t op
     cdef uint32_t row = given.row
     cdef uint32_t one_by_one = NO_TABLE         # rows to decode singly before trying many at once again
     cdef uint32_t many
@@ -141,27 +143,30 @@ cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, ima
             status = DECODE_NO_MEMORY
             break
         record = records.data + records.length
-        put_image(record, image, image.op, row, plan, images)
-        status = (decode_row_image_v0(plan, images, record, rows) if unlikely(v0)
-                  else decode_row_image(plan, images, record, rows))
-        if status != DECODE_OK:
-            break
-        if after != NULL:
-            json_bits = NULL
+        # The one or two images in a loop of their own, so that what decodes them is inlined
+        current = images
+        op = image.op
+        json_bits = NULL
+        while True:
+            put_image(record, image, op, row, plan, current)
+            status = (decode_row_image_v0(plan, current, record, rows) if unlikely(v0)
+                      else decode_row_image(plan, current, record, rows))
+            if status != DECODE_OK or after == NULL or op == OP_UPDATE_POSTIMAGE:
+                break
             if unlikely(kind == PARTIAL_UPDATE_ROWS_EVENT):
                 status = take_json_bits(plan, rows, &json_bits)
                 if status != DECODE_OK:
                     break
             record += record_len
             batch.count += 1
-            put_image(record, image, OP_UPDATE_POSTIMAGE, row, plan, after)
-            status = (decode_row_image_v0(plan, after, record, rows) if unlikely(v0)
-                      else decode_row_image(plan, after, record, rows))
-            if unlikely(status == DECODE_OK and json_bits != NULL):
-                status = note_json_diffs(plan, after, record, json_bits, batch)
-            if status != DECODE_OK:
+            current = after
+            op = OP_UPDATE_POSTIMAGE
+        if unlikely(status == DECODE_OK and json_bits != NULL):
+            status = note_json_diffs(plan, after, record, json_bits, batch)
+        if status != DECODE_OK:
+            if op == OP_UPDATE_POSTIMAGE:
                 batch.count -= 1
-                break
+            break
         if rows.ends != NULL and append(rows.ends, &rows.pos, sizeof(rows.pos)) != DECODE_OK:
             if after != NULL:
                 batch.count -= 1

@@ -107,8 +107,17 @@ cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, ima
     return DECODE_OK
 
 
+cdef inline bint has_columns(const image_set_t* images, const plan_t* plan, const uint8_t* present) noexcept nogil:
+    # Whether it is already for the columns that `present` names. For one byte a call takes longer than the comparison.
+    if images.sparse == NULL:
+        return False
+    if plan.bitmap_len == 1:
+        return images.present[0] == present[0]
+    return memcmp(images.present, present, plan.bitmap_len) == 0
+
+
 cdef inline int fill_image_set(const plan_t* plan, const uint8_t* present, image_set_t* out) noexcept nogil:
     # Fills `out` for the columns that `present` names, unless it has them already
-    if unlikely(out.sparse == NULL or memcmp(out.present, present, plan.bitmap_len) != 0):
+    if unlikely(not has_columns(out, plan, present)):
         return refill_image_set(plan, present, out)
     return DECODE_OK

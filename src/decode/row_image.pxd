@@ -14,7 +14,7 @@ from libc.string cimport memcpy, memset
 from batch.gathered cimport batch_t
 from batch.records cimport image_t, invalid_date_t
 from decode.plan cimport WIRE_BIT, image_set_t, plan_t, rows_t, step_t, wire_op_t
-from decode.strips cimport bits_from, null_width
+from decode.strips cimport bits_from, null_width, strip_joined, strip_span1, strip_span2
 from wire.codes cimport DECODE_BAD_VALUE, DECODE_MALFORMED, DECODE_OK
 from wire.cursor cimport load_u64
 
@@ -86,7 +86,15 @@ cdef inline int decode_dense(const image_set_t* images, uint8_t* record, rows_t*
     cdef const step_t* last = step + images.dense_count
     cdef const uint8_t* pos = rows.pos
     while step < last:
-        pos = step.strip(step, pos, record + step.out, 0, rows)
+        # The most frequent ones are inlined
+        if step.strip == strip_joined:
+            pos = strip_joined(step, pos, record + step.out, 0, rows)
+        elif step.strip == strip_span1:
+            pos = strip_span1(step, pos, record + step.out, 0, rows)
+        elif step.strip == strip_span2:
+            pos = strip_span2(step, pos, record + step.out, 0, rows)
+        else:
+            pos = step.strip(step, pos, record + step.out, 0, rows)
         if pos == NULL:
             return rows.status
         step += 1

@@ -10,7 +10,7 @@ from decode.condition cimport run_condition
 from decode.condition_words cimport TILE, looked_at_t
 from decode.event_rows cimport forget_side_entries, strip_event
 from decode.group cimport batch_for, group_is_full, note_transaction
-from decode.image_set cimport fill_image_set
+from decode.image_set cimport fill_image_set, has_columns, refill_image_set
 from decode.loop cimport (
     FAULT_BITMAPS, FAULT_COLUMN_COUNT, FAULT_EXTRA_INFO, FAULT_NO_COLUMN_COUNT, FAULT_NO_MEMORY, FAULT_RECORDS,
     FAULT_ROW, FAULT_ROWS, FAULT_VALUE, RUN_ERROR, RUN_EVENT, RUN_GROUP, RUN_MORE, descriptor_of, event_t,
@@ -121,11 +121,13 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
     cdef int fault = FAULT_VALUE
     if batch != NULL and unlikely(window.copies and not batch.copies) and leave_buffer(loop, batch) != DECODE_OK:
         batch = NULL
-    if batch == NULL or fill_image_set(plan, body.pos, images) != DECODE_OK:
+    if batch == NULL or (unlikely(not has_columns(images, plan, body.pos))
+                         and refill_image_set(plan, body.pos, images) != DECODE_OK):
         return fail(loop, event.position, FAULT_NO_MEMORY, definition)
     skip(&body, plan.bitmap_len)
     if update and not v0:
-        if fill_image_set(plan, body.pos, after) != DECODE_OK:
+        if (unlikely(not has_columns(after, plan, body.pos))
+                and refill_image_set(plan, body.pos, after) != DECODE_OK):
             return fail(loop, event.position, FAULT_NO_MEMORY, definition)
         skip(&body, plan.bitmap_len)
     if unlikely(in_fragments):

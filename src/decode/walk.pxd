@@ -1,6 +1,6 @@
 # From event to event, until Python must act.
 
-from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport SIZE_MAX, UINT64_MAX, uint8_t, uint32_t, uint64_t, uintptr_t
 
 from crc.runs cimport RUN_LEN, crc_has_runs
 from decode.fragments cimport PART_NEXT, PART_NONE, next_part
@@ -82,35 +82,33 @@ cdef inline void set_handling(descriptor_t* descriptor) noexcept nogil:
         descriptor.handling[i] = handling_of(descriptor.canonical[i])
 
 
-cdef inline uint32_t rows_op_of(const loop_t* loop, uint8_t handling, uint8_t kind) noexcept nogil:
-    # The rows_op_t of a rows event to decode, else 0
-    if HANDLE_INSERT <= handling <= HANDLE_DELETE:
-        return handling
-    if handling == HANDLE_OTHER and loop.selection.rows_v0 and is_rows_v0(kind):
-        return (ROWS_INSERT if kind == PRE_GA_WRITE_ROWS_EVENT
-                else ROWS_UPDATE if kind == PRE_GA_UPDATE_ROWS_EVENT else ROWS_DELETE)
-    return 0
+cdef inline uint32_t old_rows_op_of(const loop_t* loop, uint8_t kind) noexcept nogil:
+    # The rows_op_t of a rows event of version 0 to decode, else 0
+    if not (loop.selection.rows_v0 and is_rows_v0(kind)):
+        return 0
+    return (ROWS_INSERT if kind == PRE_GA_WRITE_ROWS_EVENT
+            else ROWS_UPDATE if kind == PRE_GA_UPDATE_ROWS_EVENT else ROWS_DELETE)
 
 
 cdef inline int handle(loop_t* loop, uint8_t handling, event_t event) noexcept nogil:
     cdef uint32_t op
     cdef int status
-    if handling == HANDLE_NOTHING or handling == HANDLE_ROTATE:
-        return RUN_MORE
     if handling == HANDLE_TABLE_MAP:
         status = map_table(loop, event)
         if unlikely(loop.trx.headless and status == RUN_MORE):
             loop.trx.headless = False
             return RUN_EVENT
         return status
-    op = rows_op_of(loop, handling, event.kind)
-    if op:
-        return decode_rows_event(loop, event, op)
+    if HANDLE_INSERT <= handling <= HANDLE_DELETE:
+        return decode_rows_event(loop, event, handling)
     if handling == HANDLE_XID:
         return note_xid(loop, event)
     if handling == HANDLE_GTID:
         return note_gtid(loop, event)
-    return note_event(loop, event)
+    if handling == HANDLE_ROTATE:
+        return RUN_MORE
+    op = old_rows_op_of(loop, event.kind)
+    return decode_rows_event(loop, event, op) if unlikely(op != 0) else note_event(loop, event)
 
 
 cdef struct taken_t:
@@ -256,7 +254,10 @@ cdef inline int walk_window(loop_t* loop) noexcept nogil:
     cdef taken_t taken
     cdef checked_t checked
     cdef bint by_runs = verify and crc_has_runs(loop.crc)
+    # Of an event that needs no care, header and checksum
+    cdef size_t least = SIZE_MAX if careful else <size_t> header_len + checksum_len
     cdef uint8_t handling
+    cdef size_t room
     cdef size_t length
     cdef int status = RUN_MORE
     checked.good = checked.doubtful = window.checked
@@ -280,16 +281,13 @@ cdef inline int walk_window(loop_t* loop) noexcept nogil:
             event.position = base + <uintptr_t> pos
             loop.row_in_event = 0
         prefetch(pos + PREFETCH)                # with many small events, each would wait for the next header
-        if by_runs and pos >= checked.good and pos >= checked.doubtful:
-            checked = check_run(loop.crc, descriptor, HANDLE_ROTATE, pos, end)
-            window.checked = checked.good
-        length = <size_t> (end - pos)
+        room = <size_t> (end - pos)
         handling = HANDLE_DESCRIPTOR
-        if length >= V4_MINIMUM_HEADER_LEN:
+        length = 0
+        if room >= least:
             handling = descriptor.handling[type_of(pos)]
             length = length_of(pos)
-        if unlikely(careful or handling >= HANDLE_ROTATE or length > <size_t> (end - pos)
-                    or length < header_len + checksum_len):
+        if unlikely(handling >= HANDLE_ROTATE or length - least > room - least):    # the first wraps if it is less
             taken = take_carefully(loop, descriptor, pos, event.position)
             status = taken.status
             pos = window.cur.pos
@@ -303,15 +301,20 @@ cdef inline int walk_window(loop_t* loop) noexcept nogil:
             pos += length
             event.body.end = pos - checksum_len
             window.cur.pos = pos
-        if (verify and pos > checked.good and handling != HANDLE_DESCRIPTOR
-                and not checksum_holds_with(loop.crc, event.start, <uint32_t> length)):
-            status = fail(loop, event.position, FAULT_CHECKSUM, NO_TABLE)
-            break
-        if by_runs:
-            # The processor itself fetches the rest of a long event, faster than on request
-            fetch(event.start + RUN_LEN if length < LARGE_EVENT else pos, min(length, <size_t> FETCHED))
-        event.kind = descriptor.canonical[type_of(event.start)]
-        status = handle(loop, handling, event)
+        if verify:
+            if by_runs and event.start >= checked.good and event.start >= checked.doubtful:
+                checked = check_run(loop.crc, descriptor, HANDLE_ROTATE, event.start, end)
+                window.checked = checked.good
+            if (pos > checked.good and handling != HANDLE_DESCRIPTOR
+                    and not checksum_holds_with(loop.crc, event.start, <uint32_t> length)):
+                status = fail(loop, event.position, FAULT_CHECKSUM, NO_TABLE)
+                break
+            if by_runs:
+                # The processor itself fetches the rest of a long event, faster than on request
+                fetch(event.start + RUN_LEN if length < LARGE_EVENT else pos, min(length, <size_t> FETCHED))
+        if handling != HANDLE_NOTHING:
+            event.kind = descriptor.canonical[type_of(event.start)]
+            status = handle(loop, handling, event)
         if status == RUN_TABLE:
             window.cur.pos = event.start        # walked again once its plan is there
             break

@@ -217,6 +217,81 @@ def test_row_change_behaves_as_a_value() -> None:
         hash(change)
 
 
+def lazily(change: RowChange) -> bool:
+    """Whether the values of a change are still to be made: then it has the reader that will make them."""
+    return any(isinstance(other, RowReader) for other in gc.get_referents(change))
+
+
+def test_values_are_made_when_they_are_looked_at() -> None:
+    rows: list[list[Any]] = [[1, b"a"], [2, None], [2, b"bc"], [4, b"d" * 40]]
+    text = column(Kind.TEXT, "t", 1, charset="utf8mb4")
+    batch = make_batch([integer(4), text], rows, ops=[INSERT, PREIMAGE, POSTIMAGE, DELETE])
+    expected = [
+        (None, {"c": 1, "t": "a"}),
+        ({"c": 2, "t": None}, {"c": 2, "t": "bc"}),
+        ({"c": 4, "t": "d" * 40}, None),
+    ]
+    seen = []
+    for change in RowReader(batch):
+        assert lazily(change)
+        seen.append((change.before, change.after))
+        assert not lazily(change)
+        assert change.before is change.before  # made once
+    assert seen == expected
+    kept = list(RowReader(batch))
+    assert not any(lazily(change) for change in kept)
+    assert [(change.before, change.after) for change in kept] == expected
+    changes = iter(RowReader(batch))
+    first, second = next(changes), next(changes)
+    assert lazily(first)
+    del changes  # as when a loop is left
+    assert not lazily(first)
+    assert not lazily(second)
+    assert [(change.before, change.after) for change in (first, second)] == expected[:2]
+
+
+def test_a_kept_change_does_not_hold_its_batch_for_long() -> None:
+    """Only the newest change and the one before it may: a loop lets go of one when it has the next."""
+    changes = iter(RowReader(make_batch([integer(4)], [[i] for i in range(9)])))
+    kept = []
+    for i, change in enumerate(changes):
+        kept.append(change)
+        assert [k for k, one in enumerate(kept) if lazily(one)] == list(range(max(i - 1, 0), i + 1))
+
+
+@pytest.mark.parametrize(
+    ("stored", "values", "invalid"),
+    [
+        ([b"\xc3\xa4", b"a"], ["ä", "a"], 0),
+        ([b"\xff", b"a"], [b"\xff", "a"], 1),
+        ([b"a", b"\xff"], ["a", b"\xff"], 1),
+        ([b"\xff", b"\xfe"], [b"\xff", b"\xfe"], 2),
+    ],
+)
+def test_text_that_may_be_invalid_is_read_in_its_turn(
+    stored: list[bytes], values: list[Any], invalid: int
+) -> None:
+    """What is not text is counted, whether anybody looks at it or not, and only once."""
+    text = column(Kind.TEXT, "t", charset="utf8mb4")
+    batch = make_batch([text], [[value] for value in stored], ops=[PREIMAGE, POSTIMAGE])
+    reader = RowReader(batch)
+    (change,) = reader
+    assert not lazily(change)
+    assert reader.invalid_text == invalid
+    assert change.before == {"t": values[0]}
+    assert change.after == {"t": values[1]}
+    assert reader.invalid_text == invalid
+
+
+def test_damaged_values_are_found_in_their_turn() -> None:
+    batch = make_batch([column(Kind.JSON, "j")], [[b"\xff\xff"], [b"\xff\xff"]])
+    changes = iter(RowReader(batch))
+    for _ in range(2):  # raised once for each
+        with pytest.raises(DecodeError, match="is damaged"):
+            next(changes)
+    assert next(changes, None) is None
+
+
 # -- Arguments that are refused ------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ _NOT_NOW = (  # answers of a mirror that does not do it
     "has no mirror",
     "the mirror has no table",
     "the server does not answer",  # it is down
+    "the connection was lost",  # a line was cut, or the server went down meanwhile
     "could not be locked",  # by an XA transaction
 )
 

@@ -121,6 +121,9 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
     cdef int fault = FAULT_VALUE
     if batch != NULL and unlikely(window.copies and not batch.copies) and leave_buffer(loop, batch) != DECODE_OK:
         batch = NULL
+    # Columns were asked for after the event began: those of a part would not lie in the window
+    if batch != NULL and unlikely(in_fragments) and batch.sink != NULL and leave_columns(loop, batch) != DECODE_OK:
+        batch = NULL
     if batch == NULL or (unlikely(not has_columns(images, plan, body.pos))
                          and refill_image_set(plan, body.pos, images) != DECODE_OK):
         return fail(loop, event.position, FAULT_NO_MEMORY, definition)
@@ -160,8 +163,6 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
     rows.ends = NULL
     rows.incomplete = NULL
     status = DECODE_MALFORMED
-    if unlikely(in_fragments) and batch.sink != NULL and leave_columns(loop, batch) != DECODE_OK:
-        return fail(loop, event.position, FAULT_NO_MEMORY, definition)
     begin_event(batch, loop.fragments.memory if unlikely(in_fragments) else loop.group.max_event_memory)
     limit = batch.limit
     if batch.sink != NULL:

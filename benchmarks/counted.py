@@ -31,9 +31,7 @@ def decode(
     threads = int(how) if how.isdigit() else 1
     with binlog_core.open(path, verify_checksum=False, threads=threads, mmap=how != "read") as log:
         if way == "rows":
-            images.append(
-                sum((change.before is not None) + (change.after is not None) for change in log.rows())
-            )
+            images.append(sum(2 if change.op == "update" else 1 for change in log.rows()))
         else:
             for group in log.groups():
                 images.append(0)

@@ -51,7 +51,6 @@ cdef extern from "Python.h":
     char* text_bytes "PyUnicode_1BYTE_DATA"(PyObject* text) noexcept
     Py_ssize_t text_length "PyUnicode_GET_LENGTH"(PyObject* text) noexcept
     bint is_text_object "PyUnicode_CheckExact"(PyObject* value) noexcept
-    Py_ssize_t references "Py_REFCNT"(PyObject* value) noexcept
     bint is_tracked "PyObject_GC_IsTracked"(object made) noexcept
     void track "PyObject_GC_Track"(object made) noexcept
 
@@ -133,7 +132,6 @@ cdef class RowReader:
     cdef Py_ssize_t invalid_count
     cdef set json_diffs
     cdef Kept kept                    # None: values are made again each time
-    cdef bint ascii_alone             # all text of the rows that are being made is ASCII
     cdef Origin origin                # of the changes of transaction `origin_of`
     cdef uint32_t origin_of
 
@@ -213,7 +211,7 @@ cdef class RowReader:
             A value cannot be decoded, or no change begins at the record.
         """
         self.check_record(record)
-        return self.make_change(record, False)
+        return self.make_change(record)
 
     def column_values(self, column):
         """One column's values in every record; None for NULL and for absent.
@@ -272,65 +270,25 @@ cdef class RowReader:
             and (<const image_t*> self.at(record + 1)).op == OP_UPDATE_POSTIMAGE
         )
 
-    cdef RowChange make_change(self, Py_ssize_t record, bint lazily):
-        # lazily: its values are made when they are looked at, if nothing can go wrong
+    cdef RowChange make_change(self, Py_ssize_t record):
         cdef const image_t* image = <const image_t*> self.at(record)
         cdef RowChange change = RowChange.__new__(RowChange)
-        cdef bint pair = self.is_pair(record)
-        if not pair and image.op != OP_INSERT and image.op != OP_DELETE:
+        if image.op == OP_INSERT:
+            change.after = self.row(record, None)
+        elif image.op == OP_DELETE:
+            change.before = self.row(record, None)
+        elif self.is_pair(record):
+            change.before = self.row(record, None)
+            change.after = self.row(record + 1, change.before)
+        else:
             raise self.error(record, -1, f"record {record} does not begin a change")
-        change.reader = self
-        change.record = record
         change.op = <object> PyTuple_GET_ITEM(OP_NAMES, image.op)
         change.position = image.position
         change.timestamp = image.timestamp
-        change.waits = lazily and self.can_wait(record) and not (pair and not self.can_wait(record + 1))
-        if not change.waits:
-            self.make_images(change)
         if self.origin is None or self.origin_of != image.transaction:
             self.find_origin(record, image.transaction)
         change.origin = self.origin
         return change
-
-    cdef int make_images(self, RowChange change) except -1:
-        cdef RowReader _held = self              # the change may be the last that has it
-        cdef Py_ssize_t record = change.record
-        cdef uint8_t op = (<const image_t*> self.at(record)).op
-        cdef dict before = None
-        cdef dict after = None
-        self.ascii_alone = change.waits
-        try:
-            if op != OP_INSERT:
-                before = self.row(record, None)
-            if op != OP_DELETE:
-                after = self.row(record + (op == OP_UPDATE_PREIMAGE), before)
-        finally:
-            self.ascii_alone = False
-        if change.reader is not None:            # no other thread was faster
-            change.made_before = before
-            change.made_after = after
-            change.reader = None
-        return 0
-
-    cdef bint can_wait(self, Py_ssize_t record) noexcept:
-        # Whether the record's values are surely valid, and text ASCII: errors must be raised and counted in their turn
-        cdef ValuePlan plan = self.plan
-        cdef const uint8_t* p = self.at(record)
-        cdef const field_t* field
-        cdef span_t span
-        cdef Py_ssize_t i
-        if not plan.patient:
-            return False
-        for i in range(plan.text_count):
-            field = &plan.fields[plan.texts[i]]
-            memcpy(&span, p + field.offset, sizeof(span))
-            if self.is_missing(field, record) or not span.length:
-                continue
-            if span.offset > self.heap.length or span.length > self.heap.length - span.offset:
-                return False
-            if not is_ascii(self.heap.data + span.offset, span.length):
-                return False
-        return True
 
     cdef int find_origin(self, Py_ssize_t record, uint32_t transaction) except -1:
         cdef Origin origin = Origin.__new__(Origin)
@@ -500,7 +458,7 @@ cdef class RowReader:
         if (
             span.length < 2                          # Python has these objects already
             or (field.form == FORM_TEXT and not field.ascii_alike)
-            or not (self.ascii_alone or is_ascii(<const uint8_t*> data, span.length))
+            or not is_ascii(<const uint8_t*> data, span.length)
         ):
             return new_reference(self.text(field, i, record, data, span.length))
         if field.keeps and span.length <= KEPT_TEXT and self.kept is not None:

@@ -49,10 +49,6 @@ cdef class ChangeIterator:
     cdef list readers
     cdef place_t* heap
     cdef Py_ssize_t left             # number of readers that still have changes
-    # The last two changes that were given out. A loop lets go of a change only when it gets the next one, so the older
-    # one shows whether changes are kept: then its values are made, since they must not hold the memory of a group.
-    cdef RowChange newest
-    cdef RowChange older
 
     def __cinit__(self, readers):
         cdef RowReader reader
@@ -74,10 +70,6 @@ cdef class ChangeIterator:
     def __dealloc__(self):
         PyMem_Free(self.heap)
 
-    def __del__(self):
-        self.settle()
-        self.settle()
-
     def __iter__(self):
         return self
 
@@ -92,25 +84,12 @@ cdef class ChangeIterator:
         place.position = image.position
         place.row = image.row
 
-    cdef int settle(self) except -1:
-        # Makes the values of the older change, if anyone else has it
-        cdef RowChange kept = None
-        if self.older is not None and self.older.reader is not None and references(<PyObject*> self.older) > 1:
-            kept = self.older
-        self.older = self.newest
-        self.newest = None
-        if kept is not None:
-            kept.reader.make_images(kept)
-        return 0
-
     cdef RowChange take(self):
         # The next change; None at the end
         cdef place_t* first = self.heap
         cdef RowReader reader
         cdef Py_ssize_t record
-        self.settle()
         if not self.left:
-            self.settle()
             return None
         reader = <RowReader> self.readers[first.reader]
         record = first.record
@@ -121,8 +100,7 @@ cdef class ChangeIterator:
             self.left -= 1
             first[0] = self.heap[self.left]
         sink(self.heap, self.left, 0)
-        self.newest = reader.make_change(record, True)
-        return self.newest
+        return reader.make_change(record)
 
 
 @cython.final

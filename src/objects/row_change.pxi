@@ -33,9 +33,6 @@ cdef str _cut(str text):
 cdef tuple OP_NAMES = (None, "insert", "update", "update", "delete")
 
 
-cdef class RowReader
-
-
 @cython.final
 @cython.freelist(256)
 cdef class RowChange:
@@ -65,11 +62,8 @@ cdef class RowChange:
     """
 
     cdef readonly object op
-    cdef object made_before
-    cdef object made_after
-    cdef RowReader reader            # makes them when they are looked at; None: they are made
-    cdef Py_ssize_t record           # … of its records from here on
-    cdef bint waits                  # … and not before
+    cdef readonly object before
+    cdef readonly object after
     cdef readonly uint64_t position
     cdef readonly uint32_t timestamp
     cdef Origin origin
@@ -88,23 +82,11 @@ cdef class RowChange:
         origin.known_gtid = gtid
         origin.is_known = True
         self.op = op
-        self.made_before = before
-        self.made_after = after
+        self.before = before
+        self.after = after
         self.position = position
         self.timestamp = timestamp
         self.origin = origin
-
-    @property
-    def before(self):
-        if self.reader is not None:
-            self.reader.make_images(self)
-        return self.made_before
-
-    @property
-    def after(self):
-        if self.reader is not None:
-            self.reader.make_images(self)
-        return self.made_after
 
     @property
     def database(self):

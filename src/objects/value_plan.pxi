@@ -63,9 +63,6 @@ cdef class ValuePlan:
     cdef size_t record_len
     cdef bint placed          # the values of a copied template lie in the slots of the fields
     cdef bint has_lists       # some values are lists: the garbage collector must track rows
-    cdef bint patient         # values may be made later: only text could be invalid, …
-    cdef Py_ssize_t* texts    # … that of these fields
-    cdef Py_ssize_t text_count
     cdef Kept kept
     cdef dict json_plans      # a JsonPlan by style
 
@@ -82,10 +79,8 @@ cdef class ValuePlan:
         self.names = tuple([sys.intern(column.name) for column in self.columns])
         self.template = dict.fromkeys(self.names)
         self.fields = <field_t*> PyMem_Malloc((self.count + 1) * sizeof(field_t))
-        self.texts = <Py_ssize_t*> PyMem_Malloc((self.count + 1) * sizeof(Py_ssize_t))
-        if self.fields == NULL or self.texts == NULL:
+        if self.fields == NULL:
             raise MemoryError
-        self.patient = True
         row_offset = self.dtype.fields["row"][1]
         row = self.dtype["row"]
         helpers = []
@@ -96,7 +91,6 @@ cdef class ValuePlan:
                     f"column {column.name!r} has index {column.index}: the table has {len(table.columns)} columns"
                 )
             helpers.append(fill_field(&self.fields[i], column, dtype, row_offset + offset))
-            self.note_patience(i)
             self.has_lists |= not self.fields[i].alike or self.fields[i].form == FORM_JSON
         self.helpers = tuple(helpers)
         slots = <size_t*> PyMem_Malloc((self.count + 1) * sizeof(size_t))
@@ -111,15 +105,6 @@ cdef class ValuePlan:
 
     def __dealloc__(self):
         PyMem_Free(self.fields)
-        PyMem_Free(self.texts)
-
-    cdef void note_patience(self, Py_ssize_t i) noexcept:
-        cdef const field_t* field = &self.fields[i]
-        if field.form == FORM_UTF8 or field.form == FORM_ASCII or (field.form == FORM_TEXT and field.ascii_alike):
-            self.texts[self.text_count] = i
-            self.text_count += 1
-        elif field.form == FORM_TEXT or field.form == FORM_JSON or field.form == FORM_VECTOR:
-            self.patient = False
 
     cdef Py_ssize_t index_of(self, column) except -1:
         # Index of a decoded column

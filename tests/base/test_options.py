@@ -23,7 +23,10 @@ from binlog_core.mirror import mirror
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 OF_THE_LAKE = {"images", "unnamed", "text_errors", "xa", "deletes", "file_size"}  # not options of `open`
-ELSEWHERE = {("archive", "--start")}  # which is a log's name: other options of these names
+ELSEWHERE = {  # other options of these names: the name of a log, and conditions by tables
+    ("archive", "--start"),
+    ("mirror run", "--where"),
+}
 OTHERWISE = {  # by intention: what each has instead
     ("SourceOptions", "on_error"): ("raise", "skip", "rows"),
     ("export", "images"): ("both", "after"),

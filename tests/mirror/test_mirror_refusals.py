@@ -109,10 +109,10 @@ def test_an_outage_of_a_tables_catalog_delays_no_other_table(
     def stages() -> dict[str, str]:
         return {one.table.removeprefix("refused."): one.stage for one in mirrored(url, tmp_path)}
 
-    def down(self: Lake, state: TableState, *number: int) -> Any:
+    def down(self: Lake, state: TableState, *number: int, **rules: Any) -> Any:
         if state.name == "other":
             raise ConnectionError("the catalog is down")
-        return opened(self, state, *number)
+        return opened(self, state, *number, **rules)
 
     opened, remove, removed = Lake.opened, copying.clean_up, []
     sql("CREATE TABLE other (id INT PRIMARY KEY)")

@@ -353,7 +353,7 @@ def _may_concern(
             or is_wanted_name(name.lower(), lower, exclude_tables)
             for name in found.tables
         )
-    # Of what is not a definition the names tell nothing: views, triggers, functions and foreign keys change others.
+    # Names tell nothing of other statements: views, triggers, functions and foreign keys change other tables.
     if tables is None or not may_change_definitions(aside.text.encode()):
         return True
     words = words_of_change(aside.text, aside.sql_mode)

@@ -24,10 +24,9 @@ _NOT_NOW = (  # answers of a mirror that does not do it
     "another process is working on this mirror",
     "has no mirror",
     "the mirror has no table",
-    "the server does not answer",  # it is down
-    "the connection was lost",  # a line was cut, or the server went down meanwhile
-    "could not be locked",  # by an XA transaction
 )
+_LOST = "the server does not answer", "the connection was lost"  # it went down, or a line failed, meanwhile
+_LOCKED = "could not be locked"  # by an XA transaction
 
 
 @dataclass(frozen=True)
@@ -163,12 +162,19 @@ class Asker:
 
     def _tried(self, work: Callable[[], Any]) -> Any:
         """What is answered; None: it cannot be done now."""
+        since = self._world.now()
         try:
             return work()
-        except UnreachableError:
-            return None
-        except MirrorError as error:
-            if not any(one in str(error) for one in _NOT_NOW):
+        except (MirrorError, UnreachableError) as error:
+            text = str(error)
+            if isinstance(error, UnreachableError) or any(one in text for one in _LOST):
+                is_so = self._world.failed(since)
+            elif _LOCKED in text:
+                tables = (server.tables for server in self._world.hosts.values())
+                is_so = any(one is not None and one.refused >= since for one in tables)
+            else:
+                is_so = any(one in text for one in _NOT_NOW)
+            if not is_so:
                 raise
             return None
 

@@ -266,6 +266,15 @@ def test_the_judge_sees_a_table_that_is_not_paused(monkeypatch: pytest.MonkeyPat
     assert any("was answered by" in str(failure(one)) for one in some)
 
 
+def test_the_judge_sees_who_waits_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("world.asking.resume", lambda *_: None)
+
+    def suits(one: Any) -> bool:
+        return bool(one.asks) and not one.cuts
+
+    assert "who asked waits" in str(failure(next(filter(suits, map(mirrorer, range(1000))))))
+
+
 _BLAMES = {
     "no server": UnreachableError("the server does not answer: refused"),
     "told of no server": MirrorError("the connection was lost: it ended"),

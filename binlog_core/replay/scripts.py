@@ -18,8 +18,8 @@ from .._decode.asides import STATEMENT_BYTES
 from .._decode.group import Aside
 from .._decode.savepoints import RowPlace, Savepoints
 from .._decode.selection import is_wanted_name
-from .._format.statements import changes_rows, first_word
-from .._tables.full_names import has_database, own_name, split_name
+from .._format.statements import changes_rows, first_word, may_change_definitions
+from .._tables.full_names import has_database, split_name
 from ..batch.change_batch import OUTCOMES
 from ..limits import Limits
 from ..schema.table_statements import read_statement, words_of_change
@@ -342,8 +342,9 @@ def _may_concern(
     found = read_statement(aside.text, aside.database, aside.sql_mode)
     if found is not None and found.database is not None:
         return tables is None or any(
-            not has_database(one) or fnmatchcase(found.database.lower(), split_name(one)[0].lower())
+            not has_database(one) or fnmatchcase(found.database.lower(), database.lower())
             for one in tables
+            for database, _ in _divided(one)
         )
     if found is not None and found.kind != "unknown":
         lower = None if tables is None else [one.lower() for one in tables]
@@ -352,11 +353,22 @@ def _may_concern(
             or is_wanted_name(name.lower(), lower, exclude_tables)
             for name in found.tables
         )
-    words = None if tables is None else words_of_change(aside.text, aside.sql_mode)
-    if tables is None or words is None:
+    # Names tell nothing of other statements: views, triggers, functions and foreign keys change other tables.
+    if tables is None or not may_change_definitions(aside.text.encode()):
         return True
-    own = [(own_name(one) if has_database(one) else one.strip("`")).lower() for one in tables]
+    words = words_of_change(aside.text, aside.sql_mode)
+    if words is None:
+        return True
+    own = {name.lower() for one in tables for _, name in _divided(one)}
     return any(fnmatchcase(word, pattern) for word in words for pattern in own)
+
+
+def _divided(pattern: str) -> Iterator[tuple[str, str]]:
+    """What may be database and table of a name or pattern: without quotes, each dot may divide it."""
+    yield split_name(pattern if has_database(pattern) else f".{pattern}")
+    for at, one in enumerate(pattern):
+        if one == ".":
+            yield pattern[:at], pattern[at + 1 :]
 
 
 def _in_log_order(group: Group, made: list[Any]) -> Iterator[tuple[int, int, int, int, int]]:

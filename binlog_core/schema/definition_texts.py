@@ -12,7 +12,10 @@ from .table_definitions import ColumnSchema, TableSchema, UniqueKey
 
 _LONGEST_TEXT = 256 << 20
 # What reading a text of another version, or none of ours, can raise.
-NOT_OURS = (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError, zlib.error)
+NOT_OURS = (
+    *(ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError, RecursionError),
+    zlib.error,
+)
 
 
 def packed(known: Any) -> str:

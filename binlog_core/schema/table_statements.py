@@ -114,10 +114,11 @@ def words_of_change(sql: str, sql_mode: int = 0) -> frozenset[str] | None:
         reader = TokenReader(chain.from_iterable(tokenize_statements(sql, sql_mode)))
         reader.skip_settings()
         verb = reader.word()
-        while not reader.done and not (
-            verb in ("INSERT", "REPLACE") and reader.accept_any("VALUES", "VALUE")
-        ):
+        last = ("VALUES", "VALUE") if verb in ("INSERT", "REPLACE") else ()
+        while not reader.done and reader.word() not in last:
             found.add(reader.take().text.lower())
+        if reader.word() == "VALUE":  # no reserved word: it may be the table
+            found.add("value")
     except SchemaError:
         return None
     # The LOAD of a server before 5.0 is an event of its own, without a text.

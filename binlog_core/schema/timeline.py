@@ -85,7 +85,7 @@ class DefinitionTimeline:
         """
         try:
             known = unpacked(text)
-            definitions = [table_of(one) for one in known["definitions"]]
+            definitions = dict(enumerate(map(table_of, known["definitions"])))  # no place counts from the end
             return cls(
                 {
                     name: tuple((int(at), None if no is None else definitions[no]) for at, no in steps)

@@ -24,10 +24,9 @@ _NOT_NOW = (  # answers of a mirror that does not do it
     "another process is working on this mirror",
     "has no mirror",
     "the mirror has no table",
-    "the server does not answer",  # it is down
-    "the connection was lost",  # a line was cut, or the server went down meanwhile
-    "could not be locked",  # by an XA transaction
 )
+_LOST = "the server does not answer", "the connection was lost"  # it went down, or a line failed, meanwhile
+_LOCKED = "could not be locked"  # by an XA transaction
 
 
 @dataclass(frozen=True)
@@ -147,9 +146,10 @@ class Asker:
             stages = {table.stage for table in told if fnmatchcase(table.table, one.table)}
             if stages - ({"paused", "parked", "dropped"} if one.what == "pause" else set()):
                 raise Wrong(f"{one.what} {one.table} was answered by {told}")
-            before = self._rows(one.table)
+            gone = {table.table for table in told if table.stage == "dropped"}  # taken in if it is made again
+            before = self._rows(one.table, gone)
             self._world.let(_never, one.seconds)
-            if (after := self._rows(one.table)) != before:
+            if (after := self._rows(one.table, gone)) != before:
                 raise Wrong(f"{one.what} {one.table}, asked at {one.at}: {before} became {after}")
             self._tried(lambda: end(self._lake, one.table))
         self.done.append(one.what)
@@ -163,24 +163,31 @@ class Asker:
 
     def _tried(self, work: Callable[[], Any]) -> Any:
         """What is answered; None: it cannot be done now."""
+        since = self._world.now()
         try:
             return work()
-        except UnreachableError:
-            return None
-        except MirrorError as error:
-            if not any(one in str(error) for one in _NOT_NOW):
+        except (MirrorError, UnreachableError) as error:
+            text = str(error)
+            if isinstance(error, UnreachableError) or any(one in text for one in _LOST):
+                is_so = self._world.failed(since)
+            elif _LOCKED in text:
+                tables = (server.tables for server in self._world.hosts.values())
+                is_so = any(one is not None and one.refused >= since for one in tables)
+            else:
+                is_so = any(one in text for one in _NOT_NOW)
+            if not is_so:
                 raise
             return None
 
-    def _rows(self, pattern: str) -> dict[str, list[str]]:
-        """The rows of some tables in the lake."""
+    def _rows(self, pattern: str, gone: set[str]) -> dict[str, list[str]]:
+        """The rows of some tables in the lake, without those that the server does not have."""
         import pyarrow as pa
         from deltalake import DeltaTable
 
         found = {}
         for log in sorted(self._lake.glob("*.*/_delta_log")):
             name = log.parent.name
-            if fnmatchcase(name, pattern) and DeltaTable.is_deltatable(str(log.parent)):
+            if fnmatchcase(name, pattern) and name not in gone and DeltaTable.is_deltatable(str(log.parent)):
                 rows = pa.table(DeltaTable(str(log.parent)).scan().read_all()).to_pylist()
                 found[name] = sorted(map(repr, rows))
         return found

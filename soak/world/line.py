@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,6 +69,7 @@ class Line(MadeUpSocket):
         self._sent = 0
         self._quiet_until = 0.0
         self._ended = self._reset = self._closed = False
+        self._cut_at = self._left_at = self._quiet_from = math.inf
 
     # ------------------------------------------------------------ the server's side
 
@@ -85,7 +87,7 @@ class Line(MadeUpSocket):
             data = data[: fault.cut - self._sent]
         self._sent += len(data)
         if fault.stall is not None and self._sent >= fault.stall and not self._quiet_until:
-            self._quiet_until = world.now() + fault.seconds
+            self._quiet_from, self._quiet_until = world.now(), world.now() + fault.seconds
         when = max(world.now() + world.chance.choice((0.0, 0.0, 0.0005)), self._quiet_until)
         if self._coming:
             when = max(when, self._coming[-1][0])
@@ -100,7 +102,7 @@ class Line(MadeUpSocket):
         """End the connection from the server's side, or on the way."""
         if self._ended:
             return
-        self._ended, self._reset = True, reset
+        self._ended, self._reset, self._cut_at = True, reset, self._world.now()
         if reset:
             self._coming.clear()
         self._leave()
@@ -109,6 +111,11 @@ class Line(MadeUpSocket):
         if self._peer is not None:
             peer, self._peer = self._peer, None
             peer.over()
+
+    def failed(self, begin: float, end: float) -> bool:
+        """Whether the client may have met a fault, or the end of the server, between two times."""
+        stalled = self._quiet_from <= end and begin <= min(self._quiet_until, self._left_at)
+        return stalled or (self._cut_at <= end and begin <= self._left_at)
 
     # ------------------------------------------------------------ the client's side
 
@@ -152,13 +159,13 @@ class Line(MadeUpSocket):
 
     def shutdown(self, _: int) -> None:
         """End both directions."""
-        self._ended = True
+        self._ended, self._left_at = True, min(self._left_at, self._world.now())
         self._leave()
 
     def close(self) -> None:
         """End it from the client's side."""
         self._closed = True
-        self._ended = True
+        self._ended, self._left_at = True, min(self._left_at, self._world.now())
         self._leave()
 
 

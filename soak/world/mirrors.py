@@ -491,6 +491,8 @@ class _Run(Play):
         """The lake's tables are the server's."""
         if self._asker.wrong is not None:
             raise Wrong(f"what was asked: {self._asker.wrong}") from self._asker.wrong
+        if not self._asker.over:
+            raise Wrong("who asked waits for an answer")
         if differ := [one for one in self._found if "rows differ" in one or "it has values" in one]:
             raise Wrong(f"the mirror says: {differ[0]}")
         assert self.writer.tables is not None

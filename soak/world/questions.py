@@ -60,6 +60,7 @@ class Asked:
         assert self._server.tables is not None
         waiting = [name for name, one in self._server.tables.now.items() if one.prepared]
         if any(f"`{name.replace('.', '`.`')}` READ" in tables for name in waiting):
+            self._server.tables.refuse()
             return _BUSY
         self._server.tables.lock(self)
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -115,6 +116,7 @@ class Tables:
         self.seen = 0
         self._locks: set[object] = set()
         self.unlocked: Callable[[], None] = lambda: None
+        self.refused = -math.inf  # when a lock was last refused, since an XA transaction holds one
         self.unknown: list[str] = []  # statements that nobody understood
 
     @property
@@ -126,6 +128,10 @@ class Tables:
     def locked(self) -> bool:
         """Whether nobody may commit."""
         return bool(self._locks)
+
+    def refuse(self) -> None:
+        """Note that a session did not get its lock."""
+        self.refused = self._world.now()
 
     def commit(self, transaction: Transaction) -> None:
         """Take what a transaction leaves."""

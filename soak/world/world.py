@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import threading
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -78,6 +79,8 @@ class SimulatedWorld(World):
         self.random = Random(f"own {seed}")  # what the process itself leaves to chance
         self.hosts: dict[str, Server] = {}
         self.connections = 0
+        self._lines: list[Line] = []
+        self._refused = -math.inf  # when a host that was down was last asked
         self.skew = 0.0  # seconds by which the clock of the reader's machine is wrong
         self._faults = faults
         self._most = most
@@ -101,12 +104,18 @@ class SimulatedWorld(World):
         self.let(_never, self.chance.choice((0.0, 0.001, 0.05)))
         server = self.hosts.get(host[0])
         if server is None or not server.up:
+            self._refused = self._now
             raise ConnectionRefusedError(111, "Connection refused")
         self.connections += 1
         line: Line = kind(self, next(self._faults))
+        self._lines.append(line)
         line.settimeout(timeout)
         Session(server, line).greet()
         return line
+
+    def failed(self, since: float) -> bool:
+        """Whether a process may have met a host that was down, or a line that failed, since then."""
+        return self._refused >= since or any(line.failed(since, self._now) for line in self._lines)
 
     def now(self) -> float:
         """Seconds since the world began."""

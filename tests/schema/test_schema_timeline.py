@@ -37,7 +37,11 @@ def test_a_timeline_as_text() -> None:
     text = TIMELINE.to_text()
     assert DefinitionTimeline.from_text(text) == TIMELINE
     assert len(unpacked(text)["definitions"]) == 3  # A holds at two places
-    for other in ("", packed([]), packed({"definitions": [], "tables": {"shop.t": [[4, 0]]}})):
+    steps: list[list[object]] = [[4, 0], [4, -4], [float("inf"), None]]  # of three definitions
+    others = [packed({"definitions": [], "tables": {"shop.t": [steps[0]]}})]
+    others += [packed(unpacked(text) | {"tables": {"shop.t": [step]}}) for step in steps[1:]]
+    others += [packed(unpacked(text) | {"tables": {"shop.t": [[4, -1]]}})]
+    for other in ("", packed([]), *others):
         with pytest.raises(BinlogError, match="definitions cannot be read: another version wrote them"):
             DefinitionTimeline.from_text(other)
 

@@ -71,7 +71,9 @@ def test_statements_about_no_table(sql: str) -> None:
         ("UPDATE Shop.`T` JOIN u USING (id) SET a = 1", 0, "update shop . t join u using ( id ) set a = 1"),
         ("UPDATE \"a b\" SET c = 'it''s'", 4, "update|a b|set|c|=|it's"),
         ("INSERT INTO u (a) VALUES ('t', 1), (2, 3)", 0, "insert into u ( a )"),
-        ("INSERT INTO u VALUE ('not closed", 0, "insert into u"),  # a long statement, which is cut
+        ("INSERT INTO u VALUE ('not closed", 0, "insert into u value"),  # a long statement, which is cut
+        ("INSERT INTO value VALUES (1)", 0, "insert into value"),  # a name, too: it is no reserved word
+        ("REPLACE shop.value (a) SELECT 1", 0, "replace shop . value"),
         ("SET STATEMENT a=1 FOR DELETE FROM u", 0, "delete from u"),
         ("LOAD DATA INFILE 'f' INTO TABLE t", 0, "load data infile f into table t"),
         ("LOAD DATA", 0, None),

@@ -15,7 +15,7 @@ import pytest
 
 import binlog_core
 from binlog_core import MariadbGtidSet
-from binlog_core.errors import DivergedError, PurgedError
+from binlog_core.errors import DivergedError, MirrorError, PurgedError, UnreachableError
 from binlog_core.lake.rows.source_options import SourceOptions
 from binlog_core.mirror import serving
 
@@ -26,16 +26,18 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 from world.__main__ import failure
 from world.archives import keeper
+from world.asking import Asker
 from world.disk import Disk
 from world.folders import exporter, stream
 from world.history import VERSIONS, Step, Wrong
-from world.line import Fault
+from world.line import Fault, Line
 from world.mirrors import mirrorer
 from world.model import Change, Transaction
 from world.objects import Objects, WorldStore
 from world.proof import DEFECTS, Defect
 from world.readers import Reader, numbers, reader
 from world.server import Kind, Server
+from world.tables import Tables
 from world.world import SimulatedWorld
 
 KINDS: dict[str, Callable[[int], Any]] = {
@@ -61,7 +63,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {  # what histories have had only since th
 }
 WRONGLY_JUDGED = [  # since then: they are right
     *(("archive", seed) for seed in (857,)),
-    *(("mirror", seed) for seed in (2059, 3011, 3144)),
+    *(("mirror", seed) for seed in (2059, 3011, 3144, 5017)),
 ]
 
 
@@ -72,7 +74,7 @@ def test_what_once_failed(kind: str, seed: int) -> None:
 
 @pytest.mark.parametrize(("kind", "seed"), WRONGLY_JUDGED)
 def test_what_was_judged_wrongly(kind: str, seed: int) -> None:
-    """A place where no event begins; MariaDB 12.3; a server that is down; tables that XA locks."""
+    """A place where no event begins; MariaDB 12.3; a server that is down; tables locked by XA, or dropped."""
     KINDS[kind](seed).run()
 
 
@@ -262,6 +264,66 @@ def test_the_judge_sees_a_table_that_is_not_paused(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(serving, "change", deaf)
     some = list(islice(filter(suits, map(mirrorer, range(1000))), 4))
     assert any("was answered by" in str(failure(one)) for one in some)
+
+
+def test_the_judge_sees_who_waits_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("world.asking.resume", lambda *_: None)
+
+    def suits(one: Any) -> bool:
+        return bool(one.asks) and not one.cuts
+
+    assert "who asked waits" in str(failure(next(filter(suits, map(mirrorer, range(1000))))))
+
+
+_BLAMES = {
+    "no server": UnreachableError("the server does not answer: refused"),
+    "told of no server": MirrorError("the connection was lost: it ended"),
+    "locks": MirrorError("the tables could not be locked for reading in 3 attempts"),
+}
+
+
+@pytest.mark.parametrize("error", _BLAMES.values(), ids=[*_BLAMES])
+def test_the_judge_knows_whether_a_server_was_down_or_locked(error: Exception, tmp_path: Path) -> None:
+    """Who asks may be told so only if it was so meanwhile."""
+    world = SimulatedWorld(1, iter([Fault(), Fault(cut=0)]))
+    server = Server(world, "a", Kind("8.4.3"), server_id=1)
+    server.tables = Tables(world, {})
+    world.hosts = {"a": server}
+    asker = Asker(world, tmp_path, (), 1.0, {}, None, ())
+
+    def answered(meanwhile: Callable[[], None]) -> Any:
+        def work() -> None:
+            world.sleep(1.0)
+            meanwhile()
+            world.sleep(1.0)
+            raise error
+
+        return asker._tried(work)
+
+    def connect() -> None:
+        world.connect(Line, ("a", 3306), None, 1.0).close()
+
+    def find_down() -> None:
+        server.up = False
+        with pytest.raises(ConnectionRefusedError):
+            connect()
+        server.up = True
+
+    def in_vain() -> None:
+        pass
+
+    right, others = [find_down, connect], [server.tables.refuse]
+    if "locked" in str(error):
+        right, others = others, [find_down]
+    with pytest.raises(type(error)):
+        answered(connect)  # nothing happens to this line
+    for one in right:
+        assert answered(one) is None
+        with pytest.raises(type(error)):
+            answered(in_vain)
+    for one in others:
+        with pytest.raises(type(error)):
+            answered(one)
 
 
 def test_a_list_of_many_names_fails_as_often_as_one_of_few() -> None:

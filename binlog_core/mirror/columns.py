@@ -209,7 +209,10 @@ class ColumnRules:
         DecodeError
             A value does not fit BIGINT.
         """
-        touched = {*self.lacks, *self.masks}
+        touched, own = {*self.lacks, *self.masks}, {name.lower() for name in self.added}
+        for name in rows.schema.names if own else ():
+            if name.lower() in own:
+                raise SchemaError("a column was added with the name of one of the lake's own", column=name)
         if any(self.patterns):
             names = {name.lower() for name in rows.schema.names if name.lower() not in SPECIAL}
             more = (name for name in names - touched if any(fnmatchcase(name, one) for one in self._named))
@@ -233,7 +236,7 @@ class ColumnRules:
 
     def concerned(self, statements: Iterable[ReportedStatement]) -> bool:
         """Whether statements name such a column: what it is called, or what it has, may change."""
-        used = (*self.longs, *columns_of(self.where), *self._divides)
+        used = (*self.longs, *columns_of(self.where), *self._divides, *(one.lower() for one in self.added))
         patterns = (*self._named, *map(escape, used))
         patterns += ("unsigned", "serial") if self.bigints else ()  # it may add another
         for one in statements if patterns else ():

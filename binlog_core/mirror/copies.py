@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 _GROUP_BYTES = 16 << 20  # of a row group, as Arrow holds it
 _TASKS = 4  # for each that is at work; each has one connection for its chunks
 _AT_ONCE = 8  # notes of chunks that are read at the same time
+COPY = "binlog_core.copy"  # its id, in a commit
 _TRIES = 3  # of a chunk whose connection is lost
 _PAUSE = 1.0
 # By their TABLE_TYPE; TEMPORARY ones belong to this session.

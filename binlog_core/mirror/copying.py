@@ -22,6 +22,7 @@ from .changes import LogPlan, merged
 from .chunks import CHUNK_BYTES, VECTOR_BYTES
 from .columns import ColumnSettings
 from .copies import (
+    COPY,
     Copied,
     Copy,
     Planned,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 GONE = frozenset((1146, 1049))  # no such table, no such database
 CHANGED = frozenset((1054, 1412))  # no such column, the definition changed
-_COPY = "binlog_core.copy"  # in a commit
 _MOST_FAILURES = 3  # in a row, before a table is parked
 _MOST_LOOKS = 20  # at a table that is missing or changes: MySQL 5.7 lists tables whose files are gone
 _FIRST = 4  # chunks that are found before it is begun: rounds wait for that
@@ -220,7 +220,8 @@ class Copying:
         for name, result in found:
             if not isinstance(result, BinlogError):
                 try:
-                    result = finished(host.runner, host.lake, copies[name], result)
+                    key = host.columns.key
+                    result = finished(host.runner, host.lake, copies[name], result, mask_key=key)
                 except BinlogError as error:
                     result = error
                 except Exception as error:  # of the stores; a value that does not fit
@@ -397,9 +398,9 @@ class Copying:
         offset = self._host.state.offsets[place]
         try:
             table = self._host.lake.opened(state, rules=copy.rules)
-            if table.last_commit().get(_COPY) != copy.id:
+            if table.last_commit().get(COPY) != copy.id:
                 mark = str(Mark(**copy.mark))
-                properties = {_COPY: copy.id, "binlog_core.mark": mark, **gtids_property(offset)}
+                properties = {COPY: copy.id, "binlog_core.mark": mark, **gtids_property(offset)}
                 commit_copy(table, selection.lake_schema, files, App(self._host.state.id, place), properties)
             kept = {one.name for one in table.files()}
         except Exception as error:  # of the format's library, the catalog and the stores below them

@@ -382,7 +382,7 @@ class Mirroring:
                 self.clean(partial(clean_up, self.lake, state, state.copy["id"]))
                 state.end_copy()
             named = self.state.by_names() if state.place is None else {}
-            if self.lake.other(state, self.state, named) is None and not state.rules.soft:
+            if self.lake.other(state, self.state, named) is None and not state.lake_rules.soft:
                 self.lake.opened(state).empty()
         except Exception as error:  # of the format's library, the catalog and the stores below them
             self._copies.failed(state, outage(error))

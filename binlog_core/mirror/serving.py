@@ -35,7 +35,7 @@ def change(state: MirrorState, kind: str, tables: tuple[str, ...]) -> None:
         elif tables or one.stage == "parked" or one.suspect is not None:
             one.copy_anew()
             if tables:  # asked for by name: columns that it had may be gone
-                one.columns = {}
+                one.forget_rules()
     if not tables and kind in (PAUSE, RESUME):
         state.paused = kind == PAUSE
 

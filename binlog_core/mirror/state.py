@@ -92,6 +92,8 @@ class TableState:
         The names of its columns that are left out, and null, because the server does not log their changes.
     columns : dict
         What became of its columns in its last copy: the fields of `columns.ColumnRules`.
+    had : dict
+        The same, if `columns` was forgotten since.
     renamed : list of str
         The names of database and table in the lake, if they are others.
     healing : str or None
@@ -121,6 +123,7 @@ class TableState:
     suspect: str | None = None
     unlogged: list[str] = field(default_factory=list)
     columns: dict[str, Any] = field(default_factory=dict)
+    had: dict[str, Any] = field(default_factory=dict)
     renamed: list[str] = field(default_factory=list)
     healing: str | None = None
     proved: float | None = None
@@ -138,13 +141,22 @@ class TableState:
         return ColumnRules.of_json(self.columns)
 
     @property
+    def lake_rules(self) -> ColumnRules:
+        """What became of the columns that the lake has."""
+        return ColumnRules.of_json(self.columns or self.had)
+
+    @property
     def newest_rules(self) -> ColumnRules:
         """The same in the copy that is being made, if there is one."""
         return self.rules if self.copy is None else ColumnRules.of_json(self.copy.get("columns", {}))
 
     def note_rules(self, rules: ColumnRules) -> None:
         """Note what becomes of its columns."""
-        self.columns = {} if rules == EVERY_COLUMN else asdict(rules)
+        self.columns, self.had = {} if rules == EVERY_COLUMN else asdict(rules), {}
+
+    def forget_rules(self) -> None:
+        """Forget what became of its columns, which may be gone; the lake has them until the next copy."""
+        self.columns, self.had = {}, self.columns or self.had
 
     @property
     def full_name(self) -> str:
@@ -445,7 +457,7 @@ class Lake:
 
         `rules`: of the copy that is to be put in its place.
         """
-        partition = () if history else (rules or state.rules).divided_by
+        partition = () if history else (rules or state.lake_rules).divided_by
         if self.is_delta:
             return DeltaLakeTable(self.table(state, history), delta_options(self.storage_options), partition)
         return self._of_catalog(state, history, partition)

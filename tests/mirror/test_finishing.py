@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import hmac
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +107,65 @@ def test_what_cannot_keep_deleted_rows_says_so(url: str, sql: Sql, tmp_path: Pat
     assert sorted((row["id"], row["_deleted"]) for row in rows) == [(1, True), (2, False)]
     with pytest.raises(ValueError, match="soft_deletes= with history=True: expected only one"):
         mirror(url, tmp_path, **given, history=True)
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "vectors"])
+def test_deleted_rows_become_as_the_options_say(url: str, sql: Sql, kind: str, tmp_path: Path) -> None:
+    lake, form = tmp_path / "lake", FORMS[kind](tmp_path)
+    key = tmp_path / "key"
+    key.write_bytes(b"0123456789abcdef")
+    sql("CREATE TABLE p (id INT PRIMARY KEY, created DATETIME, email VARCHAR(20))")
+    sql("INSERT INTO p VALUES (1, '2020-01-02', 'a@b.c'), (2, '2020-03-04 05:06:07', 'd@e.f')")
+    sql("INSERT INTO p VALUES (3, NULL, NULL)")
+    given = {"tables": "refused.p", "until": "now", "soft_deletes": "refused.*", **form.settings}
+    mirror(url, lake, **given)
+    sql("DELETE FROM p WHERE id IN (1, 3)")
+    mirror(url, lake, **given)
+    given |= {"partition": {"refused.p": "day(created)"}}
+    masked = {"mask_columns": "refused.p.email", "mask_key_file": key}
+    (found,) = mirror(url, lake, **given, **masked)
+    assert found.stage == "following", found
+
+    def rows() -> dict[int, dict[str, Any]]:
+        return {row["id"]: row for row in form.read(lake / "refused.p").to_pylist()}
+
+    assert {row["id"]: row["_deleted"] for row in rows().values()} == {1: True, 2: False, 3: True}
+    values = (b"a@b.c", b"d@e.f")
+    expected = [*(hmac.new(key.read_bytes(), one, "sha256").hexdigest() for one in values), None]
+    assert [rows()[i]["email"] for i in (1, 2, 3)] == expected
+    if kind != "iceberg":
+        days = [dt.date(2020, 1, 2), dt.date(2020, 3, 4), None]
+        assert [rows()[i]["created_day"] for i in (1, 2, 3)] == days
+    resync(lake, "refused.p", mask_key_file=key)
+    assert [rows()[i]["email"] for i in (1, 2, 3)] == expected  # not hashed twice
+    for _ in range(4):
+        (found,) = mirror(url, lake, **given)
+    assert found.stage == "parked"
+    assert "its deleted rows cannot be kept: email was masked" in str(found.reason)
+    assert [rows()[i]["email"] for i in (1, 2, 3)] == expected
+
+
+@pytest.mark.parametrize("filled", [False, True])
+@pytest.mark.parametrize("names", [("_deleted", "created_day"), ("_Deleted", "Created_DAY")])
+def test_a_new_column_with_the_name_of_the_lakes_own_parks_its_table(
+    url: str, sql: Sql, tmp_path: Path, names: tuple[str, str], *, filled: bool
+) -> None:
+    for name in "pqr":
+        sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, created DATE)")
+        sql(f"INSERT INTO {name} VALUES (1, '2020-01-02'), (2, '2020-01-03')")
+    given: dict[str, Any] = {"tables": "refused.[pqr]", "until": "now", "soft_deletes": "refused.p"}
+    given |= {"partition": {"refused.q": "day(created)"}}
+    mirror(url, tmp_path, **given)
+    sql(f"ALTER TABLE p ADD COLUMN {names[0]} INT DEFAULT 1")
+    sql(f"ALTER TABLE q ADD COLUMN {names[1]} INT DEFAULT 1")
+    sql("INSERT INTO r VALUES (3, NULL)")
+    if filled:
+        sql("INSERT INTO p VALUES (3, '2020-01-02', 0)")
+        sql("INSERT INTO q VALUES (3, '2020-01-02', 0)")
+    found = mirror(url, tmp_path, **given)
+    assert [one.stage for one in found] == ["parked", "parked", "following"]
+    assert "name of the column of deleted rows" in str(found[0].reason)
+    assert "needs the name created_day, which another column has" in str(found[1].reason)
+    read = FORMS["delta"](tmp_path).read
+    assert len(read(tmp_path / "refused.r")) == 3
+    assert read(tmp_path / "refused.p")["_deleted"].to_pylist() == [False, False]

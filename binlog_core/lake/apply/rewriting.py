@@ -194,7 +194,7 @@ class Rewriter:
                 end = start + parquet.metadata.row_group(group).num_rows
                 within = [(found >= start) & (found < end) for _, found in completing]
                 if not gone[start:end].all() or any(one.any() for one in within):
-                    rows = shaped(parquet.read_row_group(group), self.schema, self.values)
+                    rows = self.shaped(parquet.read_row_group(group))
                     writer.write(rows.filter(pa.array(~gone[start:end])))
                     for (partial, found), one in zip(completing, within, strict=True):
                         if one.any():
@@ -204,6 +204,10 @@ class Rewriter:
                 start = end
             new = writer.finish()
         return Replaced(file.name, True, tuple(new), completed)
+
+    def shaped(self, rows: pa.Table) -> pa.Table:
+        """Rows of a file in the table's new columns."""
+        return shaped(rows, self.schema, self.values)
 
     def _completed(self, partial: pa.Table, rows: pa.Table) -> pa.Table:
         """Partial rows, completed from the rows that they were before."""

@@ -114,7 +114,8 @@ def parts_of(
     Raises
     ------
     SchemaError
-        A text is empty or long: readers would take it for null, or files would have no bounds.
+        A text is empty or long: readers would take it for null, or files would have no bounds. Or a date is
+        before the year 1.
     """
     if not partition or not rows.num_rows:
         yield (), rows
@@ -126,7 +127,7 @@ def parts_of(
     grouped = values.append_column("at", places).group_by(names, use_threads=False)
     grouped = grouped.aggregate([("at", "list")])
     for i in range(grouped.num_rows):
-        found = tuple(grouped[name][i].as_py() for name in names)
+        found = tuple(_value(one, grouped[name][i]) for one, name in zip(partition, names, strict=True))
         for one, value in zip(partition, found, strict=True):
             if isinstance(value, str) and not 0 < len(value) <= _LONGEST:
                 raise SchemaError(
@@ -134,3 +135,11 @@ def parts_of(
                     column=one.column,
                 )
         yield found, rows.take(grouped["at_list"][i].values)
+
+
+def _value(field: PartitionField, value: Any) -> Any:
+    try:
+        return value.as_py()
+    except OverflowError:
+        told = "a date before the year 1 cannot be a partition"
+        raise SchemaError(told, column=field.column) from None

@@ -87,3 +87,10 @@ def test_each_row_is_in_the_part_of_its_values_in_order() -> None:
 def test_a_text_that_files_cannot_tell_is_refused(text: str) -> None:
     with pytest.raises(SchemaError, match=f"a text of {len(text)} characters cannot be a partition"):
         list(parts_of(pa.table({"a": ["x", text]}), parse_partition("a")))
+
+
+@pytest.mark.parametrize("text", ["a", "month(a)", "day(a)"])
+def test_a_date_before_the_year_1_is_refused(text: str) -> None:
+    days = pa.array([0, -719528], pa.int32()).cast(pa.date32())  # 0000-01-01, which servers take
+    with pytest.raises(SchemaError, match="a date before the year 1 cannot be a partition"):
+        list(parts_of(pa.table({"a": days}), parse_partition(text)))

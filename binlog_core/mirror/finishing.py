@@ -59,7 +59,7 @@ def _no_longer_there(
     runner: Runner, lake: Lake, planned: Planned, copied: Sequence[DataFile], into: Folder
 ) -> list[DataFile]:
     """New files of the rows that only the lake has: the server has deleted them."""
-    state, _, definition, selection = planned
+    state, copy, definition, selection = planned
     table, keys = lake.opened(state), definition.row_key or ()
     schema = table.kept(selection.lake_schema)
     old = table.files()
@@ -76,9 +76,11 @@ def _no_longer_there(
             )
     if any(import_pyarrow().types.is_nested(schema.field(name).type) for name in keys):
         raise SchemaError("deleted rows cannot be kept by a key with a SET", table=state.full_name)
+    # Columns that are made of others: the old table may lack them.
+    values = {DELETED: True} | {one.name: one for one in copy.rules.derived}
     with into.workspace() as workspace:
         sunk = tuple(runner.map(_Keys(into, workspace, keys), copied))
-        rewriter = Rewriter(into, workspace, schema, keys, sunk, {DELETED: True}, every=True)
+        rewriter = Rewriter(into, workspace, schema, keys, sunk, values, every=True)
         return [file for one in runner.map(rewriter, old) for file in one.new]
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..rows.fit import widened
 from ..rows.types import import_pyarrow
 from ..tables.parquet_writer import parquet_writer
-from ..tables.partitions import parts_of
+from ..tables.partitions import PartitionField, parts_of
 from ..tables.table import DataFile
 from ..tables.vectors import deleted_rows
 from .alterations import From
@@ -208,6 +208,8 @@ def spelled_like(names: Iterable[str], known: Sequence[str]) -> list[str]:
 def shaped(rows: pa.Table, schema: pa.Schema, values: Mapping[str, Any] | None = None) -> pa.Table:
     """Rows in the columns and types of a schema; `values`: those that change, as in `Effects`.
 
+    Or fields of a partition, for the columns that are made of others.
+
     Raises
     ------
     ValueError
@@ -217,7 +219,9 @@ def shaped(rows: pa.Table, schema: pa.Schema, values: Mapping[str, Any] | None =
     arrays = []
     for one in schema:
         source = (values or {}).get(one.name, From(one.name))
-        if not isinstance(source, From):
+        if isinstance(source, PartitionField) and source.column in rows.column_names:
+            arrays.append(source.values(_cast(rows[source.column], schema.field(source.column))))
+        elif not isinstance(source, From | PartitionField):
             arrays.append(pa.repeat(pa.scalar(source, one.type), rows.num_rows))
         elif source.column in rows.column_names:
             arrays.append(_cast(rows[source.column], one))

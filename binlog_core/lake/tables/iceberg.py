@@ -179,9 +179,9 @@ class IcebergLakeTable:
         for name, task in self._tasks().items():
             file = task.file
             least, most = dict(self._bounds(file.lower_bounds)), dict(self._bounds(file.upper_bounds))
-            divided = tuple(file.partition[i] for i in range(len(self.partition)))
             rows, size = file.record_count, file.file_size_in_bytes
-            found.append(DataFile(name, rows, size, least, most, partition=divided))
+            # Its own partition: before a copy is committed that has another, the table has the old one.
+            found.append(DataFile(name, rows, size, least, most, partition=tuple(file.partition)))
         return found
 
     @property

@@ -190,7 +190,9 @@ class Chunks:
             return None
         try:
             noted = load_json(filesystem, self._note)
-            return noted if noted["chunks"] and noted["rest"] != "" else None
+            # Of a run whose earlier note was lost, the ranges do not continue these.
+            continues = noted["after"] == self.rest
+            return noted if continues and noted["chunks"] and noted["rest"] != "" else None
         except (ValueError, TypeError, KeyError, RecursionError):  # whatever ended that run cut it off
             return None
 
@@ -207,7 +209,7 @@ class Chunks:
         """Take what was found for certain."""
         if not self._new:
             return
-        told = {"chunks": self._new, "rest": self._after}
+        told = {"after": self.rest, "chunks": self._new, "rest": self._after}
         filesystem, path = self._lake.filesystem, self._note
         try:
             filesystem.create_dir(path.rpartition("/")[0], recursive=True)
@@ -255,21 +257,16 @@ class Finding:
                 self.errors.setdefault(name, error)
 
     def _run(self) -> None:
-        try:
-            self._find()
-        except BinlogError as error:
-            self.errors = dict.fromkeys(self._copies, error) | self.errors
-
-    def _find(self) -> None:
         with ExitStack() as opened:
-            connections: dict[str, Connection] = {}
+            sessions: dict[str, Connection | BinlogError] = {}
             working: dict[str, Iterator[None]] = {}
             for name, one in self._copies.items():
-                if one.server not in connections:
-                    made = opened.enter_context(connected(self._address, one.server))
-                    set_for_reading(made)
-                    connections[one.server] = made
-                working[name] = one.more(connections[one.server])
+                if one.server not in sessions:
+                    sessions[one.server] = self._session(opened, one.server)
+                if isinstance(session := sessions[one.server], BinlogError):
+                    self.errors[name] = session
+                else:
+                    working[name] = one.more(session)
             first = True
             while working and (first or not self._enough.is_set()):
                 for name in [*working]:
@@ -278,7 +275,22 @@ class Finding:
                     try:
                         if next(working[name], working) is working:
                             del working[name]
-                    except BinlogError as error:
-                        self.errors[name] = error
+                    except Exception as error:
+                        self.errors[name] = _as_ours(error)
                         del working[name]
                 first = False
+
+    def _session(self, opened: ExitStack, server: str) -> Connection | BinlogError:
+        try:
+            made = opened.enter_context(connected(self._address, server))
+            set_for_reading(made)
+            return made
+        except Exception as error:
+            return _as_ours(error)
+
+
+def _as_ours(error: Exception) -> BinlogError:
+    """The error of a copy: without one, it would be looked for further chunks forever."""
+    if isinstance(error, BinlogError):
+        return error
+    return BinlogError(f"its chunks cannot be found: {type(error).__name__}: {error}")

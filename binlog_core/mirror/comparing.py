@@ -77,11 +77,12 @@ class Compared:
         return f"it has values in columns that the server's lacks: {', '.join(self.columns)}"
 
 
-def compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compared]:
+def compare(work: Mirroring, lake: Lake, names: tuple[str, ...], *, heal: bool = False) -> list[Compared]:
     """Bring tables to one position, and compare them there with the server.
 
     Workers read both sides, and return counts, and keys of rows that differ. `names`: names and patterns
-    of the tables, also of those that the server has since the last run; all if there are none.
+    of the tables, also of those that the server has since the last run; all if there are none. `heal`: have
+    those that surely differ copied again.
 
     Raises
     ------
@@ -90,14 +91,16 @@ def compare(work: Mirroring, lake: Lake, names: tuple[str, ...]) -> list[Compare
     """
     for left in reversed(range(_TRIES)):
         try:
-            return _compare(work, lake, names, again=left > 0)
+            return _compare(work, lake, names, again=left > 0, heal=heal)
         except ServerError as error:  # a table was dropped since they were listed: the next try knows
             if error.code not in GONE or not left:
                 raise
     raise AssertionError
 
 
-def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...], *, again: bool) -> list[Compared]:
+def _compare(
+    work: Mirroring, lake: Lake, names: tuple[str, ...], *, again: bool, heal: bool
+) -> list[Compared]:
     work.until_now()
     tables = work.state.chosen(names)
     out = [
@@ -158,6 +161,8 @@ def _compare(work: Mirroring, lake: Lake, names: tuple[str, ...], *, again: bool
                 out.append(Compared(name, reason=message_of(error)))
             if out[-1].agrees:
                 one.proved = asked
+            elif heal and viewed[name].has_snapshots and (reason := out[-1].difference) is not None:
+                work.suspect(one, reason)
         work.save()
     finally:
         lake.remove(_FOLDER)

@@ -120,7 +120,8 @@ def snapshot_mark(connection: Connection, server: str) -> Mark | None:
     """Open a consistent snapshot, and the place in MariaDB's log that it is of; None: the server has none.
 
     The snapshot has exactly the transactions before the place, whoever writes meanwhile: the server takes
-    both under the lock under which transactions become visible in the order of the log.
+    both under the lock under which transactions become visible in the order of the log. Only an XA COMMIT is
+    logged before that, and without the lock: a snapshot may lack the last ones.
 
     Parameters
     ----------

@@ -33,7 +33,6 @@ _LONGEST = 300.0  # seconds for a table on MariaDB, where others cannot alter it
 _LOCK_WAIT = 1  # seconds: the mirror waits as long, and so do writers
 _ENDING = 30.0
 _NAMED = 3  # keys of each kind, in a warning
-_WITH_SNAPSHOTS = ("innodb", "rocksdb")
 
 
 @dataclass(frozen=True)
@@ -172,7 +171,7 @@ class Proving:
                 except Exception as error:  # also of the format's library, the catalog and the stores
                     self._leave_out(work, one, message_of(error))
                     continue
-                if viewed.engine.lower() not in _WITH_SNAPSHOTS:
+                if not viewed.has_snapshots:
                     self._leave_out(work, one, f"its engine, {viewed.engine or 'unknown'}, has no snapshots")
                     continue
                 found[one.full_name] = viewed

@@ -115,11 +115,7 @@ class Serving:
     def _answer(self, work: Mirroring, request: Request) -> list[Any]:
         if request.kind == VERIFY:
             work.state.chosen(request.tables)
-            found = compare(work, self._lake, request.tables)
-            for one in found:
-                if (reason := one.difference) is not None:
-                    work.suspect(work.state.tables[one.table], reason)
-            return [asdict(one) for one in found]
+            return [asdict(one) for one in compare(work, self._lake, request.tables, heal=True)]
         change(work.state, request.kind, request.tables)
         work.amended(look=request.kind == ADD)
         return [asdict(one) for one in statuses(self._lake, work.state, quick=True)]

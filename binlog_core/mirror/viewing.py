@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _PAUSE = 2.0  # seconds between them, in which others write
 _CHUNK_SECONDS = 2.0
 _ALIGNED = 20  # times that sessions try to open snapshots of the same place, before tables are locked
+_WITH_SNAPSHOTS = ("innodb", "rocksdb")
 _BUSY = frozenset((1205, 1213))  # the lock was not obtained in time, or because of a deadlock
 
 
@@ -71,6 +72,11 @@ class Viewed:
     def name(self) -> str:
         """The table's name in SQL."""
         return f"{quoted(self.selection.table.database)}.{quoted(self.selection.table.name)}"
+
+    @property
+    def has_snapshots(self) -> bool:
+        """Whether its rows are those of one moment; otherwise changes meanwhile show as differences."""
+        return self.engine.lower() in _WITH_SNAPSHOTS
 
 
 @dataclass(frozen=True)

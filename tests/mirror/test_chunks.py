@@ -15,7 +15,7 @@ pytest.importorskip("pymysql")
 
 from support.refused import Sql, mirrored, rows_of
 
-from binlog_core.errors import ServerError
+from binlog_core.errors import MirrorError, ServerError
 from binlog_core.mirror import chunks, copies, copying
 from binlog_core.mirror.chunks import Chunks, Finding, Order, Sizes, chunks_of
 from binlog_core.mirror.copies import plan_copy
@@ -132,7 +132,7 @@ def test_a_note_that_was_cut_off_is_found_again(tmp_path: Path, numbered: list[s
         pass
     (note,) = tmp_path.glob("_mirror/copies/abc/plan-*")
     whole = note.read_text()
-    for cut in ("", whole[:-1], "[]", '{"chunks": []}', '{"chunks": [], "rest": "2"}'):
+    for cut in ("", whole[:-1], "[]", '{"chunks": []}', '{"after": "2", "chunks": [], "rest": "3"}'):
         note.write_text(cut)
         assert (copy_of(tmp_path).found, copy_of(tmp_path).rest) == (["1"], "2")
 
@@ -153,6 +153,54 @@ def test_an_error_is_that_of_its_table(
         pass
     assert [*finding.errors] == ["bad"]
     assert len(good.found) > 1 and (bad.found, bad.rest) == (["1"], "5")
+
+
+def test_ranges_that_do_not_continue_those_before_are_found_again(
+    tmp_path: Path, numbered: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power failure lost the first note, and not the second."""
+    monkeypatch.setattr(chunks, "_MOST", 3)
+    address = Address.of("mysql://root@127.0.0.1")
+    for _ in range(2):
+        with Finding(address, {"t": copy_of(tmp_path)}, None):
+            pass
+    first, second = sorted(tmp_path.glob("_mirror/copies/abc/plan-*"))
+    first.write_text('{"after": "2", "chunks": ["a", "b", "c"], "rest": "other"}')
+    assert second.exists()
+    assert (copy_of(tmp_path).found, copy_of(tmp_path).rest) == (["1", "a", "b", "c"], "other")
+
+
+@pytest.mark.parametrize("where", ["chunks_of", "connected"])
+def test_any_error_ends_the_search(
+    tmp_path: Path, numbered: list[str], monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise KeyError("id")
+
+    monkeypatch.setattr(chunks, where, fails)
+    with Finding(Address.of("mysql://root@127.0.0.1"), {"t": copy_of(tmp_path)}, None) as finding:
+        pass
+    assert [(name, str(error)) for name, error in finding.errors.items()] == [
+        ("t", "its chunks cannot be found: KeyError: 'id'")
+    ]
+
+
+def test_a_copy_of_another_server_is_the_only_one_that_fails(
+    tmp_path: Path, numbered: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = chunks.connected
+
+    def only_one(address: Address, server: str) -> Any:
+        if server != "1":
+            raise MirrorError(f"the server {server} was read, and now it is 1")
+        return session(address, server)
+
+    monkeypatch.setattr(chunks, "connected", only_one)
+    here, before = copy_of(tmp_path), copy_of(tmp_path / "other", server="2")
+    with Finding(Address.of("mysql://root@127.0.0.1"), {"before": before, "here": here}, None) as finding:
+        pass
+    assert [*finding.errors] == ["before"]
+    assert len(here.found) > 1 and before.found == ["1"]
 
 
 def test_a_stop_ends_it(tmp_path: Path, numbered: list[str]) -> None:

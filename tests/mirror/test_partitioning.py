@@ -14,7 +14,7 @@ pytest.importorskip("pymysql")
 from support.lake_forms import FORMS, Form
 from support.refused import Sql
 
-from binlog_core.mirror import TableStatus, mirror, resync, verify
+from binlog_core.mirror import TableStatus, copying, mirror, resync, verify
 
 KINDS = ["delta", "iceberg", "vectors"]
 
@@ -188,3 +188,38 @@ def test_partitions_are_checked_before_anything_is_copied(
     with pytest.raises(ValueError, match=message):
         mirror("mysql://127.0.0.1:1", tmp_path / "lake", tables="shop.*", partition=partition)
     assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("soft", [(), "refused.p"], ids=["plain", "soft"])
+def test_a_table_gets_more_partitions_and_fewer_although_its_run_is_killed(
+    url: str, sql: Sql, kind: str, soft: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the commit of the copy, the state does not know yet what divides the table."""
+    lake, form = tmp_path / "lake", FORMS[kind](tmp_path)
+    sql("CREATE TABLE p (id INT PRIMARY KEY, created DATE, region VARCHAR(9))")
+    sql("INSERT INTO p SELECT seq, '2020-01-01' + INTERVAL seq % 3 DAY, 'eu' FROM seq_1_to_9")
+    given = {"tables": "refused.p", "until": "now", "compact": None, "soft_deletes": soft, **form.settings}
+    ends = copying.Copying._finish
+
+    def killed(self: Any, planned: Any, *rest: Any) -> None:
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(type(planned.state), "end_copy", dies)
+            ends(self, planned, *rest)
+
+    def dies(_: Any) -> None:
+        raise SystemExit
+
+    mirror(url, lake, **given)
+    sql("DELETE FROM p WHERE id = 1")
+    for text in ("day(created)", "day(created), region", "region", ""):
+        monkeypatch.setattr(copying.Copying, "_finish", killed)
+        with pytest.raises(SystemExit):
+            mirror(url, lake, partition={"refused.p": text} if text else {}, **given)
+        monkeypatch.setattr(copying.Copying, "_finish", ends)
+        (one,) = mirror(url, lake, partition={"refused.p": text} if text else {}, **given)
+        assert one.stage == "following", one.reason
+        assert verify(lake)[0].agrees
+        rows = form.read(lake / "refused.p").to_pylist()
+        assert sorted(row["id"] for row in rows) == [*range(1 if soft else 2, 10)]
+        assert all(row.get("created_day", row["created"]) == row["created"] for row in rows), text

@@ -24,6 +24,7 @@ from binlog_core.mirror import add, drop, mirroring, pause, resume, resync, stat
 from binlog_core.mirror.copies import Copier
 from binlog_core.mirror.requests import Requests
 from binlog_core.mirror.state import Lake, MirrorState, TableState
+from binlog_core.mirror.viewing import Viewer
 
 
 def rows(lake: Path, form: Form, table: str = "t") -> list[tuple[Any, ...]]:
@@ -210,3 +211,27 @@ def test_a_paused_table_goes_on_as_it_was(stage: Any) -> None:
     assert (one.stage, one.reason) == (
         ("parked", "the disk is full") if stage in ("dropped", "parked") else ("paused", None)
     )
+
+
+def test_a_difference_that_came_while_it_was_read_is_not_healed(
+    url: str, sql: Sql, form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine without snapshots has it; a copy would read a large table for nothing."""
+    sql("ALTER TABLE t ENGINE=MyISAM")
+    read = Viewer.read
+
+    def late(*given: Any) -> Any:
+        sql("INSERT INTO t VALUES (3, 3)")
+        return read(*given)
+
+    with running(url, tmp_path, form):
+        until(lambda: rows(tmp_path, form) == [(1, 1), (2, 2)])
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(Viewer, "read", late)
+            (one,) = verify(tmp_path)
+        assert one.missing == [{"id": 3}]
+        until(lambda: rows(tmp_path, form) == [(1, 1), (2, 2), (3, 3)])
+        (one,) = verify(tmp_path)
+        assert one.agrees
+        table = Lake(str(tmp_path)).load().tables["refused.t"]  # type: ignore[union-attr]
+        assert (table.stage, table.healed, table.suspect) == ("following", [], None)

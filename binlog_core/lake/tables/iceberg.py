@@ -180,6 +180,7 @@ class IcebergLakeTable:
             file = task.file
             least, most = dict(self._bounds(file.lower_bounds)), dict(self._bounds(file.upper_bounds))
             rows, size = file.record_count, file.file_size_in_bytes
+            # Its own partition: before a copy is committed that has another, the table has the old one.
             found.append(DataFile(name, rows, size, least, most, partition=tuple(file.partition)))
         return found
 

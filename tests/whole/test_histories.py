@@ -72,6 +72,13 @@ def test_what_once_failed(kind: str, seed: int) -> None:
     replace(KINDS[kind](seed), **_WITHOUT.get(kind, {})).run()
 
 
+@pytest.fixture
+def young(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mirrors meet XA and requests."""
+    monkeypatch.setattr("world.mirrors.YOUNG", {"xa", "requests"})
+
+
+@pytest.mark.usefixtures("young")
 @pytest.mark.parametrize(("kind", "seed"), WRONGLY_JUDGED)
 def test_what_was_judged_wrongly(kind: str, seed: int) -> None:
     """A place where no event begins; MariaDB 12.3; a server that is down; tables locked by XA, or dropped."""
@@ -87,7 +94,7 @@ def test_what_failed_before_there_were_stores_and_restores() -> None:
 @pytest.mark.parametrize("seed", [770000136, 770000234, 40204, 41198])
 def test_mirrors_of_a_restored_server(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A place in the archive of what the server logged before is not judged by what it logged since."""
-    monkeypatch.setattr("world.mirrors.YOUNG", True)
+    monkeypatch.setattr("world.mirrors.YOUNG", {"restores", "xa", "requests"})
     history = mirrorer(seed)
     assert any(step.what == "restore" for step in history.steps)
     history.run()
@@ -237,6 +244,7 @@ def test_the_judge_sees_a_reader_that_has_what_it_calls_purged() -> None:
             replace(history, resumes=()).run()
 
 
+@pytest.mark.usefixtures("young")
 def test_the_judge_sees_rows_of_what_is_only_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mirror that takes XA transactions as of XA PREPARE has rows that the server's tables lack."""
 
@@ -251,6 +259,7 @@ def test_the_judge_sees_rows_of_what_is_only_prepared(monkeypatch: pytest.Monkey
     assert any(failure(one) is not None for one in some)
 
 
+@pytest.mark.usefixtures("young")
 def test_the_judge_sees_a_table_that_is_not_paused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mirror that says nothing of a pause, and goes on."""
     change = serving.change
@@ -266,6 +275,7 @@ def test_the_judge_sees_a_table_that_is_not_paused(monkeypatch: pytest.MonkeyPat
     assert any("was answered by" in str(failure(one)) for one in some)
 
 
+@pytest.mark.usefixtures("young")
 def test_the_judge_sees_who_waits_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("world.asking.resume", lambda *_: None)
 

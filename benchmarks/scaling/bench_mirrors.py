@@ -8,6 +8,7 @@ is started for it; without one they are skipped.
 from __future__ import annotations
 
 import os
+import runpy
 import tempfile
 import threading
 import time
@@ -35,7 +36,12 @@ from binlog_core.mirror.values import SelectList
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
-from soak.server import server
+
+# Where binlog_core is installed, soak is not.
+_SERVER = Path(__file__).resolve().parents[2] / "soak" / "server.py"
+    Path(__file__).resolve().parents[2] / "soak" / "server.py"
+)  # where binlog_core is installed, soak is not
+server = runpy.run_path(str(_SERVER))["server"]
 
 TABLES = (40, 200)
 COPIES = (20, 80)

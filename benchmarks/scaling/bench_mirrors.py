@@ -39,8 +39,6 @@ from binlog_core.server.connection import Connection
 
 # Where binlog_core is installed, soak is not.
 _SERVER = Path(__file__).resolve().parents[2] / "soak" / "server.py"
-    Path(__file__).resolve().parents[2] / "soak" / "server.py"
-)  # where binlog_core is installed, soak is not
 server = runpy.run_path(str(_SERVER))["server"]
 
 TABLES = (40, 200)

@@ -124,6 +124,7 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
     # Columns were asked for after the event began: those of a part would not lie in the window
     if batch != NULL and unlikely(in_fragments) and batch.sink != NULL and leave_columns(loop, batch) != DECODE_OK:
         batch = NULL
+    # As fill_image_set, but without a call: that takes 0.8 % of the instructions of short transactions
     if batch == NULL or (unlikely(not has_columns(images, plan, body.pos))
                          and refill_image_set(plan, body.pos, images) != DECODE_OK):
         return fail(loop, event.position, FAULT_NO_MEMORY, definition)

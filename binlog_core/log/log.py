@@ -307,9 +307,8 @@ class Log:
         defined = self.settings.definitions()
         if defined is None or not defined.follows:
             return None
-        for i, file in enumerate(self.files[:first]):
-            if not self.opened.is_read_once(i):
-                _follow(file, defined)
+        for i in range(first):
+            self.opened.follow(i, defined)
         return defined
 
     def _check_names(self, report: Report, selection: Selection, definitions: Definitions | None) -> None:
@@ -664,15 +663,6 @@ def _defined_after(log: Log, defined: Definitions | None) -> Definitions | None:
     """The definitions after a file, given those before it: its pass has them if it read all rows."""
     if defined is None or log._defined_at_end is not None:
         return log._defined_at_end
-    if not log.opened.is_read_once(0):
-        defined = defined.copied()
-        _follow(log.files[0], defined)
+    defined = defined.copied()
+    log.opened.follow(0, defined)
     return defined
-
-
-def _follow(file: LogFile, definitions: Definitions) -> None:
-    """Apply a file's statements; what cannot be followed is reported where the file itself is read."""
-    if not file.chained:
-        from .._decode.ddl_before import follow_statements
-
-        follow_statements(file, None, definitions, Report(warn=False))

@@ -195,17 +195,28 @@ class OpenLogs(OpenSources):
         first, _ = self.file_range
         if position <= FIRST_EVENT and not first:
             return
-        from .._decode.ddl_before import follow_statements
-
         for i, file in enumerate(self.files[: first + 1]):
-            if self.is_read_once(i) or file.chained:  # a stream, of a server maybe
+            if not self.follow(i, definitions, report, position if i == first else None):
                 report.add(
                     "ddl_not_followed",
                     path=file.path,
                     detail="statements before the start: the log can be read only once",
                 )
-                continue
-            follow_statements(file, position if i == first else None, definitions, report)
+
+    def follow(
+        self, i: int, definitions: Definitions, report: Report | None = None, before: int | None = None
+    ) -> bool:
+        """Apply a log's statements up to a position; False: it can be read only once.
+
+        `report`: where those that cannot be followed are counted; None: reading the log itself does that.
+        """
+        from .._decode.ddl_before import follow_statements
+
+        file = self.files[i]
+        if self.is_read_once(i) or file.chained:  # a stream, of a server maybe
+            return False
+        follow_statements(file, before, definitions, Report(warn=False) if report is None else report)
+        return True
 
 
 def _of_history(files: LogFiles, named: list[int], position: Position) -> list[int]:

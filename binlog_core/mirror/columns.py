@@ -68,7 +68,7 @@ class ColumnRules:
         The names of columns about the last change of a row: see `METADATA`.
     where : str
         The condition of the rows that it has; empty: all.
-    partition : tuple of str
+    partition : tuple of PartitionField
         By what its files are divided: see `PartitionField`.
     derives : bool
         Whether the day, month or year by which they are is a column of the table, as Delta needs it.
@@ -86,7 +86,7 @@ class ColumnRules:
     bigints: bool = False
     metadata: tuple[str, ...] = ()
     where: str = ""
-    partition: tuple[str, ...] = ()
+    partition: Partition = ()
     derives: bool = False
     soft: bool = False
     unlogged: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ class ColumnRules:
             found["bigints"],
             tuple(found["metadata"]),
             found.get("where", ""),
-            tuple(found.get("partition", ())),
+            tuple(PartitionField(*one) for one in found.get("partition", ())),
             found.get("derives", False),
             found.get("soft", False),
             tuple(found.get("unlogged", ())),
@@ -115,15 +115,14 @@ class ColumnRules:
     @property
     def derived(self) -> Partition:
         """What columns of the table are made of others."""
-        fields = map(PartitionField.of, self.partition if self.derives else ())
-        return tuple(one for one in fields if one.transform != IDENTITY)
+        return tuple(one for one in self.partition if self.derives and one.transform != IDENTITY)
 
     @property
     def divided_by(self) -> Partition:
         """The partition of the table."""
         if self.derives:
-            return tuple(PartitionField(PartitionField.of(one).name) for one in self.partition)
-        return tuple(map(PartitionField.of, self.partition))
+            return tuple(PartitionField(one.name) for one in self.partition)
+        return self.partition
 
     def check_partition(self, schema: pa.Schema) -> None:
         """Check that columns of these types can be partitioned by.
@@ -133,7 +132,7 @@ class ColumnRules:
         SchemaError
             They cannot.
         """
-        for one in map(PartitionField.of, self.partition):
+        for one in self.partition:
             one.type_of(schema.field(_place(schema, one)).type)
 
     @property
@@ -228,7 +227,7 @@ class ColumnRules:
     @property
     def _divides(self) -> list[str]:
         """The names, in small letters, of the columns of the partition."""
-        return [PartitionField.of(one).column.lower() for one in self.partition]
+        return [one.column.lower() for one in self.partition]
 
     @property
     def _named(self) -> tuple[str, ...]:
@@ -375,7 +374,7 @@ class ColumnSettings:
             *(where, divided, self.derives, soft),
         )
 
-    def _partition(self, definition: TableSchema, other: Sequence[str]) -> tuple[str, ...]:
+    def _partition(self, definition: TableSchema, other: Sequence[str]) -> Partition:
         """A table's partition, with its columns' own names; `other`: those that the lake has otherwise."""
         text = given_for(definition.full_name, self.partition)
         spelt = {one.name.lower(): one for one in definition.columns}
@@ -393,7 +392,7 @@ class ColumnSettings:
             if own is None or reason is not None:
                 told = f"a column of the table's partition {reason}"
                 raise SchemaError(told, table=definition.full_name, column=one.column)
-            found.append(str(one._replace(column=own.name)))
+            found.append(one._replace(column=own.name))
         return tuple(found)
 
     @property

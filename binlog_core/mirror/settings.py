@@ -100,7 +100,7 @@ def unused(state: MirrorState, settings: ColumnSettings) -> list[str]:
 def _asked(rules: ColumnRules) -> tuple[Patterns, bool, tuple[str, ...], str, list[str], bool]:
     metadata, divided = (
         (name.lstrip("_") for name in rules.metadata),
-        [one.lower() for one in rules.partition],
+        [str(one).lower() for one in rules.partition],
     )
     return rules.patterns, rules.bigints, tuple(metadata), rules.where, divided, rules.soft
 

@@ -43,6 +43,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from bench_spark import cpu_seconds, descendants
 from support.writer import Table
 
+from binlog_core.errors import BinlogError
 from binlog_core.lake.runner import LocalRunner, Runner
 from binlog_core.lake.tables.table import App
 from binlog_core.mirror.copies import Copier, CopyChunk, batches_of, commit_copy, plan_copy
@@ -171,8 +172,8 @@ def into_arrow(address: Address, sql: str, selection: SelectList) -> int:
 def copied(address: Address, folder: str, name: str, server: str, selection: SelectList) -> int:
     chunk = CopyChunk(name, f"{folder}/{name}", 0, "bench", server, selection, "")
     (done,) = Copier(address, address.password, folder)([chunk])
-    assert done.error is None, done.error
-    return done.rows
+    assert not isinstance(done.result, BinlogError), done.result
+    return done.result.rows
 
 
 # ---------------------------------------------------------------- catching up

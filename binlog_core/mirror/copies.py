@@ -129,18 +129,11 @@ class CopyChunk:
 
 @dataclass(frozen=True)
 class Copied:
-    """The result for a chunk: a file, or an error; the bounds of its columns are as in `DataFile`."""
+    """The result for a chunk: its file, which may have no rows, or an error."""
 
     table: str
     number: int
-    name: str = ""
-    rows: int = 0
-    bytes: int = 0
-    error: BinlogError | None = None
-    least: Mapping[str, Any] = field(default_factory=dict)
-    most: Mapping[str, Any] = field(default_factory=dict)
-    nulls: Mapping[str, int] = field(default_factory=dict)
-    partition: tuple[Any, ...] = ()
+    result: DataFile | BinlogError
 
 
 # ---------------------------------------------------------------- planning
@@ -331,7 +324,7 @@ class Copier:
                         if left:
                             self.address.world.sleep(_PAUSE)
                         else:
-                            yield Copied(chunk.table, chunk.number, error=error)
+                            yield Copied(chunk.table, chunk.number, error)
                     except Exception as error:
                         if connection is not None:
                             connection.close()  # rows may still be on their way
@@ -340,7 +333,7 @@ class Copier:
                             error, BinlogError
                         ):  # of Arrow, for example: only this table has it
                             error = BinlogError(f"it cannot be copied: {type(error).__name__}: {error}")
-                        yield Copied(chunk.table, chunk.number, error=error.located(table=chunk.table))
+                        yield Copied(chunk.table, chunk.number, error.located(table=chunk.table))
                         break
         finally:
             if connection is not None:
@@ -376,15 +369,14 @@ class Copier:
                 size = sink.tell()
                 sink.close()
                 undone.pop_all()
-            least, most, nulls = statistics_of(metadata[0]) if metadata else ({}, {}, {})
-            done = Copied(chunk.table, chunk.number, name, count, size, least=least, most=most, nulls=nulls)
+            done = DataFile(name, count, size, *(statistics_of(metadata[0]) if metadata else ()))
             filesystem, lake = open_filesystem(self.lake, self.storage_options)
             notes = f"{lake}/{MIRROR}/{COPIES}/{chunk.copy}"
             filesystem.create_dir(notes, recursive=True)
             with filesystem.open_output_stream(f"{notes}/{chunk.number:06}.json") as sink:
                 told = {"name": name, "rows": count, "bytes": size, "condition": chunk.condition}
                 sink.write(json.dumps(told).encode())
-            return done
+            return Copied(chunk.table, chunk.number, done)
         except OSError as error:
             raise BinlogError(f"the lake cannot be written: {error}", path=self.lake) from error
 
@@ -461,12 +453,12 @@ def run_copies(
     stop: threading.Event | None = None,
     stepped: Callable[[], None] = lambda: None,
     mask_key: bytes | None = None,
-) -> Iterator[tuple[str, list[Copied] | BinlogError]]:
-    """Read the missing chunks of some copies; the files of each table as it is whole, or its error.
+) -> Iterator[tuple[str, list[DataFile] | BinlogError]]:
+    """Read the missing chunks of some copies; a table's files that have rows once it is whole, or its error.
 
     `stepped` is called now and then. When `stop` is set, tables that are not complete are left out.
     """
-    found: dict[str, dict[int, Copied]] = {}
+    found: dict[str, dict[int, DataFile]] = {}
     known: dict[str, Chunks] = {}
     folders: dict[str, str] = {}
     for name, planned in copies.items():
@@ -476,7 +468,7 @@ def run_copies(
             yield name, refused
             continue
         known[name] = planned.chunks(lake)
-        found[name] = _done(lake, name, folders[name], planned.copy, known[name].found)
+        found[name] = _done(lake, folders[name], planned.copy, known[name].found)
     slots = runner.slots
     while known:
         waiting = [
@@ -497,7 +489,7 @@ def run_copies(
         whole = [name for name, one in known.items() if one.rest is None and not left[name]]
         for name in whole:
             del known[name]
-            yield name, [*found[name].values()]
+            yield name, _with_rows(found[name])
         if stop is not None and stop.is_set():
             return
         failed: dict[str, BinlogError] = {}
@@ -512,15 +504,15 @@ def run_copies(
             tasks = [waiting[begin:end] for begin, end in pairwise(ends) if begin < end]
             for results in runner.each(copier, tasks, stop):
                 for one in results:
-                    if one.error is not None:
-                        failed.setdefault(one.table, one.error)
+                    if isinstance(one.result, BinlogError):
+                        failed.setdefault(one.table, one.result)
                     else:
-                        found[one.table][one.number] = one
+                        found[one.table][one.number] = one.result
                     left[one.table] -= 1
                     if not left[one.table] and one.table not in unknown:
                         del known[one.table]
                         error = failed.pop(one.table, None)
-                        yield one.table, [*found[one.table].values()] if error is None else error
+                        yield one.table, _with_rows(found[one.table]) if error is None else error
                 stepped()
         if stop is not None and stop.is_set():
             return
@@ -529,8 +521,12 @@ def run_copies(
             yield name, its
 
 
-def _done(lake: Lake, table: str, directory: str, copy: Copy, conditions: Sequence[str]) -> dict[int, Copied]:
-    """The chunks of earlier runs whose files are whole, by number.
+def _with_rows(files: Mapping[int, DataFile]) -> list[DataFile]:
+    return [one for one in files.values() if one.rows]
+
+
+def _done(lake: Lake, directory: str, copy: Copy, conditions: Sequence[str]) -> dict[int, DataFile]:
+    """The files of earlier runs' chunks that are whole, by number.
 
     Others may delete files without a commit, and a power failure may cut them.
     """
@@ -544,24 +540,25 @@ def _done(lake: Lake, table: str, directory: str, copy: Copy, conditions: Sequen
     within = FileSelector(path, allow_not_found=True)
     there = {info.base_name: info.size for info in filesystem.get_file_info(within)}
 
-    def found(info: Any) -> Copied | None:
+    def found(info: Any) -> tuple[int, DataFile] | None:
         try:
             noted = load_json(lake.filesystem, info.path)
             number = int(info.base_name.removesuffix(".json"))
             if noted.pop("condition") != conditions[number]:
                 return None  # other ranges were found since
-            one = Copied(table, number, **noted)
+            one = DataFile(**noted)
         except (LookupError, ValueError, TypeError, AttributeError, RecursionError):  # it was cut off
             return None
-        return _bounded(one, filesystem, path) if there.get(one.name) == one.bytes else None
+        known = _bounded(one, filesystem, path) if there.get(one.name) == one.bytes else None
+        return None if known is None else (number, known)
 
     notes = [info for info in notes if info.base_name.endswith(".json")]
     done = LocalRunner(_AT_ONCE).map(found, notes)  # they wait for the store
-    return {one.number: one for one in done if one is not None}
+    return dict(one for one in done if one is not None)
 
 
-def _bounded(one: Copied, filesystem: Any, folder: str) -> Copied | None:
-    """A chunk of an earlier run with the bounds of its columns; None: its file is damaged."""
+def _bounded(one: DataFile, filesystem: Any, folder: str) -> DataFile | None:
+    """A file of an earlier run with the bounds of its columns; None: it is damaged."""
     import pyarrow.parquet as pq
 
     if not one.rows:
@@ -582,19 +579,10 @@ def selected(state: TableState, copy: Copy, *, mariadb: bool) -> Planned:
     return Planned(state, copy, definition, selection)
 
 
-def data_files(files: Iterable[Copied]) -> list[DataFile]:
-    """The files of a copy that have rows."""
-    return [
-        DataFile(one.name, one.rows, one.bytes, one.least, one.most, one.nulls, partition=one.partition)
-        for one in files
-        if one.rows
-    ]
-
-
 def commit_copy(
     table: FileTable,
     schema: pa.Schema,
-    files: Sequence[Copied],
+    files: Sequence[DataFile],
     app: App,
     properties: dict[str, str],
 ) -> None:
@@ -606,15 +594,14 @@ def commit_copy(
         The table.
     schema : pyarrow.Schema
         Its columns.
-    files : sequence of Copied
-        The copy's chunks.
+    files : sequence of DataFile
+        The copy's files.
     app : App
         The mirror, and the place of the copy's mark.
     properties : dict
         Further properties of the commit.
     """
-    data = data_files(files)
-    table.replace(data, schema, app, properties)
+    table.replace(files, schema, app, properties)
 
 
 def remove_notes(lake: Lake, state: MirrorState) -> None:

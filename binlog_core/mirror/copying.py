@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from ..errors import BinlogError, MirrorError, SchemaError, ServerError, UnreachableError
 from ..lake.rows.types import import_pyarrow
 from ..lake.runner import Runner
-from ..lake.tables.table import App
+from ..lake.tables.table import App, DataFile
 from ..schema.table_definitions import TableSchema
 from ..server.address import Address
 from ..server.connection import Connection
@@ -23,7 +23,6 @@ from .chunks import CHUNK_BYTES, VECTOR_BYTES
 from .columns import ColumnSettings
 from .copies import (
     COPY,
-    Copied,
     Copy,
     Planned,
     charsets_of_server,
@@ -49,7 +48,7 @@ _FIRST = 4  # chunks that are found before it is begun: rounds wait for that
 _AT_ONCE = 3  # batches of tables that are read at the same time
 _ENDING = 30.0  # seconds in which a thread is to end
 _DAY, _TOGETHER = 86400.0, 900.0  # seconds: copies of a table that are counted, and as one
-Result = list[Copied] | BinlogError
+Result = list[DataFile] | BinlogError
 
 
 class Host(Protocol):
@@ -393,7 +392,7 @@ class Copying:
             self._host.state.offsets[place] = begin if known is None else merged(known, begin, names)
         return found
 
-    def _finish(self, planned: Planned, files: list[Copied], place: int, exact: int) -> None:
+    def _finish(self, planned: Planned, files: list[DataFile], place: int, exact: int) -> None:
         state, copy, definition, selection = planned
         offset = self._host.state.offsets[place]
         try:
@@ -435,7 +434,7 @@ def _note_healed(state: TableState, when: float, size: int) -> None:
         state.healed.append([when, size])
 
 
-def _is_usable(key: tuple[str, ...] | None, schema: pa.Schema, files: list[Copied]) -> bool:
+def _is_usable(key: tuple[str, ...] | None, schema: pa.Schema, files: list[DataFile]) -> bool:
     """Whether changes can be applied by a key: not by a SET, nor by invalid dates, which are null."""
     types = import_pyarrow().types
     lists = any(types.is_nested(schema.field(name).type) for name in key or ())

@@ -16,7 +16,7 @@ from ..lake.rows.types import import_pyarrow
 from ..lake.runner import Runner
 from ..lake.tables.table import DataFile
 from .columns import DELETED, EVERY_COLUMN, ColumnRules, hashed
-from .copies import COPY, Copied, Planned, data_files
+from .copies import COPY, Planned
 from .joining import Joiner, join
 from .state import Lake
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def finished(
-    runner: Runner, lake: Lake, planned: Planned, files: Sequence[Copied], *, mask_key: bytes | None = None
-) -> list[Copied]:
+    runner: Runner, lake: Lake, planned: Planned, files: Sequence[DataFile], *, mask_key: bytes | None = None
+) -> list[DataFile]:
     """The files that become the table in place of what is there.
 
     Parameters
@@ -51,19 +51,13 @@ def finished(
         return [*files]
     if lake.opened(state, rules=copy.rules).last_commit().get(COPY) == copy.id:
         return [*files]  # by a run that was killed then
-    place, found = lake.folder(state), data_files(files)
+    place, found = lake.folder(state), [*files]
     into = replace(place, attempt=f"{copy.id}-", partition=partition)
     if partition:
         found = join(runner, Joiner(place, into, selection.lake_schema), found)
     if copy.rules.soft:
         found += _no_longer_there(runner, lake, planned, found, into, mask_key)
-    return [
-        Copied(
-            *(state.full_name, i, one.name, one.rows, one.bytes, None),
-            *(one.least, one.most, one.nulls, one.partition),
-        )
-        for i, one in enumerate(found)
-    ]
+    return found
 
 
 def _no_longer_there(

@@ -144,8 +144,8 @@ def test_a_copy_that_is_stopped_reads_neither_its_chunk_nor_the_rest(
     ]
     copier = Copier(Address.of("mysql://root@db1"), None, str(tmp_path))
     (done,) = LocalRunner(1).each(copier, [chunks], stop)
-    assert [(one.number, one.rows, one.error) for one in done] == [(0, 5, None)]
+    assert [(one.number, one.result.rows) for one in done] == [(0, 5)]  # an error has no rows
     assert len(asked) == 2
     assert closed
-    assert [one.name for one in folder.iterdir()] == [done[0].name]
+    assert [one.name for one in folder.iterdir()] == [done[0].result.name]
     assert len(list(tmp_path.glob("_mirror/copies/c/*"))) == 1

@@ -77,16 +77,14 @@ def settle(state: MirrorState, settings: ColumnSettings) -> None:
 
 def unused(state: MirrorState, settings: ColumnSettings) -> list[str]:
     """The patterns of columns and of tables with conditions that mean none, as far as that is known."""
+    of_tables = (*settings.where, *settings.partition, *settings.soft)
+    strange = [one for one in of_tables if not any(is_wanted_name(of, (one,), None) for of in state.tables)]
     left = dict.fromkeys((*settings.exclude, *settings.mask))
-    tables = [*state.tables]
-    left |= dict.fromkeys(
-        one
-        for one in (*settings.where, *settings.partition, *settings.soft)
-        if not any(is_wanted_name(of, (one,), None) for of in tables)
-    )
     for one in state.tables.values():
+        if not left:  # as in most mirrors: this runs in every round
+            break
         about = settings.about(one.full_name)
-        if not left or not any(about):
+        if not any(about):
             continue
         rules = one.newest_rules
         meant = (*rules.lacks, *rules.masks)
@@ -94,7 +92,7 @@ def unused(state: MirrorState, settings: ColumnSettings) -> list[str]:
             for column in patterns_of(one.full_name, (pattern,)):
                 if rules.patterns != about or any(fnmatchcase(name, column) for name in meant):
                     del left[pattern]
-    return [*left]
+    return [*left, *strange]
 
 
 def _asked(rules: ColumnRules) -> tuple[Patterns, bool, tuple[str, ...], str, list[str], bool]:

@@ -112,7 +112,8 @@ sanitize-logs: PYTHONMALLOC := pymalloc
 sanitize-short: SANITIZED_TESTS = $(call marked,sanitize)
 sanitize-logs: SANITIZED_TESTS = $(call marked,sanitize_logs)
 
-# sanitize-short and sanitize-logs are for CI, which fuzzes the compiled modules under the sanitizers as well: without what is mostly Python.
+# sanitize-short and sanitize-logs are for CI, which fuzzes the compiled modules under the sanitizers as well: without
+# what is mostly Python.
 sanitize sanitize-short sanitize-logs: build/.sanitized $(VENV)/.test
 	$(UNDER_SANITIZERS) sh -c 'python=$(abspath $(BIN))/python; \
 	    $$python -c "import binlog_core, sys; f = binlog_core.__file__; print(\"testing\", f); sys.exit(\"sanitize\" not in f)" && \

@@ -475,7 +475,7 @@ def test_table_ids_that_were_many_once_cost_nothing_later() -> None:
         for table_id in range(many):
             log.table_map(table, table_id + 1)
         log.commit()
-        for _ in range(1000):
+        for _ in range(4000):
             log.start()
             log.table_map(table, 7)
         log.insert(table, [row(1)], mapped=True)

@@ -397,9 +397,14 @@ class Archiver:
             )
         try:
             file, _ = feed.locate(gtids)
-        except LogMissing:
+        except LogMissing as error:
             if self._start is None:
-                raise
+                raise PurgedError(
+                    f"{feed.identity.address} does not have all logs since the archive's end: they were"
+                    " purged, or it was made from a backup that has more than the archive. Give --start to"
+                    " accept the gap, or another destination",
+                    path=self._folder,
+                ) from error
             return self._begin_with_gap(feed)
         self._seam = Seam(FAILOVER, gtids)
         return file, FIRST_EVENT

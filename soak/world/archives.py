@@ -32,6 +32,7 @@ from binlog_core.errors import (
     DivergedError,
     MissingFileError,
     NotABinlogError,
+    PurgedError,
     UnreachableError,
 )
 
@@ -334,9 +335,16 @@ class _Run(Play):
             return True
         if isinstance(error, DivergedError) and self._looks_cut():
             return True
+        if isinstance(error, PurgedError) and self.lacks_backed_up(self._kept()):
+            return True
         # Without GTIDs, also those of an archive that has no transaction yet, another server cannot go on.
         others = self.history.hosts > 1 or self.restored
         return isinstance(error, DivergedError) and others and "without GTIDs" in str(error)
+
+    def _kept(self) -> list[tuple[str, bytes]]:
+        """Name and bytes of each log in the archive."""
+        folders = (*self._on_disk().values(), *self._in_store().values())
+        return [log for logs in folders for log in logs.items()]
 
     def _compare_restored(self, got: list[int]) -> None:
         """A server that was restored has only what came after its backup, and some of that again.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from random import Random
@@ -207,6 +208,13 @@ class Play:
             self.failed_over = True
             self.writer, self._others = self._others[0], []
         self._commit()
+
+    def lacks_backed_up(self, kept: Iterable[tuple[str, bytes]]) -> bool:
+        """Whether an archive lacks transactions that the backup has, and no log of the restored server."""
+        server = self.writer
+        sizes = {name: len(data) for name, data in kept if server.is_earlier(name, data)}
+        had = (one.transaction.number for one in server.earlier if sizes.get(one.file, 0) >= one.end)
+        return self.restored and max(had, default=0) < server.restored_to
 
     def _set_clocks(self) -> None:
         seconds = self.world.chance.choice(_SETS)

@@ -47,14 +47,14 @@ from binlog_core.mirror.state import Lake
 from .asking import Ask, Asker, asks_of
 from .history import History, Play, Step, Wrong, history_of, some_restored, some_without_files
 from .model import Transaction
-from .server import EPOCH, Server
+from .server import EPOCH
 from .tables import STATEMENTS, Executed, State, Stored, Tables, executed, first_state
 from .world import Killed, SimulatedWorld
 
 # What histories have on demand only, until 300 new ones in a row are right.
 YOUNG = frozenset(os.environ.get("WORLD_YOUNG", "").split(",")) & {"restores", "xa", "requests"}
 _PATTERNS = ("shop.*", "stock.*")
-_HEAD = slice(4, 21)  # of a log's descriptor, up to the flag that it is in use
+
 _AGAIN = 3.0  # seconds after which a mirror that found no server starts again
 _REST_OF_ASKED = 60.0  # seconds more, after which all tables go on
 _CHUNK_ROWS, _ROUND_BYTES = 5, 2_000
@@ -332,7 +332,7 @@ class _Run(Play):
     def _deserves(self, error: BinlogError) -> bool:
         if self.cut or self.eras:
             return isinstance(error, DivergedError | PurgedError)
-        if isinstance(error, PurgedError) and (self.purged or (self.restored and self._lacks_backed_up())):
+        if isinstance(error, PurgedError) and (self.purged or self.lacks_backed_up(self._kept())):
             return True
         if isinstance(error, MirrorError) and "prepared before the archive's first log" in str(error):
             return self._was_prepared_before()
@@ -340,13 +340,10 @@ class _Run(Play):
         others = self.history.hosts > 1 or self.restored
         return isinstance(error, DivergedError) and others and "without GTIDs" in str(error)
 
-    def _lacks_backed_up(self) -> bool:
-        """Whether the archive lacks transactions that the backup has, and no log of the restored server."""
-        server, archive = self.writer, self.lake / "_mirror/archive"
-        paths = [path for path in archive.rglob(f"{server.name}-bin.*") if self._is_earlier(server, path)]
-        sizes = {path.name: path.stat().st_size for path in paths}
-        had = (one.transaction.number for one in server.earlier if sizes.get(one.file, 0) >= one.end)
-        return max(had, default=0) < server.restored_to
+    def _kept(self) -> list[tuple[str, bytes]]:
+        """Name and bytes of each log in the archive."""
+        paths = (self.lake / "_mirror/archive").rglob(f"{self.writer.name}-bin.*")
+        return [(path.name, path.read_bytes()) for path in paths]
 
     def _was_prepared_before(self) -> bool:
         """Whether an XA transaction was committed that none of the archive's logs prepares."""
@@ -480,16 +477,11 @@ class _Run(Play):
                     numbers += _numbers_in(log, offset if its == number else None)
             return max(numbers)
         log = self.lake / "_mirror/archive" / segment["folder"] / f"{server.name}-bin.{number:06d}"
-        earlier = self._is_earlier(server, log)
+        earlier = server.is_earlier(log.name, log.read_bytes())
         written = server.earlier if earlier else server.written
         before = 0 if earlier else server.restored_to  # in a backup, and in no log
         before += sum((int(one.file[-6:]), one.end) <= (number, offset) for one in written)
         return max(before, _last_of(segment["before"]))  # it has those of the other server again
-
-    def _is_earlier(self, server: Server, log: Path) -> bool:
-        """Whether a log in the archive is one of before the server was restored."""
-        earlier = dict(server.gone).get(log.name)
-        return earlier is not None and log.read_bytes()[_HEAD] == earlier.getvalue()[_HEAD]
 
     def _compare(self) -> None:
         """The lake's tables are the server's."""

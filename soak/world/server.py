@@ -14,6 +14,7 @@ from .line import Clock, Line
 from .model import Transaction
 from .tables import Tables
 
+_HEAD = slice(4, 21)  # of a log's descriptor, up to the flag that it is in use
 EPOCH = 1_750_000_000  # the world's beginning, in seconds since 1970
 _THREAD_SPECIFIC = 8  # flag of a statement that does not change the database
 _STANDALONE, _TRANSACTIONAL, _PREPARED_XA, _COMPLETED_XA = 1, 12, 64, 128  # of MariaDB's GTID events
@@ -304,6 +305,11 @@ class Server:
         if tables is not None:
             tables.lose(len(lacks))
         return lacks
+
+    def is_earlier(self, name: str, data: bytes) -> bool:
+        """Whether a log in an archive is one of before the server was restored."""
+        earlier = dict(self.gone).get(name)
+        return earlier is not None and data[_HEAD] == earlier.getvalue()[_HEAD]
 
     def acknowledge(self, file: str, position: int) -> None:
         """Note that a semi-synchronous replica has stored a log up to a position."""

@@ -96,6 +96,21 @@ def test_a_server_that_lost_what_is_in_the_archive_is_refused(
     assert segments(tmp_path)[1]["seam"] == "gap"
 
 
+def test_a_failover_to_a_server_that_purged_what_is_needed_is_an_error_unless_allowed(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 9)
+    archive(server, tmp_path)
+    replica = replica_of(server)
+    for _ in range(3):
+        replica.transaction()
+        replica.rotate()
+    replica.purge_to(replica.current)
+    with pytest.raises(PurgedError, match=r"does not have all logs since the archive's end.*--start"):
+        archive(replica, tmp_path)
+    assert len(segments(tmp_path)) == 1
+    archive(replica, tmp_path, start=(replica.current, 4))
+    assert segments(tmp_path)[1]["seam"] == "gap"
+
+
 def test_a_failover_without_gtids_is_an_error(tmp_path: Path) -> None:
     server = busy(FakeServer(gtids=False), 5)
     archive(server, tmp_path)

@@ -5,6 +5,7 @@ Of some histories the archive is in an object store; then a reader of the store 
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tempfile
@@ -24,6 +25,8 @@ from support.archive import PowerCut
 
 import binlog_core
 from binlog_core import Position
+from binlog_core._format.event_header import FIRST_EVENT
+from binlog_core._sources import timeline
 from binlog_core.archive import archive, own_logs
 from binlog_core.archive.status import Status
 from binlog_core.errors import (
@@ -427,6 +430,17 @@ class _Run(Play):
             found.setdefault(folder, {})[name] = data
         return found
 
+    def _left_without_events(self) -> set[tuple[str, str]]:
+        """Folder and name of logs that end before their first event: nobody reads what a crash left there."""
+        if self.objects is None:
+            data = (self.folder / timeline.NAME).read_bytes()
+        else:
+            data, _ = self.objects.held[f"store/archive/{timeline.NAME}"]
+        segments = json.loads(data)["segments"]
+        ended = [(one["folder"], *one["until"]) for one in segments if one["until"] is not None]
+        outer = "." if self.objects is None else ""
+        return {(folder or outer, name) for folder, name, position in ended if position == FIRST_EVENT}
+
     def _look_at_age(self) -> None:
         """Note a log that is gone while the one after it is young."""
         assert self.history.keeps is not None
@@ -454,10 +468,11 @@ class _Run(Play):
                 for name, whole in one.had:
                     theirs.setdefault(name, []).append(whole)
         kept = self._on_disk() if self.objects is None else self._in_store()
-        for logs in kept.values():
+        left = self._left_without_events() if kept else set()
+        for folder, logs in kept.items():
             last = max(logs)
             for name, data in logs.items():
-                mine = bytearray(data)
+                mine = bytearray(data if (folder, name) not in left else b"")
                 if name == last and mine:  # an empty one is left where another history went on
                     mine[_IN_USE] = 0  # the descriptor's flag
                 size = len(mine)

@@ -79,7 +79,7 @@ OPTIONS = {
     "columns": Option("Columns to read, separated by commas.", ("--columns",)),
     "where": Option(
         "Only changes that match, before or after: id = 42 and status in ('paid', 'sent')."
-        " Text is compared by code points, whatever its collation: 'A' is not 'a'.",
+        " The collation does not count: 'A' is not 'a'.",
         ("--where",),
         metavar="TEXT",
     ),

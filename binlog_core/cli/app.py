@@ -47,6 +47,18 @@ COMMANDS = {
 }
 
 
+_VALUES = {
+    "<str>": "TEXT",
+    "<list[str]>": "TEXT",
+    "<path>": "FILE",
+    "<file>": "FILE",
+    "<list[Path]>": "FILE",
+    "<int range>": "NUMBER",
+    "<float range>": "NUMBER",
+    "<float>": "NUMBER",
+}
+
+
 def command(name: str) -> Any:
     """The click command of a name."""
     found = getattr(import_module(f".{name}", __package__), name)
@@ -63,9 +75,17 @@ def command(name: str) -> Any:
         if narrow:
             one.rich_markup_mode = None
         for option in one.params:
-            if getattr(option, "is_flag", False):
-                option.metavar = ""  # typer would show <bool>, as if it took a value
+            _name_value(option)
     return made
+
+
+def _name_value(option: Any) -> None:
+    """Say what an option takes in words of the field: typer would show <bool> and <list[str]>."""
+    if getattr(option, "is_flag", False):
+        option.metavar = ""
+    if (shown := getattr(option, "display_type_rich", None)) is not None:  # not in older ones
+        argument = option.param_type_name == "argument"  # its name says it
+        option.display_type_rich = lambda ctx: None if argument else _VALUES.get(shown(ctx), shown(ctx))
 
 
 class _Commands(TyperGroup):
@@ -88,7 +108,7 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(
     name="binlog-core",
-    help="MySQL and MariaDB binary logs as columns.",
+    help="Read, search, undo, archive and mirror MySQL and MariaDB binary logs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -115,4 +135,4 @@ def root(
         typer.Option("--version", help="Print the version.", is_eager=True, callback=_say_version),
     ] = False,
 ) -> None:
-    """MySQL and MariaDB binary logs as columns."""
+    """Read, search, undo, archive and mirror MySQL and MariaDB binary logs."""

@@ -42,8 +42,8 @@ def archive(
     start: Annotated[
         str | None,
         typer.Option(
-            help="Where a new archive starts: name of a log, now, or GTIDs that are not needed. Default: the"
-            " oldest log of the server. An archive whose next log was purged begins again there, with a gap."
+            help="Where a new archive starts: a log's name, now, or the GTIDs to leave out. Default: the"
+            " server's oldest log. An archive whose next log was purged continues here, with a gap."
         ),
     ] = None,
     compress: Annotated[Literal["zstd"] | None, typer.Option(help="Compress finished logs.")] = None,

@@ -58,7 +58,7 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="TOML file with these options, as name = value; the command line counts more.",
+        help="TOML file with these options, as name = value; the command line wins.",
         is_eager=True,
         callback=_load,
     ),

@@ -109,11 +109,11 @@ def run(
     mask_key_file: MaskKeyFile = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(help="Rows to have, such as 'shop.orders=total > 10'; can be repeated."),
+        typer.Option(help="Rows to keep, such as 'shop.orders=total > 10'; can be repeated."),
     ] = None,
     partition: Annotated[
         list[str] | None,
-        typer.Option(help="Files by 'shop.orders=day(at), region'; can be repeated."),
+        typer.Option(help="Divide a table's files: 'shop.orders=day(at), region'; can be repeated."),
     ] = None,
     soft_deletes: Annotated[
         list[str] | None,
@@ -121,7 +121,7 @@ def run(
     ] = None,
     rename: Annotated[
         list[str] | None,
-        typer.Option(help="Other names in the lake, such as 'shop_prod.*=shop.*'; can be repeated."),
+        typer.Option(help="Rename tables in the lake, such as 'shop_prod.*=shop.*'; can be repeated."),
     ] = None,
     unsigned_bigint: Annotated[
         Literal["decimal", "bigint"],
@@ -154,7 +154,7 @@ def run(
     heal: Annotated[
         float,
         typer.Option(
-            min=0.0, help="Maximum GB per day and table, copied where the log does not show a change."
+            min=0.0, help="Maximum GB a day for copying a table again when the log does not show a change."
         ),
     ] = 10.0,
     verify_rate: Annotated[
@@ -162,7 +162,7 @@ def run(
         typer.Option(
             min=0.001,
             help="Maximum MB per second read to compare tables with the server while the mirror runs, each at"
-            " most once an hour. Default: none is compared.",
+            " most once an hour. Default: off.",
         ),
     ] = None,
     status: Annotated[
@@ -341,7 +341,7 @@ def resume(lake: Lake, tables: Tables = None, as_json: AsJson = False) -> None:
 
 @mirror.command()
 def add(lake: Lake, tables: NamedTables, as_json: AsJson = False) -> None:
-    """Mirror more tables, also at later runs, whatever their --tables and --exclude-tables say."""
+    """Mirror more tables, also in later runs, whatever their --tables and --exclude-tables say."""
     from ..mirror import add as change
 
     _change(change, lake, tables, as_json=as_json)
@@ -349,7 +349,7 @@ def add(lake: Lake, tables: NamedTables, as_json: AsJson = False) -> None:
 
 @mirror.command()
 def drop(lake: Lake, tables: NamedTables, as_json: AsJson = False) -> None:
-    """Mirror tables no longer, also at later runs, until add; they stay in the lake as they are."""
+    """Stop mirroring tables, also in later runs, until add; their rows stay in the lake."""
     from ..mirror import drop as change
 
     _change(change, lake, tables, as_json=as_json)

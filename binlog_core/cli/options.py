@@ -68,7 +68,7 @@ SchemaOption = Annotated[
 SchemaStartOption = Annotated[str | None, option("schema_start")]
 DatabaseOption = Annotated[
     list[str] | None,
-    typer.Option("--database", "-d", help="Only what is in this database; can be repeated."),
+    typer.Option("--database", "-d", help="Only this database; can be repeated."),
 ]
 ThreadOption = Annotated[
     str | None,

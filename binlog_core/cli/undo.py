@@ -100,9 +100,9 @@ def undo(
 
       binlog-core undo /backup/db1 --include-gtids 0-1-5501 -o undo.sql
 
-      binlog-core undo /backup/db1 --include-gtids 0-1-5501 --check mysql://root@db1
+      binlog-core undo /backup --include-gtids 0-1-5501 --check mysql://root@db1
 
-      binlog-core undo /backup/db1 --include-gtids 0-1-5501 --check mysql://root@db1 --execute
+      binlog-core undo /backup -t shop.orders --check mysql://root@db1 --execute
     """
     chosen = selection.selection()
     if "-" in logs.files:
@@ -186,7 +186,8 @@ def _plan(logs: LogOptions, options: dict[str, Any], given: str | None, connecti
         assert why is not None
         raise SchemaError(
             f"{why.message.removesuffix(f': {NAMES_REMEDY}')}: the server's definition does not fit, and"
-            " CREATE TABLE is not in the logs read: schema_start= takes a file with it",
+            " the logs read do not have the table's CREATE TABLE: read earlier logs, or give it in a file as"
+            " schema_start=",
             table=why.table,
         )
 

@@ -462,7 +462,7 @@ def resume(lake: Uri, *tables: str, storage_options: dict[str, Any] | None = Non
 
 
 def add(lake: Uri, *tables: str, storage_options: dict[str, Any] | None = None) -> list[TableStatus]:
-    """Mirror more tables, also at later runs, whatever their ``tables=`` and ``exclude_tables=`` say.
+    """Mirror more tables, also in later runs, whatever their ``tables=`` and ``exclude_tables=`` say.
 
     Parameters
     ----------
@@ -487,7 +487,7 @@ def add(lake: Uri, *tables: str, storage_options: dict[str, Any] | None = None) 
 
 
 def drop(lake: Uri, *tables: str, storage_options: dict[str, Any] | None = None) -> list[TableStatus]:
-    """Mirror tables no longer, also at later runs, until `add`: they stay in the lake as they are.
+    """Stop mirroring tables, also in later runs, until `add`: their rows stay in the lake.
 
     Parameters
     ----------

@@ -17,6 +17,7 @@ from .keeping import bring_up_to_date, with_names
 from .plan_rows import one_row_each, tasks_frame, tasks_of
 from .reasons import brief
 from .schemas import arrow_schema, spark_schema
+from .session import use_this_python
 from .shipped import ShippedFunction
 from .workers import SparkRunner
 
@@ -233,6 +234,7 @@ def splits_df(
         file_number and index int, anchor bigint, trusted boolean, before string, size bigint, definitions
         string (null without `schema`).
     """
+    use_this_python(spark)
     splits = plan_splits(
         _paths(paths),
         split_size,
@@ -290,6 +292,8 @@ def _given(
 def register(spark: SparkSession) -> None:
     """Register the data source in a session that does not find it by itself.
 
+    Workers of a local session then run this Python, unless PYSPARK_PYTHON names another.
+
     Parameters
     ----------
     spark : SparkSession
@@ -299,6 +303,7 @@ def register(spark: SparkSession) -> None:
 
     from .datasource import BinlogDataSource
 
+    use_this_python(spark)
     try:
         spark.dataSource.register(BinlogDataSource)
     except AnalysisException as error:  # Spark 4.0 refuses what it has found by itself

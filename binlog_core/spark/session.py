@@ -70,6 +70,21 @@ def start_session(
     return session
 
 
+def use_this_python(spark: SparkSession) -> None:
+    """Let the workers of a local session run this Python, as only an activated environment does by itself.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        A session of a cluster or of Spark Connect keeps its own Python, and so does one that was given any.
+    """
+    context = getattr(spark, "_sc", None)  # Spark Connect has none
+    if context is None or "PYSPARK_PYTHON" in os.environ:
+        return
+    if context.master.startswith("local") and context.pythonExec == "python3":  # pyspark's default
+        context.pythonExec = sys.executable
+
+
 @contextlib.contextmanager
 def quiet_java() -> Iterator[str]:
     """While Spark is started, send what Java and the workers say to a file instead of the terminal.

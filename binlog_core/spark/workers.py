@@ -20,6 +20,7 @@ from ..errors import BinlogError
 from ..lake.rows.types import import_pyarrow
 from ..lake.runner import HERE, Meet, by_itself
 from .plan_rows import tasks_frame, tasks_of
+from .session import use_this_python
 from .shipped import ShippedFunction
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class SparkRunner:
     """
 
     def __init__(self, spark: SparkSession, least: int = 2, *, again: bool = False) -> None:
+        use_this_python(spark)
         self.spark, self._least, self._again = spark, least, again
 
     @property

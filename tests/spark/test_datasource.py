@@ -193,3 +193,36 @@ def test_spark_connect(tmp_path: Path) -> None:
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith(("changes_df", "source", "export"))]
     assert lines == [f"changes_df 80 {sum(range(80))}", "source 80", "export 80"], done.stderr[-3000:]
+
+
+NOT_ACTIVATED = """
+import sys
+from binlog_core.spark import changes_df, register
+from binlog_core.spark.java import ensure_java
+from pyspark.sql import SparkSession
+ensure_java()
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+register(spark)
+source = spark.read.format("binlog").option("table", "shop.orders").load(sys.argv[1])
+print("source", source.count())
+print("changes_df", changes_df(spark, sys.argv[1], table="shop.orders").count())
+spark.stop()
+"""
+
+
+@pytest.mark.spark
+def test_python_of_an_environment_that_is_not_activated(tmp_path: Path) -> None:
+    """The first python3 of PATH, which Spark starts, is another one that has no libraries."""
+    (tmp_path / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
+    (tmp_path / "python3").chmod(0o755)
+    path = os.pathsep.join((str(tmp_path), os.environ["PATH"]))
+    done = subprocess.run(
+        [sys.executable, "-c", NOT_ACTIVATED, str(orders(tmp_path))],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"} | {"PATH": path},
+        timeout=240,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("changes_df", "source"))]
+    assert lines == ["source 80", "changes_df 80"], done.stderr[-3000:]

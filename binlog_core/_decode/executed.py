@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -124,7 +125,7 @@ class Executed:
         if isinstance(before, GtidSet) and isinstance(known, GtidSet):
             before = known | before
         elif isinstance(before, MariadbGtidSet) and isinstance(known, MariadbGtidSet):
-            before = _later(before, known)  # reading may have begun after a GTID inside the log
+            before = latest(before, known)  # reading may have begun after a GTID inside the log
         self.begin(before)
 
     def forget(self) -> None:
@@ -158,10 +159,10 @@ class Executed:
         self._size = len(self._parts[-1])
 
 
-def _later(one: MariadbGtidSet, other: MariadbGtidSet) -> MariadbGtidSet:
-    """Of each domain the GTID with the higher number."""
+def latest(*gtids: MariadbGtidSet) -> MariadbGtidSet:
+    """Of each domain in some sets the GTID with the highest number."""
     last: dict[int, tuple[int, int]] = {}
-    for (domain, server), (_, number) in (*one.intervals(), *other.intervals()):
+    for (domain, server), (_, number) in chain.from_iterable(one.intervals() for one in gtids):
         last[domain] = max(last.get(domain, (0, 0)), (number, server))
     return MariadbGtidSet(((domain, server), (number, number)) for domain, (number, server) in last.items())
 

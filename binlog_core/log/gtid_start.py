@@ -47,8 +47,7 @@ def begun_after(files: LogFiles, settings: Settings, start: Position | AnyGtidSe
     known = settings.whole()
     i = _last_begun_by(files, known, gtids)
     if isinstance(gtids, MariadbGtidSet):
-        # An .ibb file's state may lack a transaction whose commit record goes on there from an earlier file.
-        found = _behind_domains(files[i:], known, gtids) or _behind_domains(files, known, gtids)
+        found = _behind_domains(files[_with_records_over(files, known, i) :], known, gtids)
         if found is None:
             raise BinlogError(f"not all of start={str(gtids)!r} are in these logs", path=files[0].path)
     else:
@@ -62,7 +61,8 @@ def begun_after(files: LogFiles, settings: Settings, start: Position | AnyGtidSe
             )
         begin = replace(begin, records=start.records, transaction=start.transaction)
     excluded = union(found.done or None, settings.selection.exclude_gtids)
-    return replace(settings, start=begin, selection=replace(settings.selection, exclude_gtids=excluded))
+    selection = replace(settings.selection, exclude_gtids=excluded)
+    return replace(settings, start=begin, selection=selection, done=found.done)
 
 
 class _Found(NamedTuple):
@@ -104,6 +104,19 @@ def _last_begun_by(files: LogFiles, settings: Settings, gtids: AnyGtidSet) -> in
         if lacking is None:
             return i
     raise BinlogError(f"earlier logs are needed: start= lacks {lacking}", path=files[0].path)
+
+
+def _with_records_over(files: LogFiles, settings: Settings, i: int) -> int:
+    """The file before, of .ibb files: a state within a commit record may not have its transaction yet."""
+    with files[i].open() as source:
+        if not source.finds_transactions:
+            return i
+    while i:
+        i -= 1
+        with _gtid_events(files[i], settings) as events:
+            if any(isinstance(event, MariadbGtidEvent) for event in events):
+                break
+    return i
 
 
 def _not_behind(before: tuple[MariadbGtid, ...], gtids: AnyGtidSet) -> MariadbGtid | None:

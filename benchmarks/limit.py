@@ -87,7 +87,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def main(megabytes: int = 64, *names: str) -> None:
-    print(f"{'workload':<10}{'into':<14}{'log MB':>8}{'out MB':>8}{'bound ms':>10}{'ours ms':>9}{'ratio':>7}")
+    print("| | into | MB read | MB written | bound, ms | ours, ms | ratio |\n|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         library = compiled(Path(folder))
         for name in names or WORKLOADS:
@@ -101,8 +101,8 @@ def main(megabytes: int = 64, *names: str) -> None:
                     ours.append(seconds(lambda: decode(log.path, way)))  # noqa: B023
                 least, taken = min(bound) * 1e3, min(ours) * 1e3
                 print(
-                    f"{name:<10}{way:<14}{log.size / 1e6:>8.0f}{written / 1e6:>8.0f}"
-                    f"{least:>10.1f}{taken:>9.1f}{least / taken:>7.2f}",
+                    f"| {name} | {way} | {log.size / 1e6:.0f} | {written / 1e6:.0f}"
+                    f" | {least:.1f} | {taken:.1f} | {least / taken:.2f} |",
                     flush=True,
                 )
 

@@ -62,8 +62,8 @@ OPTIONS = {
     "on_error": Option("Damaged events: stop with an error, or skip them.", ("--on-error",), values=OnError),
     "strict": Option(values=_SWITCH),
     "start": Option(
-        "Start at a position, FILE:POSITION, time (also '1 hour ago'), GTID, or the JSON text of a Position;"
-        " for a server also now, or after a GTID set.",
+        "Start at a position, FILE:POSITION, time (also '1 hour ago'), GTID, or the JSON text of a Position,"
+        " or after a GTID set; for a server also now.",
         ("--start",),
         metavar="PLACE",
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -43,12 +44,15 @@ class Snapshot:
     count : int
     running : Gtid, MariadbGtid or None
         The transaction that has not ended, which is not part of the set.
+    done : GtidSet, MariadbGtidSet or None
+        What the base has although it comes later in the log: a domain's last GTID stays.
     """
 
     base: AnyGtidSet | None
     parts: list[bytes]
     count: int
     running: Gtid | MariadbGtid | None
+    done: AnyGtidSet | None = None
 
     def gtids(self) -> AnyGtidSet | None:
         """The set; on MariaDB the last GTID of each domain.
@@ -86,6 +90,7 @@ class Snapshot:
 
     def _domains(self, base: MariadbGtidSet, runs: Iterator[_Run]) -> MariadbGtidSet:
         last = {domain: (server, number) for (domain, server), (_, number) in base.intervals()}
+        done = self.done if isinstance(self.done, MariadbGtidSet) else None
         running = None
         if isinstance(self.running, MariadbGtid):
             running = self.running.domain_id, self.running.server_id, self.running.seq_no
@@ -94,6 +99,8 @@ class Snapshot:
                 number -= 1
                 if number < first:
                     continue  # the run is only this transaction: earlier ones stay
+            if done is not None and MariadbGtid(domain, server, number) in done:
+                continue
             last[domain] = (server, number)
         return MariadbGtidSet(((domain, place[0]), (place[1], place[1])) for domain, place in last.items())
 
@@ -101,8 +108,8 @@ class Snapshot:
 class Executed:
     """The GTIDs of the transactions that a pass has read, in order."""
 
-    def __init__(self, base: AnyGtidSet | None = None) -> None:
-        self._base = base
+    def __init__(self, base: AnyGtidSet | None = None, done: AnyGtidSet | None = None) -> None:
+        self._base, self._done = base, done
         self._parts: list[bytes] = []
         self._size = 0  # bytes of the parts
 
@@ -124,7 +131,7 @@ class Executed:
         if isinstance(before, GtidSet) and isinstance(known, GtidSet):
             before = known | before
         elif isinstance(before, MariadbGtidSet) and isinstance(known, MariadbGtidSet):
-            before = _later(before, known)  # reading may have begun after a GTID inside the log
+            before = latest(before, known)  # reading may have begun after a GTID inside the log
         self.begin(before)
 
     def forget(self) -> None:
@@ -145,23 +152,23 @@ class Executed:
 
     def snapshot(self, running: Gtid | MariadbGtid | None = None) -> Snapshot:
         """The present state, without the running transaction."""
-        return Snapshot(self._base, self._parts, len(self._parts), running)
+        return Snapshot(self._base, self._parts, len(self._parts), running, self._done)
 
     def _fold(self) -> None:
         """Merge the parts but the last. Snapshots keep the list that they were made from."""
         # The last part may end with a transaction that still runs: only there a snapshot can leave it out.
         try:
-            folded = Snapshot(self._base, self._parts, len(self._parts) - 1, None).known()
+            folded = Snapshot(self._base, self._parts, len(self._parts) - 1, None, self._done).known()
         except GtidError:  # more than a set holds
             folded = None
         self._base, self._parts = folded, self._parts[-1:]
         self._size = len(self._parts[-1])
 
 
-def _later(one: MariadbGtidSet, other: MariadbGtidSet) -> MariadbGtidSet:
-    """Of each domain the GTID with the higher number."""
+def latest(*gtids: MariadbGtidSet) -> MariadbGtidSet:
+    """Of each domain in some sets the GTID with the highest number."""
     last: dict[int, tuple[int, int]] = {}
-    for (domain, server), (_, number) in (*one.intervals(), *other.intervals()):
+    for (domain, server), (_, number) in chain.from_iterable(one.intervals() for one in gtids):
         last[domain] = max(last.get(domain, (0, 0)), (number, server))
     return MariadbGtidSet(((domain, server), (number, number)) for domain, (number, server) in last.items())
 

@@ -15,7 +15,6 @@ from .._format.rows_events import inflate_rows_event
 from .._format.statements import changes_rows, may_change_definitions
 from .._walk.packed import PackedEvents
 from ..errors import BinlogError, DecodeError, EncryptionError
-from ..events.gtid import gtids_of_list
 from ..gtids import GtidSet, gtid_of
 from .current_event import parse_current, query_body
 from .executed import last_of_domains
@@ -257,6 +256,8 @@ class OtherEvents:
             if kind == EventType.PREVIOUS_GTIDS:  # not as a typed event: almost every log begins with one
                 self._executed.contain(GtidSet.from_bytes(self._loop.event_body()))
             else:
+                from ..events.gtid import gtids_of_list  # its classes take as long as all of a small log
+
                 self._executed.contain(last_of_domains(gtids_of_list(self._loop.event_body())))
         except BinlogError:  # only positions need it
             self._executed.forget()

@@ -11,7 +11,6 @@ from typing import Any
 
 from .._base.redaction import shown_url
 from ..errors import BinlogError, MissingFileError, NotABinlogError
-from .archived import logs_of_archive
 from .log_files import IndexFile, LogFile, LogFiles
 from .log_names import INDEX_NAME, OLD_INDEX_NAME, LeftOut, find_gaps, order_logs
 from .places import LocalFiles, StorePlace, is_server, is_url, logs_among, place_of
@@ -102,6 +101,8 @@ def resolve(
     names = place.files(path)
     if names is None:
         return LogFiles([log(path)])
+    from .archived import logs_of_archive
+
     history = logs_of_archive(place, path, names, log(path))
     if history is not None:
         return LogFiles(history)

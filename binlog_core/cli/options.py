@@ -318,7 +318,7 @@ class RangeOptions:
             return moment
         if found := _FILE_AND_POSITION.fullmatch(place):
             return found["file"], int(found["position"])
-        if live and end == "start":
+        if end == "start":
             with suppress(GtidError):
                 return parse_gtid_set(place)
         raise typer.BadParameter(f"--{end} {place!r} is not a position, FILE:POSITION, time or GTID")

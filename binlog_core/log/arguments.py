@@ -15,6 +15,7 @@ from .._base.times import as_utc
 from .._decode.selection import MAX_POSITION
 from .._sources.places import is_server
 from .._tables import charsets
+from ..gtids import GtidSet, MariadbGtidSet
 from ..limits import Limits
 from ..position import CommitRecord, Position
 
@@ -114,13 +115,14 @@ def _check_for_files(target: object, given: Mapping[str, Any]) -> None:
 def _check_place(argument: str, place: object) -> None:
     if place is None or isinstance(place, dt.datetime | Position):
         return
-    if isinstance(place, CommitRecord) and argument == "start":
+    if argument == "start" and isinstance(place, CommitRecord | GtidSet | MariadbGtidSet):
         return
     position: Any = place
     if isinstance(place, tuple) and len(place) == 2 and isinstance(place[0], str | os.PathLike):
         position = place[1]
     if not _is_number(position):
-        raise TypeError(f"{argument}={place!r}: expected a position, (file name, position) or a datetime")
+        more = "a datetime, a Position or a GTID set" if argument == "start" else "a datetime or a Position"
+        raise TypeError(f"{argument}={place!r}: expected a position, (file name, position), {more}")
     if index(position) < 0:
         raise ValueError(f"{argument}={place!r}: expected a position of 0 or more")
     if index(position) > MAX_POSITION:

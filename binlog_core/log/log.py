@@ -640,7 +640,7 @@ class Log:
 
     def _reading(self) -> Reading:
         """The state of a new pass."""
-        return Reading(self.settings.report(), self._stop_of_pass())
+        return Reading(self.settings.report(), self._stop_of_pass(), self.settings.done)
 
     def _stop_of_pass(self) -> threading.Event:
         """The event that ends the waiting of a new pass."""

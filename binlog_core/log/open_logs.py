@@ -70,10 +70,10 @@ class OpenLogs(OpenSources):
         found = found or [i for i, f in enumerate(files) if unpacked(name_within(f.path)) == name]
         named = [i for i, f in enumerate(files) if unpacked(os.path.basename(f.path)) == name]
         found = found or named
-        if position is not None and len(named) > 1:
+        if position is not None and len(named) > 1 and place[0] != files[found[0]].path:
             found = _of_history(files, named, position) or found
         if not place[0]:
-            why = "the position has GTIDs and no file: a server can begin there, logs only at a file's"
+            why = "the position has no file: only start= can be one"
             raise BinlogError(why, path=files[0].path)
         if not found:
             raise BinlogError(f"there is no file {place[0]!r} among those given", path=files[0].path)

@@ -11,8 +11,9 @@ from .._decode.selection import Columns, Selection, columns_by_pattern, names, o
 from .._sources.places import is_server
 from .._sources.resolve import resolve
 from ..errors import BinlogError
+from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet
 from ..limits import DEFAULT_LIMITS, Limits
-from ..position import CommitRecord
+from ..position import CommitRecord, Position
 from ..schema.definitions import load
 from .arguments import check
 from .log import Log
@@ -85,9 +86,9 @@ def open(
         change logged as a statement.
     start, stop : int, (file name, int), datetime or Position, optional
         The first event read and the first event not read: byte positions, times in the event headers (naive
-        datetimes are UTC), or the ``position`` of a group. For a server, ``start`` can also be "now", or a
-        GTID set to read everything not in it; None is its oldest log. For ``.ibb`` files, it can be a
-        `CommitRecord`.
+        datetimes are UTC), or the ``position`` of a group. ``start`` can also be a GTID set, to read
+        everything not in it (MariaDB: everything behind the last GTID of each domain), for ``.ibb`` files a
+        `CommitRecord`, and for a server "now"; None is its oldest log.
     tables : str or iterable of str, optional
         Names or glob patterns, "shop.orders" or "shop.*"; other tables are not decoded.
     exclude_tables : str or iterable of str, optional
@@ -170,6 +171,7 @@ def open(
         schema_start = load(schema_start)
     begin: LogPlace | None
     end: LogPlace | None
+    behind: Position | AnyGtidSet | None = None
     if is_server(target):
         from ..server.target import server_logs
 
@@ -187,6 +189,8 @@ def open(
         files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
         begin = _place_of_record(start, files) if isinstance(start, CommitRecord) else cast("Any", start)
         end = stop
+        if isinstance(start, GtidSet | MariadbGtidSet) or (isinstance(start, Position) and not start.file):
+            begin, behind = None, start
         if len(files) == 1 and isinstance(start, int) and isinstance(stop, int) and start > stop:
             raise ValueError(f"start={start} is after stop={stop}")
     settings = Settings(
@@ -214,6 +218,10 @@ def open(
         threads=threads or processors(),
         index=index,
     )
+    if behind is not None:
+        from .gtid_start import begun_after
+
+        settings = begun_after(files, settings, behind)
     return Log(files, settings)
 
 

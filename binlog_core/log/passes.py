@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .._tables.tables import Column, Table
     from .._walk.track import Tail
     from ..batch.change_batch import ChangeBatch
+    from ..gtids import AnyGtidSet
 
 R = TypeVar("R")
 T = TypeVar("T", covariant=True)
@@ -48,13 +49,13 @@ class Reading:
         Gives the selected tables of ``schema=`` once the pass is over, each with its selected columns.
     """
 
-    def __init__(self, report: Report, stop: threading.Event) -> None:
+    def __init__(self, report: Report, stop: threading.Event, done: AnyGtidSet | None = None) -> None:
         self.report = report
         self.stop = stop
         self.tail: Tail | None = None
         self.next_file: LogFile | None = None
         self.over = False
-        self.executed = Executed()
+        self.executed = Executed(done=done)
         self.mariadb = False
         self.prepare: Callable[[ChangeBatch], None] | None = None
         self.defined: Callable[[], Iterable[tuple[Table, tuple[Column, ...]]]] = tuple

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .._sources.follow import Follower
     from .._sources.sources import Source
     from ..conditions.language import Condition
+    from ..gtids import AnyGtidSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +42,11 @@ class Settings:
     follow: bool
     threads: int
     index: bool
+    done: AnyGtidSet | None = None  # of the transactions behind `start`, those that came before it by GTIDs
 
     def whole(self) -> Settings:
         """These settings without range, selection and following."""
-        return replace(self, start=None, stop=None, follow=False, selection=Selection())
+        return replace(self, start=None, stop=None, follow=False, selection=Selection(), done=None)
 
     def report(self) -> Report:
         """The report of a new pass."""

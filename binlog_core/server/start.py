@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from .._base.times import epoch_seconds
+from .._decode.executed import latest
 from .._format.event_header import FIRST_EVENT, timestamp_of
 from ..errors import DivergedError, PrivilegeError, ProtocolError, ServerError, UnreachableError
 from ..gtids import AnyGtid, AnyGtidSet, GtidSet, MariadbGtidSet, parse_gtid_set
@@ -366,7 +367,4 @@ def encoded(gtids: GtidSet, *, tags: bool) -> bytes:
 
 def listed(gtids: MariadbGtidSet) -> str:
     """A set as MariaDB's ``@slave_connect_state`` takes it: the last GTID of each domain."""
-    last: dict[int, tuple[int, int]] = {}
-    for (domain, server), (_, number) in gtids.intervals():
-        last[domain] = max(last.get(domain, (0, 0)), (number, server))
-    return ",".join(f"{domain}-{server}-{number}" for domain, (number, server) in last.items())
+    return str(latest(gtids))

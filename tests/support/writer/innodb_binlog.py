@@ -60,7 +60,9 @@ class Writer:
         self.page_len = 1 << shift
         self.shift, self.pages, self.interval = shift, pages, interval
         self.files: list[list[bytearray]] = []
-        self.written = 0
+        self.state: dict[
+            tuple[int, int], int
+        ] = {}  # last number by domain and server; a domain's last comes last
         self._new_file()
 
     def _new_file(self) -> None:
@@ -75,7 +77,8 @@ class Writer:
         number = len(self.files[-1])
         self.files[-1].append(bytearray())
         if number == 1 or number % self.interval == 0:
-            state = packed(1) + packed(0) + packed(0) + packed(1) + packed(self.written)
+            state = packed(len(self.state)) + packed(0)
+            state += b"".join(packed(one) for key, number in self.state.items() for one in (*key, number))
             if self.room > len(state) + 3:
                 self._put(STATE | 0x40, state)
 
@@ -234,8 +237,13 @@ def engine_files(transactions: list[bytes], *, seed: int) -> list[bytes]:
         if first.places:
             trees = first.reference() + second.reference()
         gtid = int.from_bytes(events[9:13], "little")
+        number, domain = struct.unpack_from("<QI", events, 19)
+        source = domain, int.from_bytes(events[5:9], "little")
+        state = {**{one: last for one, last in writer.state.items() if one != source}, source: number}
+        if seed % 2:  # a state within the record, or before it, has the transaction already
+            writer.state = state
         writer.record(COMMIT, trees + (events[:gtid] if split[i] else events))
-        writer.written += 1
+        writer.state = state
         if pick.random() < 0.05:
             writer.flush(new_file=pick.random() < 0.5)
     return writer.contents()

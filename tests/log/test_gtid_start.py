@@ -1,0 +1,240 @@
+"""`open(start=GTIDs)` on files: what comes back is what the writer's list has behind them."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import struct
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from support.cli import run
+from support.innodb_logs import TABLE
+from support.logs import GTID, all_rows, path_of
+from support.writer import Log
+from support.writer import innodb_binlog as ibb
+
+import binlog_core
+from binlog_core.gtids import GtidSet, MariadbGtidSet
+
+pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+
+
+class One(NamedTuple):
+    """A transaction: its GTID, the ids of its rows, and how many its domain has before it."""
+
+    domain: int
+    server: int
+    number: int
+    ids: list[int]
+    before: int
+
+    @property
+    def gtid(self) -> str:
+        return f"{self.domain}-{self.server}-{self.number}"
+
+
+def made(seed: int, *, strict: bool = True) -> list[One]:
+    """Of three domains, each with two servers, which without `strict` number for themselves."""
+    pick, ids = random.Random(seed), iter(range(1 << 20))
+    numbers: dict[tuple[int, int], int] = {}
+    counts = dict.fromkeys((0, 3, 1 << 31), 0)
+    out = []
+    for _ in range(60):
+        domain, server = pick.choice(list(counts)), pick.choice([1, 1, 1, 7])
+        source = domain, 0 if strict else server
+        numbers[source] = number = numbers.get(source, 0) + pick.choice([1, 1, 4])
+        rows = [next(ids) for _ in range(pick.choice([1, 2, 9]))]
+        out.append(One(domain, server, number, rows, counts[domain]))
+        counts[domain] += 1
+    return out
+
+
+def put(log: Log, one: One) -> None:
+    log.server_id = one.server
+    log.event(162, struct.pack("<QIB6x", one.number, one.domain, 0))
+    log.insert(TABLE, [{"id": i, "note": "n" * 90} for i in one.ids])
+    log.commit()
+
+
+def classic(folder: Path, transactions: list[One], seed: int) -> list[Path]:
+    pick = random.Random(seed)
+    paths, left = [], list(transactions)
+    state: dict[tuple[int, int], int] = {}
+    while left:
+        log = Log("10.11.6-MariaDB-log")
+        body = b"".join(struct.pack("<IIQ", *key, number) for key, number in state.items())
+        log.event(163, struct.pack("<I", len(state)) + body)
+        for _ in range(min(len(left), pick.randint(1, 25))):
+            one = left.pop(0)
+            put(log, one)
+            state.pop((one.domain, one.server), None)
+            state[one.domain, one.server] = one.number
+        paths.append(folder / f"bin.{len(paths) + 1:06}")
+        paths[-1].write_bytes(log.getvalue())
+    return paths
+
+
+def in_innodb(folder: Path, transactions: list[One], seed: int) -> list[Path]:
+    log = Log("11.8.1-MariaDB-log", checksum=False)
+    for one in transactions:
+        put(log, one)
+    files = ibb.engine_files(ibb.transactions_of(log.getvalue()), seed=seed)
+    return ibb.write_files(folder, files)
+
+
+FORMS = pytest.mark.parametrize("form", [classic, in_innodb])
+
+
+def position_in(transactions: list[One], pick: random.Random) -> tuple[str, list[int]]:
+    """A position, and the ids behind it. A domain that it leaves out has not been read at all."""
+    after = {}
+    for domain in {one.domain for one in transactions}:
+        own = [one for one in transactions if one.domain == domain]
+        after[domain] = pick.choice([0, len(own), pick.randrange(len(own) + 1)])
+    last = [one for one in transactions if one.before == after[one.domain] - 1]
+    rest = [one.ids for one in transactions if one.before >= after[one.domain]]
+    return ",".join(one.gtid for one in last), [i for ids in rest for i in ids]
+
+
+def ids_of(target: Any, **options: Any) -> list[int]:
+    return [change.after["id"] for change in all_rows(target, **options)]
+
+
+@FORMS
+@pytest.mark.parametrize("seed", range(12))
+def test_behind_the_last_gtid_of_each_domain(form: Any, seed: int, tmp_path: Path) -> None:
+    transactions, pick = made(seed, strict=seed % 3 > 0), random.Random(seed)
+    paths = form(tmp_path, transactions, seed)
+    for _ in range(4):
+        text, rest = position_in(transactions, pick)
+        gtids = MariadbGtidSet.parse(text)
+        assert ids_of(tmp_path, start=gtids) == rest
+        assert ids_of(paths, start=gtids, threads=2) == rest
+        assert ids_of(tmp_path, start=binlog_core.Position("", 0, gtids)) == rest
+        some = pick.choice(transactions)
+        assert ids_of(tmp_path, start=gtids, exclude_gtids=some.gtid) == [
+            i for i in rest if i not in some.ids
+        ]
+
+
+@FORMS
+@pytest.mark.parametrize("seed", range(6))
+def test_group_positions_lead_on(form: Any, seed: int, tmp_path: Path) -> None:
+    """With the GTIDs of a group, alone or inside a transaction, another reader goes on without a file."""
+    transactions, pick = made(seed), random.Random(seed)
+    form(tmp_path, transactions, seed)
+    text, rest = position_in(transactions, pick)
+    limits = binlog_core.Limits(group_rows=4)
+    got: list[int] = []
+    with binlog_core.open(tmp_path, start=MariadbGtidSet.parse(text), limits=limits) as log:
+        for group in log.groups():
+            got += [i for batch in group.batches for i in batch.array["row"]["id"].tolist()]
+            here = group.position
+            if here.gtids is None:  # nothing is known before the first transactions
+                continue
+            again = binlog_core.Position("", 0, here.gtids, None, here.records, here.transaction)
+            try:
+                more = ids_of(tmp_path, start=again)
+            except binlog_core.BinlogError as error:
+                assert "does not come next" in str(error) and here.records
+                continue
+            assert got + more == rest
+    assert got == rest
+
+
+@FORMS
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_missing_is_an_error(form: Any, seed: int, tmp_path: Path) -> None:
+    transactions = made(seed)
+    paths = form(tmp_path, transactions, seed)
+    last = {one.domain: one for one in transactions}
+    end = ",".join(one.gtid for one in last.values())
+    assert ids_of(tmp_path, start=MariadbGtidSet.parse(end)) == []
+    assert (
+        ids_of(tmp_path, start=MariadbGtidSet.parse(end + ",77-1-5")) == []
+    )  # of a domain that is elsewhere
+    with pytest.raises(binlog_core.BinlogError, match=r"not all of start='0-9-5' are in these logs"):
+        ids_of(tmp_path, start=MariadbGtidSet.parse("0-9-5"))
+    with pytest.raises(binlog_core.GtidError, match="vendor"):
+        ids_of(tmp_path, start=GtidSet.parse("cbecc49e-e55e-11f1-b91d-02fc00000001:1-7"))
+    everything = [i for one in transactions for i in one.ids]
+    for nothing in (MariadbGtidSet(), GtidSet()):
+        assert ids_of(tmp_path, start=nothing) == everything
+        if len(paths) > 2 and form is classic:  # records of a later file may lie in an earlier one
+            with pytest.raises(binlog_core.BinlogError, match="earlier logs are needed"):
+                ids_of(paths[1:], start=nothing)
+
+
+@FORMS
+def test_only_the_logs_that_are_needed(form: Any, tmp_path: Path) -> None:
+    """The log that begins with a position's GTIDs is the first that is read."""
+    transactions = made(1)
+    paths = form(tmp_path, transactions, 1)
+    assert len(paths) > 2
+    with binlog_core.open(paths[-1]) as log:
+        (before,) = log.events(types=[163])
+        behind = [change.after["id"] for change in log.rows()]
+    last = {gtid.domain_id: gtid for gtid in before.gtids}  # type: ignore[attr-defined]
+    gtids = MariadbGtidSet.parse(",".join(map(str, last.values())))
+    damaged = bytearray(paths[0].read_bytes())
+    at = 1 << 9 if form is classic else 2 << paths[0].read_bytes()[4]
+    damaged[at : at + 40] = os.urandom(40)
+    paths[0].write_bytes(damaged)
+    assert ids_of(paths, start=gtids) == behind
+
+
+@FORMS
+@pytest.mark.parametrize("seed", range(3))
+def test_other_doors(form: Any, seed: int, tmp_path: Path) -> None:
+    """The command line, a followed log, a file object."""
+    transactions, pick = made(seed), random.Random(seed)
+    paths = form(tmp_path, transactions, seed)
+    text, rest = position_in(transactions, pick)
+    while text.count(",") < 1:
+        text, rest = position_in(transactions, pick)
+    told = run("rows", tmp_path, "--start", text, "--format", "jsonl")
+    assert told.code == 0, told.text
+    assert [int(line.split('"id":')[1].split(",")[0]) for line in told.lines] == rest
+    with binlog_core.open(tmp_path, start=MariadbGtidSet.parse(text), follow=True) as log:
+        got: list[int] = []
+        if rest:
+            for change in log.rows():
+                got.append(change.after["id"])
+                if len(got) == len(rest):
+                    log.stop()
+        assert got == rest
+    if form is classic:
+        one = paths[0].read_bytes()
+        with binlog_core.open(paths[0]) as log:
+            first = next(log.rows())
+        gtids = MariadbGtidSet.parse(first.gtid)
+        want = [i for o in transactions for i in o.ids][: len(ids_of(paths[0]))]
+        own = [i for i in want if i not in transactions[0].ids]
+        assert ids_of(one, start=gtids) == ids_of(io.BytesIO(one), start=gtids) == own
+
+
+def test_mysql() -> None:
+    """A set of MySQL: everything that is not in it; the log has 1 to 3 before it."""
+    path, uuid = path_of(GTID), "cbecc49e-e55e-11f1-b91d-02fc00000001"
+    every = [change.gtid for change in all_rows(path)]
+    for text in (f"{uuid}:1-3", f"{uuid}:1-7", f"{uuid}:1-7:tagone:1", f"{uuid}:1-3:9"):
+        have = GtidSet.parse(text)
+        with binlog_core.open(path, start=have) as log:
+            groups = list(log.groups())
+            assert [c.gtid for c in log.rows()] == [one for one in every if one not in have]
+        assert have <= groups[-1].position.gtids
+    with pytest.raises(binlog_core.BinlogError, match=f"earlier logs are needed: start= lacks {uuid}:3"):
+        all_rows(path, start=GtidSet.parse(f"{uuid}:1-2"))
+    with pytest.raises(binlog_core.GtidError, match="vendor"):
+        all_rows(path, start=MariadbGtidSet.parse("0-1-5"))
+
+
+def test_a_log_that_is_read_once() -> None:
+    reading, writing = os.pipe()
+    with open(path_of(GTID), "rb") as file, os.fdopen(writing, "wb") as end:
+        end.write(file.read(4000))
+    with os.fdopen(reading, "rb") as pipe, pytest.raises(binlog_core.BinlogError, match="read twice"):
+        all_rows(pipe, start=GtidSet())

@@ -33,7 +33,7 @@ from .copies import (
     selected,
 )
 from .finishing import finished
-from .marks import Mark, check_server, place_of, take_mark
+from .marks import Mark, check_server, place_of, take_mark, unseen
 from .state import GTIDS, Lake, MirrorState, Offset, TableState
 from .values import set_for_reading
 
@@ -369,6 +369,7 @@ class Copying:
     def _begins(self, plan: LogPlan, copies: list[Planned]) -> dict[Mark, int | BinlogError]:
         """The place where the log continues after each mark; its offset has the definitions from there on.
 
+        That is before an XA COMMIT that the copies may lack: what they have of the log comes once more then.
         Or an error: a copy may have taken longer than the archive keeps its logs.
         """
         tables: dict[Mark, list[TableSchema]] = {}
@@ -381,15 +382,19 @@ class Copying:
         found: dict[Mark, int | BinlogError] = {}
         for mark, definitions in tables.items():
             try:
-                begin = plan.begin(place_of(mark, logs, plan.access), definitions, charsets)
+                place = place_of(mark, logs, plan.access)
+                earlier = unseen(mark, place, logs, plan.access)
+                begin = plan.begin(earlier or place, definitions, charsets)
+                if earlier is not None:  # the archive may lack where it was prepared
+                    plan.behind(begin, None, logs[place[0]].version_base + place[1])
             except MirrorError as error:
                 found[mark] = error
                 continue
-            place = found[mark] = plan.version(begin)
-            known = self._host.state.offsets.get(place)
+            version = found[mark] = plan.version(begin)
+            known = self._host.state.offsets.get(version)
             names = [(one.database, one.name) for one in definitions]
             # Once for all tables: it has the definitions of all of them.
-            self._host.state.offsets[place] = begin if known is None else merged(known, begin, names)
+            self._host.state.offsets[version] = begin if known is None else merged(known, begin, names)
         return found
 
     def _finish(self, planned: Planned, files: list[DataFile], place: int, exact: int) -> None:

@@ -24,6 +24,7 @@ from .columns import ColumnSettings
 from .copies import (
     COPY,
     Copy,
+    Outage,
     Planned,
     charsets_of_server,
     clean_up,
@@ -223,7 +224,9 @@ class Copying:
                     result = finished(host.runner, host.lake, copies[name], result, mask_key=key)
                 except BinlogError as error:
                     result = error
-                except Exception as error:  # of the stores; a value that does not fit
+                except (ValueError, TypeError) as error:  # a value that does not fit
+                    result = BinlogError(f"{type(error).__name__}: {error}")
+                except Exception as error:  # of the format's library, the catalog and the stores below
                     result = outage(error)
             yield name, copies[name], result
 
@@ -340,8 +343,8 @@ class Copying:
         host.save()
 
     def _give_up(self, state: TableState, copy: Copy, error: BinlogError) -> None:
-        """Remove a failed copy, so that it begins again; one whose line was lost goes on with its chunks."""
-        if isinstance(error, UnreachableError):
+        """Remove a failed copy, so that it begins again; after an outage it goes on with its chunks."""
+        if isinstance(error, UnreachableError | Outage):
             self.failed(state, error)
             return
         try:
@@ -446,9 +449,9 @@ def _is_usable(key: tuple[str, ...] | None, schema: pa.Schema, files: list[DataF
     return bool(key) and not lists and not any(one.nulls.get(name) for one in files for name in key or ())
 
 
-def outage(error: Exception) -> BinlogError:
-    """An error that may go away by itself."""
-    return BinlogError(f"{type(error).__name__}: {error}")
+def outage(error: Exception) -> Outage:
+    """An error of the format's library, the catalog or the store as one of ours."""
+    return Outage(f"{type(error).__name__}: {error}")
 
 
 def gtids_property(offset: Offset) -> dict[str, str]:

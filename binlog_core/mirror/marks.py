@@ -5,7 +5,7 @@ in a consistent snapshot of MariaDB or while nobody can commit. MariaDB's GTIDs 
 position: where the log has no positions (`Facts.by_gtids_only`) they are read while nobody can commit.
 
 Only an XA COMMIT of MariaDB is in the log before the place of a snapshot and may not be in the snapshot.
-While it goes on, XA RECOVER still lists its transaction: a mark keeps these, and `unseen` finds them in the log.
+While it goes on, XA RECOVER lists its transaction: a mark keeps these, and `unseen` finds them in the log.
 """
 
 from __future__ import annotations

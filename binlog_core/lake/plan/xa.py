@@ -199,7 +199,7 @@ class _XaEvent(NamedTuple):
 
 
 def ends_of(log: Split, access: Access, end: int | None = None) -> list[tuple[Xid, str, int]]:
-    """What a log, up to a position, has of XA transactions: PREPARE, COMMIT or ROLLBACK, and where it begins."""
+    """PREPARE, COMMIT and ROLLBACK of XA transactions in a log, up to a position, and where each begins."""
     return [(one.xid, one.how, one.begin) for one in _XaScan(log, access, 0, end).found()]
 
 

@@ -96,7 +96,7 @@ def run(
         ),
     ],
     lake: Lake,
-    tables: Annotated[list[str], option("tables")],
+    tables: Annotated[list[str] | None, option("tables")] = None,
     exclude_tables: Annotated[list[str] | None, option("exclude_tables", flag="--exclude-tables")] = None,
     exclude_columns: Annotated[
         list[str] | None,
@@ -206,7 +206,7 @@ def run(
             found = keep_mirror(
                 server,
                 lake,
-                tables=tables,
+                tables=tables or (),
                 exclude_tables=exclude_tables or (),
                 exclude_columns=exclude_columns or (),
                 mask_columns=mask_columns or (),

@@ -9,6 +9,7 @@ import datetime as dt
 import math
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,6 +20,7 @@ from .._base.durations import seconds_of
 from .._base.options import Deletes, check_choice
 from .._sources.places import is_url, local_path
 from ..errors import MirrorError
+from ..report import BinlogWarning
 from .columns import ColumnSettings, read_key
 from .renaming import check_renames
 from .reporting import Progress, StatusFiles, TableStatus, statuses
@@ -53,7 +55,7 @@ def mirror(
     server: str,
     lake: Uri,
     *,
-    tables: str | Sequence[str],
+    tables: str | Sequence[str] = (),
     exclude_tables: str | Sequence[str] = (),
     exclude_columns: str | Sequence[str] = (),
     mask_columns: str | Sequence[str] = (),
@@ -96,9 +98,10 @@ def mirror(
         also RELOAD, for a read lock of some milliseconds.
     lake : str or path
         A directory, or a URL of an object store. Each table has the directory ``LAKE/database.table``.
-    tables : str or sequence of str
+    tables : str or sequence of str, optional
         Names or patterns, such as ``shop.*``. Tables that are created later are included. A table that is no
-        longer named stays in the lake as it is; named again, it is copied anew.
+        longer named stays in the lake as it is; named again, it is copied anew. By default those of the last
+        run, with its `exclude_tables`.
     exclude_tables : str or sequence of str, optional
         Names or patterns of tables to leave out, although `tables` names them.
     exclude_columns : str or sequence of str, optional
@@ -212,6 +215,7 @@ def mirror(
     from ..server.world import REAL
     from .proving import Proving
     from .serving import Serving
+    from .settings import choose
     from .settings import rename as set_names
 
     patterns = _names(tables)
@@ -241,8 +245,9 @@ def mirror(
             place.save(state)  # the next run need not be told again, even if this one fails at once
         place.use(state, catalog)
         columns = replace(columns, derives=place.is_delta)
-        state.server, state.patterns = _without_password(server), patterns
-        state.exclude_tables = _names(exclude_tables)
+        state.server = _without_password(server)
+        if (told := choose(state, patterns, _names(exclude_tables))) is not None:
+            warnings.warn(told, BinlogWarning, stacklevel=2)
         set_names(state, rename or {})
         if archive is not None:
             own = os.fspath(archive)

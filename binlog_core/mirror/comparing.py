@@ -17,7 +17,7 @@ from ..server.connection import Connection
 from .copies import plan_copy, selected
 from .copying import CHANGED, GONE
 from .differences import differing
-from .marks import Mark, check_server, place_of
+from .marks import Mark, check_server, place_of, unseen
 from .mirroring import Mirroring
 from .state import Lake, TableState
 from .values import set_for_reading
@@ -91,7 +91,8 @@ def compare(work: Mirroring, lake: Lake, names: tuple[str, ...], *, heal: bool =
     """
     for left in reversed(range(_TRIES)):
         try:
-            return _compare(work, lake, names, again=left > 0, heal=heal)
+            if (found := _compare(work, lake, names, again=left > 0, heal=heal)) is not None:
+                return found
         except ServerError as error:  # a table was dropped since they were listed: the next try knows
             if error.code not in GONE or not left:
                 raise
@@ -100,7 +101,8 @@ def compare(work: Mirroring, lake: Lake, names: tuple[str, ...], *, heal: bool =
 
 def _compare(
     work: Mirroring, lake: Lake, names: tuple[str, ...], *, again: bool, heal: bool
-) -> list[Compared]:
+) -> list[Compared] | None:
+    """See `compare`; `again`: whether there is another try, for which None asks."""
     work.until_now()
     tables = work.state.chosen(names)
     out = [
@@ -151,8 +153,13 @@ def _compare(
                 raise part.error
         chosen = [one for one in tables if one.full_name in viewed]
         last = bring_to(work, mark, chosen, asked)
+        if last is None and again:
+            return None
         for one in chosen:
             name = one.full_name
+            if last is None:
+                out.append(Compared(name, reason=MEANWHILE))
+                continue
             try:
                 stands = standing(work, lake, one, last)
                 parts = [part for part in seen if part.table == name]
@@ -169,8 +176,10 @@ def _compare(
     return sorted(out, key=lambda one: one.table)
 
 
-def bring_to(work: Mirroring, mark: Mark, tables: Sequence[TableState], asked: float) -> int:
+def bring_to(work: Mirroring, mark: Mark, tables: Sequence[TableState], asked: float) -> int | None:
     """Bring the lake to exactly the place of a mark, and that place.
+
+    None: the server was read while an XA transaction was committed, and may have been without its rows.
 
     Parameters
     ----------
@@ -192,6 +201,9 @@ def bring_to(work: Mirroring, mark: Mark, tables: Sequence[TableState], asked: f
     plan = work.plan(tables)
     logs = plan.logs()
     at = place_of(mark, logs, plan.access)
+    recent = [*logs[max(at[0] - 1, 0) : at[0] + 1]]  # where a commit that goes on can have begun
+    if unseen(mark, (len(recent) - 1, at[1]), recent, plan.access) is not None:
+        return None
     last = logs[at[0]].version_base + at[1]
     work.replay(last, asked)
     return last

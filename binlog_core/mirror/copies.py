@@ -6,6 +6,7 @@ does not read it again.
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 import time
@@ -48,10 +49,15 @@ _GROUP_BYTES = 16 << 20  # of a row group, as Arrow holds it
 _TASKS = 4  # for each that is at work; each has one connection for its chunks
 _AT_ONCE = 8  # notes of chunks that are read at the same time
 COPY = "binlog_core.copy"  # its id, in a commit
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _TRIES = 3  # of a chunk whose connection is lost
 _PAUSE = 1.0
 # By their TABLE_TYPE; TEMPORARY ones belong to this session.
 _NO_TABLES = ("VIEW", "SYSTEM VIEW", "SEQUENCE", "TEMPORARY", "TEMPORARY SEQUENCE")
+
+
+class Outage(BinlogError):
+    """An error of the lake's store or catalog, which may go away by itself: the copy goes on then."""
 
 
 @dataclass(frozen=True)
@@ -377,8 +383,9 @@ class Copier:
                 told = {"name": name, "rows": count, "bytes": size, "condition": chunk.condition}
                 sink.write(json.dumps(told).encode())
             return Copied(chunk.table, chunk.number, done)
-        except OSError as error:
-            raise BinlogError(f"the lake cannot be written: {error}", path=self.lake) from error
+        except OSError as error:  # a full disk needs the room of what was copied
+            kind = BinlogError if error.errno in _FULL else Outage
+            raise kind(f"the lake cannot be written: {error}", path=self.lake) from error
 
 
 def _delete(filesystem: Any, path: str) -> None:

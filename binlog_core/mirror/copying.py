@@ -24,6 +24,7 @@ from .columns import ColumnSettings
 from .copies import (
     COPY,
     Copy,
+    Outage,
     Planned,
     charsets_of_server,
     clean_up,
@@ -33,7 +34,7 @@ from .copies import (
     selected,
 )
 from .finishing import finished
-from .marks import Mark, check_server, place_of, take_mark
+from .marks import Mark, check_server, place_of, take_mark, unseen
 from .state import GTIDS, Lake, MirrorState, Offset, TableState
 from .values import set_for_reading
 
@@ -223,7 +224,9 @@ class Copying:
                     result = finished(host.runner, host.lake, copies[name], result, mask_key=key)
                 except BinlogError as error:
                     result = error
-                except Exception as error:  # of the stores; a value that does not fit
+                except (ValueError, TypeError) as error:  # a value that does not fit
+                    result = BinlogError(f"{type(error).__name__}: {error}")
+                except Exception as error:  # of the format's library, the catalog and the stores below
                     result = outage(error)
             yield name, copies[name], result
 
@@ -340,8 +343,8 @@ class Copying:
         host.save()
 
     def _give_up(self, state: TableState, copy: Copy, error: BinlogError) -> None:
-        """Remove a failed copy, so that it begins again; one whose line was lost goes on with its chunks."""
-        if isinstance(error, UnreachableError):
+        """Remove a failed copy, so that it begins again; after an outage it goes on with its chunks."""
+        if isinstance(error, UnreachableError | Outage):
             self.failed(state, error)
             return
         try:
@@ -369,6 +372,7 @@ class Copying:
     def _begins(self, plan: LogPlan, copies: list[Planned]) -> dict[Mark, int | BinlogError]:
         """The place where the log continues after each mark; its offset has the definitions from there on.
 
+        That is before an XA COMMIT that the copies may lack: what they have of the log comes once more then.
         Or an error: a copy may have taken longer than the archive keeps its logs.
         """
         tables: dict[Mark, list[TableSchema]] = {}
@@ -381,15 +385,19 @@ class Copying:
         found: dict[Mark, int | BinlogError] = {}
         for mark, definitions in tables.items():
             try:
-                begin = plan.begin(place_of(mark, logs, plan.access), definitions, charsets)
+                place = place_of(mark, logs, plan.access)
+                earlier = unseen(mark, place, logs, plan.access)
+                begin = plan.begin(earlier or place, definitions, charsets)
+                if earlier is not None:  # the archive may lack where it was prepared
+                    plan.behind(begin, None, logs[place[0]].version_base + place[1])
             except MirrorError as error:
                 found[mark] = error
                 continue
-            place = found[mark] = plan.version(begin)
-            known = self._host.state.offsets.get(place)
+            version = found[mark] = plan.version(begin)
+            known = self._host.state.offsets.get(version)
             names = [(one.database, one.name) for one in definitions]
             # Once for all tables: it has the definitions of all of them.
-            self._host.state.offsets[place] = begin if known is None else merged(known, begin, names)
+            self._host.state.offsets[version] = begin if known is None else merged(known, begin, names)
         return found
 
     def _finish(self, planned: Planned, files: list[DataFile], place: int, exact: int) -> None:
@@ -441,9 +449,9 @@ def _is_usable(key: tuple[str, ...] | None, schema: pa.Schema, files: list[DataF
     return bool(key) and not lists and not any(one.nulls.get(name) for one in files for name in key or ())
 
 
-def outage(error: Exception) -> BinlogError:
-    """An error that may go away by itself."""
-    return BinlogError(f"{type(error).__name__}: {error}")
+def outage(error: Exception) -> Outage:
+    """An error of the format's library, the catalog or the store as one of ours."""
+    return Outage(f"{type(error).__name__}: {error}")
 
 
 def gtids_property(offset: Offset) -> dict[str, str]:

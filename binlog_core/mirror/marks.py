@@ -3,12 +3,15 @@
 A server logs a transaction before other sessions see it. So its current position is not a safe mark, except
 in a consistent snapshot of MariaDB or while nobody can commit. MariaDB's GTIDs are no safer than its
 position: where the log has no positions (`Facts.by_gtids_only`) they are read while nobody can commit.
+
+Only an XA COMMIT of MariaDB is in the log before the place of a snapshot and may not be in the snapshot.
+While it goes on, XA RECOVER lists its transaction: a mark keeps these, and `unseen` finds them in the log.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._decode.boundaries import last_boundary
 from .._format.event_types import EventType
@@ -17,9 +20,10 @@ from ..errors import MirrorError, PrivilegeError
 from ..events import GtidEvent, MariadbGtidEvent, MariadbGtidListEvent, PreviousGtidsEvent
 from ..gtids import GtidSet, MariadbGtid, MariadbGtidSet
 from ..lake.access import Access
+from ..lake.plan.xa import Xid, ends_of
 from ..server.address import Address
 from ..server.answers import log_name, maybe, text, understood, whole
-from ..server.connection import Connection, Facts
+from ..server.connection import LIST_BYTES, Connection, Facts
 from ..server.refusals import clean_text
 from ..server.start import status_of
 from ..splits import Split
@@ -42,6 +46,8 @@ class Mark:
         On other servers, the log and the position.
     last : str or None
         On MariaDB without positions, the last GTID of each domain.
+    prepared : str
+        The XA transactions that may have been committed in the log before the place, and be seen later.
     """
 
     server: str
@@ -49,6 +55,7 @@ class Mark:
     file: str | None = None
     offset: int | None = None
     last: str | None = None
+    prepared: str = ""
 
     def __str__(self) -> str:
         return next(one for one in (self.gtids, self.last, self.file) if one is not None)
@@ -106,7 +113,7 @@ def take_mark(connection: Connection, facts: Facts) -> Mark:
     if facts.mariadb and not facts.by_gtids_only:
         try:
             if (mark := snapshot_mark(connection, server)) is not None:
-                return mark
+                return replace(mark, prepared=prepared(connection))
         finally:
             connection.query("ROLLBACK")
     connection.query("FLUSH TABLES WITH READ LOCK", right="RELOAD")
@@ -121,7 +128,7 @@ def snapshot_mark(connection: Connection, server: str) -> Mark | None:
 
     The snapshot has exactly the transactions before the place, whoever writes meanwhile: the server takes
     both under the lock under which transactions become visible in the order of the log. Only an XA COMMIT is
-    logged before that, and without the lock: a snapshot may lack the last ones.
+    logged before that, and without the lock: a snapshot may lack the last ones, see `prepared`.
 
     Parameters
     ----------
@@ -139,6 +146,35 @@ def snapshot_mark(connection: Connection, server: str) -> Mark | None:
     with understood("SHOW STATUS"):
         file = log_name(found["binlog_snapshot_file"])
         return Mark(server, file=file, offset=whole(found.get("binlog_snapshot_position")))
+
+
+def prepared(connection: Connection) -> str:
+    """The XA transactions that are prepared, also those that are being committed: see `Mark`."""
+    found = connection.query("XA RECOVER", whole, whole, whole, _bytes, most=LIST_BYTES)
+    return " ".join(
+        f"{kind}:{data[:gtrid].hex()}:{data[gtrid : gtrid + bqual].hex()}"
+        for kind, gtrid, bqual, data, *_ in found
+    )
+
+
+class XaWork(NamedTuple):
+    """How many XA COMMITs have begun on the server, and then what XA RECOVER lists: see `Mark.prepared`."""
+
+    begun: int
+    prepared: str
+
+
+def xa_work(connection: Connection) -> XaWork:
+    """The XA transactions before a snapshot; if none has begun to commit since, it lacks no others."""
+    found = connection.query("SHOW GLOBAL STATUS LIKE 'Com_xa_commit'", text, whole, least=1)
+    return XaWork(found[0][1], prepared(connection))
+
+
+def _bytes(value: Any) -> bytes:
+    """The parts of an XID, which the server sends as binary data."""
+    if value is None:
+        raise ValueError("NULL: expected the parts of an XID")
+    return value if isinstance(value, bytes) else str(value).encode()
 
 
 def place_mark(connection: Connection, server: str, *, by_gtids: bool) -> Mark:
@@ -186,6 +222,28 @@ def place_of(mark: Mark, logs: list[Split], access: Access) -> tuple[int, int]:
         if name == mark.file:
             return i, mark.offset
     raise MirrorError(f"the archive does not have the server's log {mark.file}", path=logs[0].path)
+
+
+def unseen(mark: Mark, place: tuple[int, int], logs: list[Split], access: Access) -> tuple[int, int] | None:
+    """Where the first XA COMMIT begins that is before a mark's place and that later SELECTs may not see.
+
+    None: there is none. Only a transaction's last end before the place counts, which is near it, unless the
+    transaction was prepared, or committed, long ago.
+    """
+    left: set[Xid] = set()
+    for one in mark.prepared.split():
+        kind, gtrid, bqual = one.split(":")
+        left.add((int(kind), bytes.fromhex(gtrid), bytes.fromhex(bqual)))
+    found = None
+    for i in range(place[0], -1, -1):
+        if not left:
+            break
+        for xid, how, begin in reversed(ends_of(logs[i], access, place[1] if i == place[0] else None)):
+            if xid in left:
+                left.remove(xid)
+                if how == "COMMIT":
+                    found = i, begin
+    return found
 
 
 def _place_of_gtids(known: GtidSet, logs: list[Split], access: Access) -> tuple[int, int]:

@@ -147,6 +147,10 @@ class Proving:
                 for one in tables:
                     self._leave_out(work, one, message_of(error))
                 return
+            if place is None:
+                for one in tables:
+                    self._leave_out(work, one, MEANWHILE)
+                return
             parts = []
             for one in tables:
                 try:

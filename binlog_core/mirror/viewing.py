@@ -23,7 +23,7 @@ from ..server.connection import Connection
 from .chunks import conditions
 from .copies import batches_of
 from .digests import digest_schema, digested
-from .marks import Mark, connected, place_mark, snapshot_mark
+from .marks import Mark, XaWork, connected, place_mark, prepared, snapshot_mark, xa_work
 from .values import SelectList, quoted, set_for_reading
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _PAUSE = 2.0  # seconds between them, in which others write
 _CHUNK_SECONDS = 2.0
 _ALIGNED = 20  # times that sessions try to open snapshots of the same place, before tables are locked
 _WITH_SNAPSHOTS = ("innodb", "rocksdb")
+_UNSETTLED = "unsettled"  # XA COMMITs have begun: snapshots may lack them
 _BUSY = frozenset((1205, 1213))  # the lock was not obtained in time, or because of a deadlock
 
 
@@ -174,14 +175,22 @@ class Viewer:
         """Open a view; the first session also says of which place; if it fails, no other is left waiting."""
         address = replace(self.address, password=self.password)
         left, mark = 3 if self.placed else 2, None  # how often the others still wait for this one
+        before: XaWork | None = None
         with ExitStack() as locked:
             try:
                 viewing = opened.enter_context(connected(address, self.server))
                 set_for_reading(viewing)
                 for attempt in range(_ALIGNED if self.placed else 0):
                     mark = snapshot_mark(viewing, self.server)
-                    places = set(meet("" if mark is None else f"{mark.file}:{mark.offset}"))
-                    if len(places) == 1 and mark is not None:
+                    place = told = "" if mark is None else f"{mark.file}:{mark.offset}"
+                    if mark is not None and not number:  # it asks for all: before and after their snapshots
+                        known, before = before, xa_work(viewing)
+                        if known is None or known.begun != before.begun:
+                            told = _UNSETTLED
+                        else:
+                            mark = replace(mark, prepared=known.prepared)
+                    places = set(meet(told))
+                    if mark is not None and places == {place}:
                         left = 0
                         return viewing, None if number else mark
                     over = "" in places or attempt == _ALIGNED - 1  # a session has failed
@@ -189,15 +198,18 @@ class Viewer:
                     viewing.query("ROLLBACK")
                     if over:
                         break
-                mark = None
+                mark, listed = None, ""
                 if not number:
                     locking = locked.enter_context(connected(address, self.server))
                     self._lock(locking)
+                    # Who prepared it may be gone, with its locks.
+                    listed = prepared(locking) if self.placed or self.by_gtids else ""
                 meet("")
                 left = 1
                 viewing.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
                 if not number:
                     mark = place_mark(locking, self.server, by_gtids=self.by_gtids)
+                    mark = replace(mark, prepared=listed)
                 return viewing, mark
             finally:
                 for _ in range(left):

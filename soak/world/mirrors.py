@@ -24,7 +24,7 @@ from typing import Any
 from unittest.mock import patch
 
 from support.faults import Faults
-from support.writer.numbering import MARIADB_GTID, MARIADB_GTID_LIST
+from support.writer.numbering import MARIADB_GTID, MARIADB_GTID_LIST, QUERY, XA_PREPARE
 
 from binlog_core._base.options import Deletes
 from binlog_core.errors import BinlogError, DivergedError, MirrorError, PurgedError, UnreachableError
@@ -330,12 +330,12 @@ class _Run(Play):
         self._compare()
 
     def _deserves(self, error: BinlogError) -> bool:
+        if isinstance(error, MirrorError) and "prepared before the archive's first log" in str(error):
+            return self._was_prepared_before()
         if self.cut or self.eras:
             return isinstance(error, DivergedError | PurgedError)
         if isinstance(error, PurgedError) and (self.purged or self.lacks_backed_up(self._kept())):
             return True
-        if isinstance(error, MirrorError) and "prepared before the archive's first log" in str(error):
-            return self._was_prepared_before()
         # Without GTIDs, also those of an archive that has no transaction yet, another server cannot go on.
         others = self.history.hosts > 1 or self.restored
         return isinstance(error, DivergedError) and others and "without GTIDs" in str(error)
@@ -346,24 +346,15 @@ class _Run(Play):
         return [(path.name, path.read_bytes()) for path in paths]
 
     def _was_prepared_before(self) -> bool:
-        """Whether an XA transaction was committed that none of the archive's logs prepares."""
-        committed = [one for one, *_ in self.committed if one.statement.startswith("XA COMMIT")]
-        kept = sorted((self.lake / "_mirror/archive").rglob("*.[0-9]*"))
-        if self.history.kind.without_files:
-            there = {number for path in kept for number in _numbers_in(path)}
-            return any(self._prepared_by(one.branch).isdisjoint(there) for one in committed)
-        names = {path.name for path in kept}
-        prepared = {
-            one.transaction.branch
-            for host in self.world.hosts.values()
-            for one in (*host.earlier, *host.written)
-            if one.transaction.way == "prepare" and one.file in names
-        }
-        return any(one.branch not in prepared for one in committed)
-
-    def _prepared_by(self, branch: str) -> set[int]:
-        """The numbers of the transactions that prepare a branch."""
-        return {one.number for one, *_ in self.committed if one.way == "prepare" and one.branch == branch}
+        """Whether the archive has an XA COMMIT of a transaction that none of its logs prepares."""
+        logs = (self.lake / "_mirror/archive").rglob("*.[0-9]*")
+        events = [event for path in logs for event in _events(path.read_bytes())]
+        prepared = b"".join(event for event in events if event[4] == XA_PREPARE)
+        ends = [event for event in events if event[4] == QUERY and b"XA COMMIT X'" in event]
+        return any(
+            bytes.fromhex(event.split(b"XA COMMIT X'")[1].split(b"'")[0].decode()) not in prepared
+            for event in ends
+        )
 
     def _mirror(self) -> None:
         stop = threading.Event()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .tables import Shape, State, Stored
+from .tables import Shape, State, Stored, is_xa_commit
 
 if TYPE_CHECKING:
     from .server import Server
@@ -82,10 +82,25 @@ class Asked:
         server = self._server
         if not server.kind.mariadb or self._view is None:
             return []
-        last = next((one for one in reversed(server.written) if one.transaction.number <= self._viewed), None)
+        # An XA COMMIT is before the place as soon as it is in the log, and seen later.
+        viewed = self._viewed
+        logged = {one.transaction.number: one.transaction for one in server.written}
+        while (ending := logged.get(viewed + 1)) is not None and is_xa_commit(ending):
+            viewed += 1
+        last = next((one for one in reversed(server.written) if one.transaction.number <= viewed), None)
         here = last is not None and last.file == server.file
         position = last.end if last is not None and here else server.heads[server.file]
         return [["Binlog_snapshot_file", server.file], ["Binlog_snapshot_position", str(position)]]
+
+    def _recover(self) -> Rows:
+        assert self._server.tables is not None
+        branches = {branch for stored in self._server.tables.now.values() for branch in stored.prepared}
+        names = sorted(bytes.fromhex(one.split("'")[1]) for one in branches)
+        return [["1", str(len(one)), "0", one.decode("ascii")] for one in names]
+
+    def _xa_commits(self) -> Rows:
+        assert self._server.tables is not None
+        return [["Com_xa_commit", str(self._server.tables.xa_commits)]]
 
     # ------------------------------------------------------------ definitions
 
@@ -170,6 +185,8 @@ _KNOWN: list[tuple[str, Callable[..., Rows | bytes | None]]] = [
     (r"ROLLBACK", Asked._rollback),
     (r"SAVEPOINT chunk|ROLLBACK TO SAVEPOINT chunk", Asked._kept),
     (r"SHOW STATUS LIKE 'binlog_snapshot_%'", Asked._snapshot_place),
+    (r"SHOW GLOBAL STATUS LIKE 'Com_xa_commit'", Asked._xa_commits),
+    (r"XA RECOVER", Asked._recover),
     (
         r"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema\.TABLES WHERE TABLE_TYPE NOT IN .*",
         Asked._list,

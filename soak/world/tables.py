@@ -91,6 +91,11 @@ class Executed(Transaction):
     state: State = field(default_factory=dict)
 
 
+def is_xa_commit(transaction: Transaction) -> bool:
+    """Whether it ends an XA transaction that was prepared, and its rows stay."""
+    return transaction.statement.startswith("XA COMMIT")
+
+
 class Tables:
     """What the tables of a server hold, and what its sessions see of it.
 
@@ -116,6 +121,7 @@ class Tables:
         self.seen = 0
         self._locks: set[object] = set()
         self.unlocked: Callable[[], None] = lambda: None
+        self.xa_commits = 0  # that have begun
         self.refused = -math.inf  # when a lock was last refused, since an XA transaction holds one
         self.unknown: list[str] = []  # statements that nobody understood
 
@@ -138,7 +144,10 @@ class Tables:
         assert isinstance(transaction, Executed)
         self.states.append(transaction.state)
         number = len(self.states) - 1
-        if transaction.changes and (seconds := self._world.chance.choice((0.0, 0.0, 0.0004, 0.03))):
+        ends_xa = is_xa_commit(transaction)
+        self.xa_commits += ends_xa
+        gaps = (0.0, 0.03, 3.0) if ends_xa else (0.0, 0.0, 0.0004, 0.03)
+        if (transaction.changes or ends_xa) and (seconds := self._world.chance.choice(gaps)):
             self._world.after(seconds, lambda: self._show(number))
         else:
             self.seen = number

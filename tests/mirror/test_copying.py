@@ -109,12 +109,39 @@ def until(so: Callable[[], bool]) -> None:
     raise AssertionError("it does not become so")
 
 
-def test_a_copy_whose_line_was_lost_goes_on_with_its_chunks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [UnreachableError("lost"), copies.Outage("away")])
+def test_a_copy_whose_line_was_lost_goes_on_with_its_chunks(error: BinlogError, tmp_path: Path) -> None:
     state = TableState("shop", "t", copy={"id": "abc"})
     host: Any = SimpleNamespace(lake=Lake(str(tmp_path)), state=None)
     work = Copying(host)
-    work._give_up(state, SimpleNamespace(id="abc"), UnreachableError("lost"))  # type: ignore[arg-type]
+    work._give_up(state, SimpleNamespace(id="abc"), error)  # type: ignore[arg-type]
     assert (state.stage, state.copy, state.failures) == ("copying", {"id": "abc"}, 1)
+
+
+def test_a_copy_whose_store_is_away_at_its_end_goes_on_with_its_chunks(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dividing files by a partition reads and writes the store. A value that does not fit is no outage."""
+    read = list[str]()
+    reading, finished = copies.batches_of, copying.finished
+
+    def counted(connection: Any, statement: str, *rest: Any, **named: Any) -> Any:
+        read.append(statement)
+        return reading(connection, statement, *rest, **named)
+
+    def away(*_: Any, **__: Any) -> Any:
+        monkeypatch.setattr(copying, "finished", finished)
+        raise error
+
+    monkeypatch.setattr(copies, "batches_of", counted)
+    for error, copied_again in ((OSError("the store is away"), False), (ValueError("too long"), True)):
+        monkeypatch.setattr(copying, "finished", away)
+        read.clear()
+        lake = tmp_path / type(error).__name__
+        (found,) = mirrored(url, lake, partition={"refused.t": "v"})
+        assert found.stage == "following"
+        assert len(read) == 1 + copied_again
+        assert rows_of(lake) == [(1, 1), (2, 2)]
 
 
 def test_a_copy_that_is_resumed_knows_its_files_as_if_it_had_not_been_killed(

@@ -15,11 +15,11 @@ from support.writer import Log, Table
 
 from binlog_core import MirrorError
 from binlog_core.lake.access import Access
-from binlog_core.mirror.marks import Mark, place_of, take_mark
+from binlog_core.mirror.marks import Mark, place_of, take_mark, unseen
 from binlog_core.server.connection import Facts
 from binlog_core.splits import Split
 
-PREVIOUS_GTIDS = 35
+PREVIOUS_GTIDS, XA_PREPARE = 35, 38
 GTIDS = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 T = Table("shop", "t", [("id", "INT")], primary_key=["id"])
 
@@ -36,9 +36,12 @@ def test_a_mark_is_what_every_later_select_sees() -> None:
     )
     assert server.asked == []
     snapshot = [("binlog_snapshot_file", "bin.000007"), ("binlog_snapshot_position", "1234")]
-    server = Server({"SHOW STATUS": snapshot})
-    assert take_mark(server, facts(mariadb=True, gtids=True)) == Mark("1", file="bin.000007", offset=1234)
-    assert [sql.split()[0] for sql in server.asked] == ["START", "SHOW", "ROLLBACK"]
+    xa = [("1", "2", "1", b"x\xffy"), ("7", "1", "0", b"z")]
+    server = Server({"SHOW STATUS": snapshot, "XA RECOVER": xa})
+    assert take_mark(server, facts(mariadb=True, gtids=True)) == Mark(
+        "1", file="bin.000007", offset=1234, prepared="1:78ff:79 7:7a:"
+    )
+    assert [sql.split()[0] for sql in server.asked] == ["START", "SHOW", "XA", "ROLLBACK"]
     server = Server({"SHOW BINARY LOG STATUS": [("bin.000008", "55", "", "", "")]})
     assert take_mark(server, facts(mariadb=False, gtids=False)) == Mark("1", file="bin.000008", offset=55)
     assert (server.asked[0], server.asked[-1]) == ("FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES")
@@ -97,6 +100,37 @@ def test_an_archive_in_a_store_is_read_with_its_credentials(tmp_path: Path) -> N
         there = [replace(log, path=f"s3://marks/{Path(log.path).name}") for log in logs]
         access = Access(storage_options={**CREDENTIALS, "endpoint_override": endpoint})
         assert place_of(Mark("1", gtids=f"{GTIDS}:1-4"), there, access) == (1, begins[4])
+
+
+def test_a_mark_begins_before_what_is_committed_while_it_is_taken(tmp_path: Path) -> None:
+    """Of each XA transaction that was listed, its last event before the mark counts."""
+    logs, begins = [], dict[str, int]()
+    statements = [("COMMIT a", "PREPARE b", "COMMIT b"), ("PREPARE c", "COMMIT d", "ROLLBACK e", "COMMIT b")]
+    for number, its in enumerate(statements):
+        log = Log("10.11.6-MariaDB")
+        for i, one in enumerate(its):
+            begins[f"{number} {one}"] = log.position
+            log.maria_gtid(10 * number + i + 1)
+            how, name = one.split()
+            if how == "PREPARE":
+                log.event(XA_PREPARE, bytes(1) + struct.pack("<III", 1, 1, 0) + name.encode())
+            else:
+                log.query(f"XA {how} X'{name.encode().hex()}',X'',1")
+        path = tmp_path / f"bin.{number + 1:06}"
+        path.write_bytes(log.getvalue())
+        logs.append(Split(str(path), file_number=number))
+
+    def found(names: str, at: tuple[int, int] = (1, Path(logs[1].path).stat().st_size)) -> Any:
+        listed = " ".join(f"1:{one.encode().hex()}:" for one in names)
+        return unseen(Mark("1", prepared=listed), at, logs, Access())
+
+    assert found("") is found("c") is found("e") is found("x") is None
+    assert found("d") == found("cde") == (1, begins["1 COMMIT d"])
+    assert found("b") == (1, begins["1 COMMIT b"])
+    assert found("bd") == (1, begins["1 COMMIT d"])
+    assert found("abcdex") == (0, begins["0 COMMIT a"])
+    assert found("b", (1, begins["1 COMMIT b"])) == (0, begins["0 COMMIT b"])
+    assert found("d", (1, begins["1 COMMIT d"])) is None
 
 
 def by_gtids(folder: Path) -> tuple[list[Split], list[int]]:

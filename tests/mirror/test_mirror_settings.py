@@ -12,7 +12,7 @@ pytest.importorskip("deltalake")
 from binlog_core import MirrorError
 from binlog_core.lake.plan.definitions import to_text
 from binlog_core.mirror.columns import ColumnSettings
-from binlog_core.mirror.settings import settle
+from binlog_core.mirror.settings import choose, settle
 from binlog_core.mirror.state import MirrorState, Stage, TableState
 from binlog_core.schema.ddl import DdlTracker
 from binlog_core.schema.given import parse_create_table
@@ -97,3 +97,22 @@ def test_a_parked_table_is_tried_again_when_its_settings_change() -> None:
     assert state.tables["shop.t"].stage == "parked"
     settle(state, ColumnSettings())
     assert state.tables["shop.t"].stage == "copying"
+
+
+def test_a_run_without_tables_goes_on_with_those_of_the_last() -> None:
+    state = copied(ColumnSettings())
+    assert choose(state, ("shop.*",), ()) is None
+    assert choose(state, (), ()) == "the mirror goes on with the tables of its last run: shop.*"
+    said = choose(state, ("shop.*", "hr.p"), ("shop.tmp_*",))
+    assert said == "the mirror's tables were shop.*, and are shop.*, hr.p without shop.tmp_* now"
+    assert choose(state, (), ()) == (
+        "the mirror goes on with the tables of its last run: shop.*, hr.p without shop.tmp_*"
+    )
+    assert (state.patterns, state.exclude_tables) == (("shop.*", "hr.p"), ("shop.tmp_*",))
+    choose(state, (), ("shop.t",))
+    assert (state.patterns, state.exclude_tables) == (("shop.*", "hr.p"), ("shop.t",))
+    choose(state, ("shop.*",), ())
+    assert (state.patterns, state.exclude_tables) == (("shop.*",), ())
+    new = MirrorState("id", "mysql://db1", ("shop.*",), "archive")
+    assert choose(new, ("shop.*",), ("shop.t",)) is None
+    assert new.exclude_tables == ("shop.t",)

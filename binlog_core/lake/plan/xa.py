@@ -198,6 +198,11 @@ class _XaEvent(NamedTuple):
     microseconds: int = 0
 
 
+def ends_of(log: Split, access: Access, end: int | None = None) -> list[tuple[Xid, str, int]]:
+    """PREPARE, COMMIT and ROLLBACK of XA transactions in a log, up to a position, and where each begins."""
+    return [(one.xid, one.how, one.begin) for one in _XaScan(log, access, 0, end).found()]
+
+
 @dataclass(frozen=True)
 class _XaScan:
     """The search for prepared transactions and their ends in one log."""

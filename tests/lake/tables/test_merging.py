@@ -193,6 +193,20 @@ def test_a_large_table_is_divided_among_workers(tmp_path: Path, monkeypatch: pyt
     into.abort()
 
 
+def test_tasks_grow_before_they_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests to a store grow with tasks times splits."""
+    monkeypatch.setattr(merging, "_LEAST_TASK_BYTES", 1)
+    monkeypatch.setattr(merging, "_TASKS", 3)
+    written = write_logs(tmp_path / "in", 20, ["a", "b"], 200)
+    into = ParquetDirectory(str(tmp_path / "out"), "run")
+    into.begin()
+    results, told = stage(tmp_path / "in", into), list[Any]()
+    writer = TableWriter(into.staging, file_size=2_000)
+    into.commit(results, writer.merged(results, HERE, HERE, told.append))
+    assert 2 <= told[-1].total <= 4
+    assert read(tmp_path / "out") == written
+
+
 def test_tasks_do_not_grow_with_ever_smaller_files(tmp_path: Path) -> None:
     """Each task opens all staged files."""
     write_logs(tmp_path / "in", 9, [f"t{i}" for i in range(40)], 50)

@@ -1,5 +1,7 @@
 """A plan of Spark's readers at two sizes: CPU time a log, bytes a part in the driver, and bytes in each task.
 
+So for the splits of `splits_df` with many definitions, with what Spark is given of them.
+
 Cost per unit may grow by a fifth from the small size to the large one. Parts travel as rows, one a task: what
 all tasks get must not grow with the plan.
 """
@@ -11,11 +13,13 @@ import os
 import tracemalloc
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from growth import MOST, cost, growth_of
 from measure import LINES
 from support.source import orders
+from support.writer import Log
 
 from binlog_core.lake.plan.parts import TaskPart, plan_parts, tasks_of_parts, timeline_of
 from binlog_core.lake.rows.source_options import SourceOptions
@@ -24,6 +28,7 @@ from binlog_core.splits import Split, plan_splits
 LOGS = (2_000, 10_000)
 PARTS = (4_000, 20_000)
 PART_BYTES = 1_000  # in the driver
+SPLITS, TABLES = (200, 2_000), 1_000
 
 
 def folder_of(where: Path, logs: int) -> Path:
@@ -84,6 +89,53 @@ def test_a_plan_in_the_driver() -> None:
     )
     assert held[1] <= MOST * held[0]
     assert held[1] < PART_BYTES
+
+
+class Frames:
+    """Stands in for a session and its DataFrames: counts the bytes of their rows."""
+
+    held = 0
+
+    def createDataFrame(self, rows: Any) -> Frames:
+        self.held += rows.nbytes
+        return self
+
+    def repartitionByRange(self, count: int, key: str) -> Frames:
+        return self
+
+    def hint(self, name: str) -> Frames:
+        return self
+
+    def crossJoin(self, other: Frames) -> Frames:
+        return self
+
+
+@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+def test_splits_with_many_definitions(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    from binlog_core.spark import splits_df
+
+    log, path = Log("8.0.36"), tmp_path / "bin.000001"
+    for i in range(TABLES):
+        log.query(
+            f"CREATE TABLE orders_{i:05} (id INT PRIMARY KEY, name VARCHAR({i % 99 + 1}), n BIGINT)", "shop"
+        )
+    path.write_bytes(log.getvalue())
+    held = []
+    for count in SPLITS:
+        spark: Any = Frames()
+        splits_df(spark, path, 999, schema="ddl")  # imports
+        spark.held = 0
+        tracemalloc.start()
+        splits_df(spark, path, -(-path.stat().st_size // count), schema="ddl")
+        held.append(tracemalloc.get_traced_memory()[1] + spark.held)
+        tracemalloc.stop()
+    each = (held[1] - held[0]) / (SPLITS[1] - SPLITS[0])
+    LINES["plans"].append(
+        f"{SPLITS[1]:,} splits with {TABLES:,} definitions: {each:.0f} bytes a split in the driver"
+        f" beyond those of {SPLITS[0]:,}"
+    )
+    assert each < PART_BYTES
 
 
 @pytest.mark.parametrize("schema", [None, "ddl"])

@@ -11,6 +11,7 @@ from ..lake.rows.reader import SplitRows, read_split
 from ..lake.rows.source_options import SourceOptions
 from ..lake.runner import LocalRunner
 from ..lake.tables.results import ExportResult, ExportState
+from ..lake.tables.split_runs import Progress
 from ..lake.tables.writer import WriteLimits
 from ..splits import Split, plan_splits
 from .applying import apply_changes
@@ -18,7 +19,6 @@ from .current import CurrentTable, write_current
 from .dataframe import changes_df, primary_key, read_changes, register, splits_df, table_schema
 from .export import export_logs
 from .merge_target import SparkTarget
-from .running import Progress
 from .session import start_session
 
 __all__ = [

@@ -10,7 +10,7 @@ from ..errors import SchemaError
 from ..lake.rows.fit import SPECIAL, places_by_name
 from ..lake.rows.source_options import SourceKeywords, SourceOptions
 from ..lake.rows.types import import_pyarrow
-from ..splits import DEFAULT_SPLIT_SIZE, Split, plan_splits
+from ..splits import DEFAULT_SPLIT_SIZE, plan_splits
 from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .inference import find_definitions
 from .keeping import bring_up_to_date, with_names
@@ -232,7 +232,7 @@ def splits_df(
     DataFrame
         The fields of ``Split``, so that ``Split(**row)`` makes a split: path string, start and end bigint,
         file_number and index int, anchor bigint, trusted boolean, before string, size bigint, definitions
-        string (null without `schema`).
+        string (null without `schema`), which the driver holds only once.
     """
     use_this_python(spark)
     splits = plan_splits(
@@ -243,18 +243,14 @@ def splits_df(
         schema_start=schema_start,
         keys=keys,
     )
+    pa = import_pyarrow()
     declared = _split_schema()
-    rows = import_pyarrow().Table.from_pylist(list(_split_rows(splits, declared.names)), schema=declared)
-    return one_row_each(spark, rows, "index")
-
-
-def _split_rows(splits: Sequence[Split], names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    last = text = None
-    for split in splits:
-        if split.definitions is not last:  # the splits of a log share them
-            last = split.timeline()
-            text = None if last is None else last.to_text()
-        yield {name: getattr(split, name) for name in names} | {"definitions": text}
+    values = {field.name: [getattr(one, field.name) for one in splits] for field in declared}
+    frame = one_row_each(spark, pa.table(values, declared), "index")
+    # All splits have the same, which may be megabytes: the workers add it to their rows.
+    timeline = splits[0].timeline() if splits else None
+    text = pa.array([None if timeline is None else timeline.to_text()], pa.string())
+    return frame.crossJoin(spark.createDataFrame(pa.table({"definitions": text})).hint("broadcast"))
 
 
 def _split_schema() -> pa.Schema:
@@ -270,7 +266,6 @@ def _split_schema() -> pa.Schema:
             ("trusted", pa.bool_()),
             ("before", pa.string()),
             ("size", pa.int64()),
-            ("definitions", pa.string()),
         ]
     )
 

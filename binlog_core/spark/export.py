@@ -25,7 +25,7 @@ from ..lake.tables.merging import TableWriter
 from ..lake.tables.parquet import ParquetDirectory
 from ..lake.tables.results import ExportResult, ExportState, TableResult, WrittenSplit
 from ..lake.tables.resuming import Resuming, alone_with
-from ..lake.tables.split_runs import run_splits
+from ..lake.tables.split_runs import Progress, run_splits
 from ..lake.tables.split_writer import SplitWriter
 from ..lake.tables.staged import StagedWriter
 from ..lake.tables.writer import DEFAULT_FILE_SIZE, PartWriter, WriteLimits
@@ -34,7 +34,7 @@ from ..schema.timeline import DefinitionTimeline
 from ..splits import DEFAULT_SPLIT_SIZE, Split, SplitResult, plan_splits
 from ..splits.following import follow_definitions, tracker_of
 from ..splits.split import whole_logs
-from .running import Progress, merge_tables, run_job, spark_failure
+from .reasons import spark_failure
 from .workers import SparkRunner
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ def export_logs(
     limits : WriteLimits or None
         Limits on the files and memory of a worker.
     progress : callable of Progress or None
-        Called, also from another thread, whenever splits are done, then for tasks that write tables' files:
-        with Spark when these begin and end.
+        Called whenever splits are done, then for tasks that write tables' files.
     split_size : int or None
         The most bytes of a log that one task reads, small logs together; None or 0 gives each task a whole
         log.
@@ -221,14 +220,10 @@ def export_logs(
         )
         try:
             tables_of = TableWriter(destination.staging, **common)
-            if session is None:
-                results, reread = run_splits(workers, writer, splits, progress, done, split_size)
-                _check_where(options, results, whole=resuming is None)
-                merged = tables_of.merged(results, workers.light, workers, progress)
-            else:
-                results, reread = run_job(session, writer, splits, progress, done, split_size)
-                _check_where(options, results, whole=resuming is None)
-                merged = merge_tables(session, tables_of, results, progress)
+            again = workers if session is None else SparkRunner(session, 1, again=True)
+            results, reread = run_splits(again, writer, splits, progress, done, split_size)
+            _check_where(options, results, whole=resuming is None)
+            merged = tables_of.merged(results, workers.light, again, progress)
         except BinlogError:
             raise
         except Exception as error:

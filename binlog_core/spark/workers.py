@@ -25,7 +25,7 @@ from .shipped import ShippedFunction
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark import SparkContext
+    from pyspark import Accumulator, SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
 _Task = TypeVar("_Task")
@@ -42,7 +42,7 @@ class SparkRunner:
     Parameters
     ----------
     spark : SparkSession
-        The session. `slots`, `each` and `together` need one of classic Spark.
+        The session. `slots` and `together` need one of classic Spark.
     least : int
         How many tasks are worth a job.
     again : bool
@@ -80,31 +80,31 @@ class SparkRunner:
         tasks: Sequence[_Task],
         stop: threading.Event | None = None,
     ) -> Iterator[_Result]:
-        """See `Runner`: results come at the end of the job, which `stop` cancels."""
-        ended, given_up = threading.Event(), threading.Event()
-        context = self.spark.sparkContext
-
-        def watch(stop: threading.Event, group: str) -> None:
-            while not ended.is_set():
-                if stop.wait(POLL_SECONDS):
-                    given_up.set()
-                    context.cancelJobGroup(group)
-                    return
-
-        with job_group(context, f"{len(tasks)} tasks") as group:
-            if stop is not None:
-                threading.Thread(target=watch, args=(stop, group), daemon=True).start()
-            try:
-                found = call_tasks(
-                    self.spark, partial(_failing, function) if self._again else function, tasks
-                )
-            except Exception as error:
-                if isinstance(error, BinlogError) or not given_up.is_set():
-                    raise
-                found = []
-            finally:
-                ended.set()
-        yield from found
+        """See `Runner`: who leaves it ends the job. In Spark Connect all results come at the end."""
+        if not tasks:
+            return
+        if self._again:
+            function = partial(_failing, function)
+        if not hasattr(self.spark, "sparkContext"):
+            yield from call_tasks(self.spark, function, tasks)
+            return
+        job, taken = _Job(self.spark.sparkContext, function, tasks), 0
+        try:
+            while True:
+                over = job.ended.wait(POLL_SECONDS)
+                told = job.told[taken:]
+                yield from _successes(told)
+                taken += len(told)
+                if over:
+                    break
+                if stop is not None and stop.is_set():
+                    job.give_up()
+        finally:
+            job.give_up()
+        if job.error is not None and (stop is None or not stop.is_set()):
+            raise job.error
+        if job.error is None and taken != len(tasks):
+            raise RuntimeError(f"Spark did not hand on the results of {len(tasks) - taken} tasks")
 
     def together(self, function: Callable[[int, Meet], _Result], count: int) -> list[_Result]:
         """See `Runner`."""
@@ -114,6 +114,52 @@ class SparkRunner:
         return _successes(
             numbers.barrier().mapPartitions(ShippedFunction(partial(_meeting, function))).collect()
         )
+
+
+class _Job:
+    """A job in a thread of its own, and what its tasks have told so far.
+
+    Spark hands on what a task adds to an accumulator once, when the first of its attempts has ended well.
+    """
+
+    def __init__(self, context: SparkContext, function: Callable[[Any], Any], tasks: Sequence[Any]) -> None:
+        from pyspark import AccumulatorParam, InheritableThread
+
+        class Outcomes(AccumulatorParam[list[Any]]):
+            def zero(self, value: list[Any]) -> list[Any]:
+                return []
+
+            def addInPlace(self, one: list[Any], other: list[Any]) -> list[Any]:
+                one += other
+                return one
+
+        self.ended, self.error = threading.Event(), None
+        self._context, self._group = context, ""
+        self._outcomes = context.accumulator([], Outcomes())
+        work = ShippedFunction(partial(_told, function, self._outcomes))
+
+        def run() -> None:
+            try:
+                with job_group(context, f"{len(tasks)} tasks") as self._group:
+                    context.parallelize(tasks, len(tasks)).foreach(work)
+            except Exception as error:
+                self.error = error
+            finally:
+                self.ended.set()
+
+        InheritableThread(run).start()
+
+    @property
+    def told(self) -> list[Any]:
+        """The outcomes that have come."""
+        return self._outcomes.value
+
+    def give_up(self) -> None:
+        """Cancel it if it is not over, and wait for its end."""
+        while not self.ended.is_set():
+            if self._group:
+                self._context.cancelJobGroup(self._group)
+            self.ended.wait(POLL_SECONDS)
 
 
 @contextmanager
@@ -203,6 +249,10 @@ def _outcome(function: Callable[[Any], Any], given: Any) -> tuple[bool, Any]:
         return False, error
 
 
+def _told(function: Callable[[Any], Any], outcomes: Accumulator[list[Any]], task: Any) -> None:
+    outcomes.add([_work(function, task)])
+
+
 def _work(function: Callable[[Any], Any], task: Any) -> tuple[bool, Any]:
     outcome = _outcome(function, task)
     _settle()
@@ -228,11 +278,3 @@ def _successes(outcomes: Iterable[tuple[bool, Any]]) -> list[Any]:
         if not fine:
             raise result
     return [result for _, result in found]
-
-
-def attempt_name() -> str:
-    """A name that is different for each attempt of a task."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return f"a{context.taskAttemptId()}" if context is not None else "a0"

@@ -60,8 +60,8 @@ def plan_splits(
     storage_options : dict or None
         Options for fsspec.
     schema : "ddl" or None
-        "ddl" reads the statements of all logs here, and gives each split the definitions of the tables in it:
-        give its reader ``schema="ddl"`` too. Only event headers are read of all else.
+        "ddl" reads the statements of all logs here, and gives all splits the definitions of the tables: give
+        their readers ``schema="ddl"`` too. Only event headers are read of all else.
     schema_start, keys
         For "ddl", the definitions at the beginning of the first log, and the keys of encrypted logs: see
         `binlog_core.open`.
@@ -109,10 +109,7 @@ def plan_splits(
         return splits
     logs, tracker = whole_logs(splits), tracker_of(schema_start)
     timeline = follow_definitions(logs, Access(keys, storage_options), tracker, run=LocalRunner())
-    parts = {
-        log.path: timeline.part(log.version_base, log.start) for log in logs
-    }  # shared: tables may be many
-    return [replace(one, definitions=parts[one.path]) for one in splits]
+    return [replace(one, definitions=timeline) for one in splits]  # shared: tables may be many
 
 
 def _numbered(

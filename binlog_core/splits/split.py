@@ -74,8 +74,8 @@ class Split:
     within : Within or None
         The transaction that the split is a part of: it owns the events from `start` up to `end`.
     definitions : DefinitionTimeline, str or None
-        The tables' definitions in it, if `plan_splits` followed the statements of the logs; text in rows of
-        ``splits_df``.
+        The tables' definitions in all logs, if `plan_splits` followed their statements: one object, which all
+        splits share. Text in rows of ``splits_df``.
     """
 
     path: str

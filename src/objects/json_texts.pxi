@@ -8,8 +8,8 @@ from objects.json_values cimport (
     JSON_DEBEZIUM, JSON_READABLE, json_field_t, json_plan_t, json_style_t, put_json_fixed,
     put_json_span, text_t,
 )
-from objects.value_objects cimport gtid_text
-from types.digits cimport append_unsigned
+from objects.value_objects cimport gtid_text, load_integer
+from types.digits cimport DIGITS_MAX, append_unsigned, put_signed, put_unsigned
 
 from .._tables import transcoding
 
@@ -60,6 +60,7 @@ cdef class JsonPlan:
             texts += texts[:self.plan.separator_len] + encode(values.names[i]) + (b":" if compact else b": ")
             field.label_len = <size_t> len(texts) - field.label
             field.is_geometry = values.columns[i].kind == KIND_GEOMETRY
+            field.is_integer = style != JSON_DEBEZIUM and FORM_I8 <= values.fields[i].form <= FORM_U64
             field.bits = values.columns[i].length if values.columns[i].kind == KIND_BIT else 0
             names = values.helpers[i]
             if isinstance(names, tuple):
@@ -198,31 +199,35 @@ cdef class JsonTexts:
         cdef Py_ssize_t count = self.count
         cdef const image_t* image
         cdef uint32_t transaction = 0
+        cdef uint32_t timestamp = 0
         cdef bint known = False
-        cdef bytes head = b', "database": ' + self.encode(reader.database) + b', "table": ' \
+        cdef bytes table = b', "database": ' + self.encode(reader.database) + b', "table": ' \
             + self.encode(reader.table) + b', "before": '
-        cdef bytes tail = b', "file": ' + path + b', "position": '
+        cdef bytes insert = b'{"op": "insert"' + table + b'null, "after": '
+        cdef bytes delete = b'{"op": "delete"' + table
+        cdef bytes update = b'{"op": "update"' + table
+        cdef bytes position = b', "file": ' + path + b', "position": '
         cdef bytes gtid = None
+        cdef bytes place = None           # of the change, up to its position
         try:
             while record < reader.record_count:
                 image = <const image_t*> reader.at(record)
-                if not known or transaction != image.transaction:
+                if not known or transaction != image.transaction or timestamp != image.timestamp:
+                    if not known or transaction != image.transaction:
+                        transaction = image.transaction
+                        gtid = self.gtid(reader, record, transaction)
                     known = True
-                    transaction = image.transaction
-                    gtid = self.gtid(reader, record, transaction)
+                    timestamp = image.timestamp
+                    place = b', "timestamp": %d' % timestamp + gtid + position
                 if image.op == OP_INSERT:
-                    self.put(b'{"op": "insert"')
-                    self.put(head)
-                    self.put(b'null, "after": ')
+                    self.put(insert)
                     self.put_object(reader, plan, record, -1)
                 elif image.op == OP_DELETE:
-                    self.put(b'{"op": "delete"')
-                    self.put(head)
+                    self.put(delete)
                     self.put_object(reader, plan, record, -1)
                     self.put(b', "after": null')
                 elif reader.is_pair(record):
-                    self.put(b'{"op": "update"')
-                    self.put(head)
+                    self.put(update)
                     self.put_object(reader, plan, record, -1)
                     self.put(b', "after": ')
                     record += 1
@@ -230,12 +235,9 @@ cdef class JsonTexts:
                 else:
                     raise reader.error(record, -1, f"record {record} does not begin a change")
                 record += 1
-                self.put(b', "timestamp": ')
-                self.check(append_unsigned(&self.text, image.timestamp))
-                self.put(gtid)
-                self.put(tail)
+                self.put(place)
                 self.check(append_unsigned(&self.text, image.position))
-                self.put(b"}\n")
+                self.check(append(&self.text, b"}\n", 2))
                 self.end_text()
         except BaseException:
             self.cut(count)
@@ -340,13 +342,13 @@ cdef class JsonTexts:
         # base: -1, or a record whose columns come first, also those that the other lacks
         cdef bint first = True
         cdef Py_ssize_t i
-        self.put(b"{")
+        self.check(append(&self.text, b"{", 1))
         if base != -1:
             for i in range(reader.plan.count):
                 self.put_column(reader, plan, i, base, record, False, &first)
         for i in range(reader.plan.count):
             self.put_column(reader, plan, i, record, base, True, &first)
-        return self.put(b"}")
+        return self.check(append(&self.text, b"}", 1))
 
     cdef int put_key(self, RowReader reader, JsonPlan plan, Py_ssize_t record, Py_ssize_t base,
                      const int64_t[::1] columns) except -1:
@@ -391,6 +393,13 @@ cdef class JsonTexts:
         cdef span_t span
         if (p + sizeof(image_t))[field.bitmap_byte] & field.bitmap_mask:
             return self.check(append(&self.text, b"null", 4))
+        if plan.plan.fields[i].is_integer:        # without a call: a table may have nothing else
+            self.check(reserve(&self.text, DIGITS_MAX))
+            if field.form == FORM_U64:
+                put_unsigned(&self.text, load_integer(field.form, p + field.offset))
+            else:
+                put_signed(&self.text, <int64_t> load_integer(field.form, p + field.offset))
+            return 0
         if not field.is_span:
             status = put_json_fixed(&self.text, &plan.plan, field, &plan.plan.fields[i], p + field.offset)
         elif (field.form == FORM_JSON and reader.json_diffs is not None

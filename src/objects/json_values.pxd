@@ -50,6 +50,7 @@ cdef struct json_field_t:     # what a field_t does not say
     size_t member_count
     bint has_members
     bint is_geometry
+    bint is_integer           # its digits are the text
     size_t bits               # of a BIT; otherwise 0
 
 

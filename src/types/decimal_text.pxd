@@ -3,7 +3,7 @@
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from types.digits cimport digit_count, put_digits
+from types.digits cimport digit_count, put_digits, tens
 
 cdef enum:
     DECIMAL_TEXT_MAX = 128    # sign, 78 digits of 256 bits, scale up to 40 with its leading zeros, point
@@ -18,6 +18,27 @@ cdef inline void negate(uint32_t* words, int count) noexcept nogil:
         sum >>= 32
 
 
+cdef inline size_t small_decimal_text(uint64_t value, int scale, char* out) noexcept nogil:
+    # The same for one limb; scale: up to 19
+    cdef bint negative = value >> 63
+    cdef char* place = out
+    cdef uint64_t whole
+    cdef int digits
+    if negative:
+        value = 0 - value
+    place[0] = c'-'
+    place += negative
+    whole = value // tens[scale]
+    digits = digit_count(whole)
+    put_digits(place, whole, digits)
+    place += digits
+    if scale:
+        place[0] = c'.'
+        put_digits(place + 1, value - whole * tens[scale], scale)
+        place += 1 + scale
+    return <size_t> (place - out)
+
+
 cdef inline size_t decimal_text(const uint64_t* limbs, int limb_count, int scale, char* out) noexcept nogil:
     # Writes into `out`, DECIMAL_TEXT_MAX long; returns the length.
     # Limbs: two's complement, least first, 1 to 4 of them. scale: 0 to 40.
@@ -29,15 +50,14 @@ cdef inline size_t decimal_text(const uint64_t* limbs, int limb_count, int scale
     cdef int at = DECIMAL_TEXT_MAX
     cdef int whole, i
     cdef char* place = out
-    if limb_count == 1:
-        rest = 0 - limbs[0] if negative else limbs[0]
-        at -= digit_count(rest) if rest else 0
-        put_digits(digits + at, rest, DECIMAL_TEXT_MAX - at)
-        word_count = 0
-    else:
-        memcpy(words, limbs, 8 * <size_t> limb_count)
-        if negative:
-            negate(words, word_count)
+    i = 1
+    while i < limb_count and limbs[i] == 0 - (limbs[0] >> 63):
+        i += 1
+    if i == limb_count and scale < 20:
+        return small_decimal_text(limbs[0], scale, out)
+    memcpy(words, limbs, 8 * <size_t> limb_count)
+    if negative:
+        negate(words, word_count)
     while word_count and not words[word_count - 1]:
         word_count -= 1
     while word_count:

@@ -274,6 +274,22 @@ def test_values_by_hand() -> None:
         assert (one("readable", c, stored), one("compact", c, stored)) == (readable, compact)
 
 
+def test_numbers_of_every_length() -> None:
+    """Also decimals at the ends of a word, whose digits a division by the scale could lose."""
+    ends = [10**n + more for n in range(20) for more in (-1, 0, 1)] + [2**63 - 1, 2**64 - 1]
+    for number in ends:
+        assert one("readable", integer(8, signed=False), number) == b"%d" % number
+        if number < 2**63:
+            assert one("readable", integer(8), -number) == b"%d" % -number
+    for scale in (0, 1, 9, 18, 19, 20, 30):
+        c = column(Kind.DECIMAL, precision=38, scale=scale)
+        for number in (*ends, 2**63, 2**64, 2**64 + 1, 10**38 - 1):
+            digits = f"{number:0{scale + 1}}"
+            text = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
+            assert one("readable", c, limbs(number, 38)) == f'"{text}"'.encode()
+            assert one("readable", c, limbs(-number, 38)) == f'"{"-" * (number > 0)}{text}"'.encode()
+
+
 @pytest.mark.parametrize("length", [*range(70), 255, 4096, 1_000_000])
 def test_strings_of_any_length(length: int) -> None:
     c = column(Kind.TEXT, charset="utf8mb4")

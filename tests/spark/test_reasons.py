@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +15,7 @@ from support.source import damaged, orders
 
 from binlog_core import BinlogError, SchemaError
 from binlog_core.spark.dataframe import changes_df
-from binlog_core.spark.reasons import brief
+from binlog_core.spark.reasons import brief, spark_failure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,3 +82,24 @@ def test_spark_can_show_the_reason_alone(spark: SparkSession, tmp_path: Path) ->
         spark.conf.unset(setting)
     first = str(caught.value).splitlines()[0]
     assert "binlog_core.errors.SchemaError: no rows of this table in 1 logs" in first
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "Job aborted\nTraceback (most recent call last):\n  File x\n    y()\nValueError: bad\n\tat java",
+            "ValueError: bad",
+        ),
+        ("\n  [NO_SPACE] the disk is full\nand more", "[NO_SPACE] the disk is full"),
+        (
+            "An error occurred while calling z:org.x.collect.\n: org.apache.SparkException: lost\n\tat java",
+            "org.apache.SparkException: lost",
+        ),
+        ("An error occurred while calling o5.collect.", "An error occurred while calling o5.collect."),
+        ("", "RuntimeError"),
+    ],
+)
+def test_a_job_that_fails_is_reported_in_a_line(text: str, reason: str) -> None:
+    error: Any = spark_failure(RuntimeError(text))
+    assert str(error) == f"the Spark job failed: {reason}"

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,3 +105,84 @@ def test_an_error_comes_back_as_what_it_is(spark: Any) -> None:
 def test_a_partition_is_handed_over_whole() -> None:
     frame: Any = Frame([[pa.record_batch({"id": [1, 2]}), pa.record_batch({"id": [3]})], []])
     assert call_partitions(frame, lambda batches: sum(batch.num_rows for batch in batches)) == [3, 0]
+
+
+# ------------------------------------------------------------ results as they come, with Spark itself
+
+_LONG = 60  # seconds until a task that waits in vain says so
+
+
+def _waiting(folder: str, task: int) -> tuple[int, bool]:
+    """Task 0 ends at once; the others when the one before has been told, as a file says."""
+    until = time.monotonic() + _LONG
+    while task and not (Path(folder) / str(task - 1)).exists():
+        if time.monotonic() > until:
+            return task, False
+        time.sleep(0.01)
+    return task, True
+
+
+def _endless(folder: str, task: int) -> int:
+    while task:
+        (Path(folder) / f"alive{task}").write_text(str(time.monotonic_ns()))
+        time.sleep(0.01)
+    return task
+
+
+@pytest.fixture
+def runner() -> SparkRunner:
+    pytest.importorskip("pyspark")
+    from pyspark import cloudpickle
+    from support import sparks
+
+    session = sparks.shared()
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import tests
+    return SparkRunner(session)
+
+
+@pytest.mark.spark
+def test_results_come_while_others_work(runner: SparkRunner, tmp_path: Path) -> None:
+    found = []
+    for task, in_time in runner.each(partial(_waiting, str(tmp_path)), range(4)):
+        assert in_time
+        (tmp_path / str(task)).touch()
+        found.append(task)
+    assert found == [0, 1, 2, 3]
+
+
+def _ends(folder: Path) -> bool:
+    """Whether nobody writes there any more, soon: Spark gives workers two seconds until it kills them."""
+
+    def said() -> list[str]:
+        time.sleep(0.3)
+        return [one.read_text() for one in sorted(folder.iterdir())]
+
+    until = time.monotonic() + _LONG
+    while said() != said():
+        if time.monotonic() > until:
+            return False
+    return True
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("how", ["left", "stopped"])
+def test_who_takes_no_more_results_ends_the_job(runner: SparkRunner, tmp_path: Path, how: str) -> None:
+    stop = threading.Event()
+    found: Any = runner.each(partial(_endless, str(tmp_path)), range(3), stop)
+    assert next(found) == 0
+    if how == "left":
+        found.close()
+    else:
+        stop.set()
+        assert list(found) == []
+    assert _ends(tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("again", [False, True])
+def test_an_error_of_a_task_ends_the_job(runner: SparkRunner, again: bool) -> None:
+    runner = SparkRunner(runner.spark, again=again)
+    with pytest.raises(Exception, match=r"a wrong value \(file bin.000001, offset 4\)") as caught:
+        list(runner.each(fail, range(4)))
+    assert isinstance(caught.value, DecodeError) != again  # which is what Spark says at the end
+    assert list(runner.each(fail, [])) == []

@@ -1,8 +1,9 @@
 """The second stage of an export: staged rows of many splits become files of tables.
 
-`divide` looks at the index of the staged files and makes tasks: several small tables, or a part of a large
-one. `write` writes the files of a task's tables, and a part of the manifest for each; only counts go back to
-the driver. `merged` does both with a `Runner` and gives the driver one table after another.
+`divide` looks at the index of the staged files, once, and makes tasks: several small tables, or a part of a
+large one. It writes down in a file what each is to read. `write` writes the files of a task's tables, and a
+part of the manifest for each; only counts go back to the driver. `merged` does both with a `Runner` and gives
+the driver one table after another.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -27,18 +28,19 @@ from .destination import BUCKETS, STAGED_ROWS, note_failure, open_filesystem, wr
 from .parquet_writer import parquet_writer
 from .results import FileStatistics, TableFiles, WrittenSplit
 from .split_runs import Progress, Report
-from .staged import StagedFiles, definition_of, definition_text, from_text, to_text
+from .staged import PLACED, StagedFiles, definition_of, definition_text, from_text, to_text
 from .writer import PartWriter, WriteLimits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LISTING = f"names{STAGED_ROWS}"
-_PIECES = 1 << 18  # of an index that one worker divides
+_PIECES = 1 << 21  # of an index that one worker divides: it opens all staged files
+_TASKS = 2_000  # at most, of large tables: requests grow with them times the splits
 _TASK_FILES = 4  # of the size asked for, in memory
 _TASK_BYTES = 512 << 20  # without one
-_LEAST_TASK_BYTES = 32 << 20  # since each task opens all staged files
-_SAMPLE_BYTES, _SAMPLE_FILES = 8 << 20, 64
+_LEAST_TASK_BYTES = 32 << 20  # since each task may open all staged files
+_SAMPLE_BYTES, _SAMPLE_PIECES = 8 << 20, 64
 _THREADS = 16
 
 
@@ -48,14 +50,13 @@ class TableTask:
 
     Parameters
     ----------
-    low, high : int
-        Their buckets: from `low` on, and below `high`.
+    plan : str
+        The file with the pieces of staged files to read, as `PLACED`.
     first, last : int
-        The staged files to read, by their places: from `first` on, and before `last`.
+        Those of the task: from `first` on, and before `last`.
     """
 
-    low: int
-    high: int
+    plan: str
     first: int
     last: int
 
@@ -118,7 +119,7 @@ class TableWriter:
         light, runner : Runner
             Who divides the work, and who does it.
         progress : callable of Progress or None
-            Called when a task's files are written, as far as `runner` tells it before the end.
+            Called when a task's files are written.
 
         Returns
         -------
@@ -141,20 +142,22 @@ class TableWriter:
             write_whole(filesystem, f"{directory}/{self.prefix}{_LISTING}", json.dumps(names).encode())
         count = max(1, -(-sum(one.pieces for one in staged) // _PIECES))
         edges = [BUCKETS * i // count for i in range(count + 1)]
-        tasks = chain.from_iterable(light.map(self.divide, list(pairwise(edges))))
+        size = max(self._task_bytes, sum(one.bytes for one in staged) // _TASKS)
+        tasks = chain.from_iterable(light.map(self.divide, [(*pair, size) for pair in pairwise(edges)]))
         numbered = list(enumerate(tasks))
-        if progress is None:
-            written = runner.map(self.write, numbered)
-        else:
-            log_bytes, rows = (sum(getattr(one, name) for one in splits) for name in ("log_bytes", "rows"))
-            told = Progress(0, len(numbered), log_bytes, rows, "tables")
-            progress(told)
-            found: dict[int, WrittenTables] = {}
-            with ended_early(runner.each(self._numbered, numbered)) as each:
-                for number, one in each:
-                    found[number] = one
-                    progress(replace(told, done=len(found)))
-            written = [found[number] for number, _ in numbered]
+        log_bytes, rows = (sum(getattr(one, name) for one in splits) for name in ("log_bytes", "rows"))
+        found: dict[int, WrittenTables] = {}
+
+        def tell() -> None:
+            if progress is not None:
+                progress(Progress(len(found), len(numbered), log_bytes, rows, "tables"))
+
+        tell()
+        with ended_early(runner.each(self._numbered, numbered)) as each:
+            for number, one in each:
+                found[number] = one
+                tell()
+        written = [found[number] for number, _ in numbered]
         return self._tables(filesystem, directory, written)
 
     def _numbered(self, task: tuple[int, TableTask]) -> tuple[int, WrittenTables]:
@@ -194,54 +197,51 @@ class TableWriter:
 
     # ------------------------------------------------------------ of workers
 
-    def divide(self, buckets: tuple[int, int]) -> list[TableTask]:
-        """Tasks for the tables with some buckets, by the index of all staged files."""
+    def divide(self, share: tuple[int, int, int]) -> list[TableTask]:
+        """Tasks of at most so many bytes for tables: those with buckets from a first to before a last."""
         with self._naming_output():
-            return self._divide(*buckets)
+            return self._divide(*share)
 
-    def _divide(self, low: int, high: int) -> list[TableTask]:
-        pieces = self._staged(0, None).pieces(low, high)
-        places = np.repeat(np.arange(len(pieces)), [len(one) for one in pieces])
-        every = np.concatenate(pieces)
-        order = np.argsort(every["bucket"], kind="stable")
-        names, starts = np.unique(every["bucket"][order], return_index=True)
-        sizes = every["bytes"][order].astype(np.int64)
-        ends = [*starts[1:].tolist(), len(order)]
-        tasks: list[TableTask] = []
-        begin, tables, waiting = None, 0, 0
-        for bucket, first, last in zip(names.tolist(), starts.tolist(), ends, strict=True):
-            size = int(sizes[first:last].sum())
-            full = waiting + size > self._task_bytes or tables >= self.limits.open_files
-            if begin is not None and full:
-                tasks.append(TableTask(begin, bucket, 0, len(pieces)))
-                begin, tables, waiting = None, 0, 0
-            if size > self._task_bytes:
-                tasks += self._divided(bucket, places[order[first:last]], sizes[first:last])
-                continue
-            begin, tables, waiting = bucket if begin is None else begin, tables + 1, waiting + size
-        if begin is not None:
-            tasks.append(TableTask(begin, high, 0, len(pieces)))
-        return tasks
+    def _divide(self, low: int, high: int, most: int) -> list[TableTask]:
+        filesystem, directory = open_filesystem(self.staging, self.storage_options)
+        pieces = self._staged().pieces(low, high)
+        _, starts = np.unique(pieces["bucket"], return_index=True)
+        found: list[tuple[int, int]] = []
+        begin, tables, waiting = 0, 0, 0
+        for first, last in pairwise([*starts.tolist(), len(pieces)]):
+            size = int(pieces["bytes"][first:last].sum())
+            if tables and (waiting + size > most or tables >= self.limits.open_files):
+                found.append((begin, first))
+                begin, tables, waiting = first, 0, 0
+            if size > most:
+                edges = self._divided(pieces[first:last], most)
+                found += ((first + start, first + end) for start, end in pairwise(edges))
+                begin = last
+            else:
+                tables, waiting = tables + 1, waiting + size
+        if tables:
+            found.append((begin, len(pieces)))
+        name = f"{self.prefix}d{low:08x}-{uuid.uuid4().hex[:8]}.plan{STAGED_ROWS}"
+        write_whole(filesystem, f"{directory}/{name}", pieces.tobytes())
+        return [TableTask(name, *pair) for pair in found]
 
-    def _divided(self, bucket: int, places: NDArray[Any], sizes: NDArray[np.int64]) -> list[TableTask]:
-        """Parts of a large table, each of at least one file of the size asked for."""
+    def _divided(self, pieces: NDArray[np.void], most: int) -> list[int]:
+        """Where the parts of a large table begin and end, each of at least one file of the size asked for."""
+        sizes = pieces["bytes"].astype(np.int64)
         total, files = int(sizes.sum()), 1
         if self.file_size is not None:
-            files = int(total * self._rate(bucket, int(places[0]), int(places[-1]) + 1) // self.file_size)
-        count = max(1, min(files, total // self._task_bytes))
-        sums = np.cumsum(sizes)
-        cuts = places[np.searchsorted(sums, [total * i // count for i in range(1, count)])]
-        edges = sorted({int(places[0]), *cuts.tolist(), int(places[-1]) + 1})
-        return [TableTask(bucket, bucket + 1, *pair) for pair in pairwise(edges)]
+            files = int(total * self._rate(pieces) // self.file_size)
+        count = max(1, min(files, total // most))
+        cuts = np.searchsorted(np.cumsum(sizes), [total * i // count for i in range(1, count)])
+        return sorted({0, *cuts.tolist(), len(pieces)})
 
-    def _rate(self, bucket: int, first: int, last: int) -> float:
+    def _rate(self, pieces: NDArray[np.void]) -> float:
         """Bytes of Parquet for each byte of a table's rows, by those of some staged files.
 
         They are not too few: Parquet then takes far more for each.
         """
         pa, found, size = import_pyarrow(), list[Any](), 0
-        staged = self._staged(first, min(last, first + _SAMPLE_FILES))
-        for told, rows in staged.rows(staged.pieces(bucket, bucket + 1)):
+        for told, rows in self._staged().rows(pieces[:_SAMPLE_PIECES]):
             if found and rows.schema != found[0].schema:
                 break
             found.append(rows)
@@ -274,11 +274,16 @@ class TableWriter:
             raise
 
     def _write(self, filesystem: Any, directory: str, name: str, task: TableTask) -> WrittenTables:
-        staged = self._staged(task.first, task.last)
-        pieces = staged.pieces(task.low, task.high)
-        left: dict[int, int] = {}
-        for bucket, size in ((one["bucket"], one["bytes"]) for some in pieces for one in some):
-            left[int(bucket)] = left.get(int(bucket), 0) + int(size)
+        plan = f"{directory}/{task.plan}"
+        with telling(plan), filesystem.open_input_file(plan) as source:
+            size = (task.last - task.first) * PLACED.itemsize
+            pieces = np.frombuffer(source.read_at(size, task.first * PLACED.itemsize), PLACED)
+        if len(pieces) != task.last - task.first:
+            raise BinlogError("not what this export wrote: it was changed", path=plan)
+        buckets, places = np.unique(pieces["bucket"], return_inverse=True)
+        sizes = np.zeros(len(buckets), np.int64)
+        np.add.at(sizes, places, pieces["bytes"].astype(np.int64))
+        left = dict(zip(buckets.tolist(), sizes.tolist(), strict=True))
         writer = PartWriter(
             filesystem,
             directory,
@@ -291,7 +296,7 @@ class TableWriter:
             left=left,
         )
         try:
-            for told, rows in staged.rows(pieces):
+            for told, rows in self._staged().rows(pieces):
                 go_on()
                 writer.append(told, rows)
             done = writer.finish()
@@ -305,12 +310,11 @@ class TableWriter:
         write_whole(filesystem, f"{directory}/{part}", "\n".join(map(_line_of, tables.values())).encode())
         return WrittenTables(part, tuple(tables))
 
-    def _staged(self, first: int, last: int | None) -> StagedFiles:
-        """Some of the staged files."""
+    def _staged(self) -> StagedFiles:
         filesystem, directory = open_filesystem(self.staging, self.storage_options)
         listing = f"{directory}/{self.prefix}{_LISTING}"
         with telling(listing):
-            names = load_json(filesystem, listing)[first:last]
+            names = load_json(filesystem, listing)
         return StagedFiles(filesystem, [f"{directory}/{name}" for name in names])
 
 

@@ -36,6 +36,7 @@ _PLAIN_BYTES = 256 << 10  # smaller pieces are not compressed
 _READ_BYTES = 1 << 20  # of small pieces, at once
 _WRITE_BYTES = 256 << 10  # at once: a table of many columns has many small buffers
 _ENTRY = np.dtype([("bucket", "<u4"), ("bytes", "<u8"), ("start", "<u8"), ("end", "<u8")])
+PLACED = np.dtype([*_ENTRY.descr, ("place", "<u4")])  # of a file among others
 _SHIFT = 24  # of a bucket: its first eight bits
 _TRAILER = np.dtype([("starts", "<u8", (1 << 32 - _SHIFT) + 1), ("index", "<u8"), ("magic", "S8")])
 _THREADS = 16
@@ -196,6 +197,8 @@ class StagedFile:
             with self._opened(end - begin) as source:
                 source.seek(begin)
                 data = source.read_buffer(end - begin)
+            if len(data) != end - begin:
+                raise BinlogError("not a complete file of staged rows", path=self._path)
             for piece in group:
                 start, length = int(piece["start"]) - begin, int(piece["end"] - piece["start"])
                 rows = pa.ipc.open_stream(data.slice(start, length)).read_all()
@@ -235,20 +238,28 @@ class StagedFiles:
     def __init__(self, filesystem: Any, paths: list[str]) -> None:
         self._filesystem, self._paths = filesystem, paths
 
-    def pieces(self, low: int, high: int) -> list[NDArray[np.void]]:
-        """For each file, its `pieces`."""
+    def pieces(self, low: int, high: int) -> NDArray[np.void]:
+        """The `pieces` of all files, sorted by bucket, then in their order."""
 
         def find(path: str) -> NDArray[np.void]:
             with StagedFile(self._filesystem, path) as file:
                 return file.pieces(low, high)
 
         with ThreadPoolExecutor(_THREADS) as threads:
-            return list(threads.map(find, self._paths))
+            found = list(threads.map(find, self._paths))
+        placed = np.empty(sum(map(len, found)), PLACED)
+        placed["place"] = np.repeat(np.arange(len(found)), [len(one) for one in found])
+        for name in _ENTRY.names or ():
+            placed[name] = np.concatenate([one[name] for one in found])
+        return placed[np.argsort(placed["bucket"], kind="stable")]
 
-    def rows(self, pieces: list[NDArray[np.void]]) -> Iterator[tuple[FileStatistics, pa.Table]]:
-        """The rows of some pieces of each file, and what is told of them; small ones are read ahead."""
-        wanted = [(path, some) for path, some in zip(self._paths, pieces, strict=True) if len(some)]
-        size = sum(int(some["bytes"].sum()) for _, some in wanted)
+    def rows(self, pieces: NDArray[np.void]) -> Iterator[tuple[FileStatistics, pa.Table]]:
+        """The rows of some pieces, file after file, and what is told of them; small ones are read ahead."""
+        pieces = pieces[np.argsort(pieces["place"], kind="stable")]
+        places, starts = np.unique(pieces["place"], return_index=True)
+        each = np.split(pieces, starts[1:])
+        wanted = [(self._paths[place], some) for place, some in zip(places.tolist(), each, strict=False)]
+        size = int(pieces["bytes"].sum())
         ahead = min(_THREADS, _AHEAD_BYTES * len(wanted) // max(size, 1))
         if ahead < 2:
             for one in wanted:

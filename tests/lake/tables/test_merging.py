@@ -18,6 +18,7 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
+import numpy as np  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 from support.exported import export  # noqa: E402
 from support.outputs import files_named, files_of, leftovers, manifest_of  # noqa: E402
@@ -28,15 +29,17 @@ from binlog_core.inspect.history import history  # noqa: E402
 from binlog_core.lake.rows.read_options import ReadOptions  # noqa: E402
 from binlog_core.lake.runner import HERE, LocalRunner, is_given_up  # noqa: E402
 from binlog_core.lake.tables import merging  # noqa: E402
-from binlog_core.lake.tables.destination import BUCKETS  # noqa: E402
+from binlog_core.lake.tables.destination import BUCKETS, bucket_of  # noqa: E402
 from binlog_core.lake.tables.merging import TableTask, TableWriter  # noqa: E402
 from binlog_core.lake.tables.parquet import ParquetDirectory  # noqa: E402
 from binlog_core.lake.tables.results import WrittenSplit  # noqa: E402
 from binlog_core.lake.tables.split_writer import SplitWriter  # noqa: E402
-from binlog_core.lake.tables.staged import StagedWriter  # noqa: E402
+from binlog_core.lake.tables.staged import PLACED, StagedWriter  # noqa: E402
 from binlog_core.lake.tables.tables import DeltaTables  # noqa: E402
 from binlog_core.lake.tables.writer import WriteLimits  # noqa: E402
 from binlog_core.splits import plan_splits  # noqa: E402
+
+ALL = (0, BUCKETS, 1 << 40)  # what one worker divides
 
 
 def table(name: str, *more: tuple[str, str]) -> Table:
@@ -83,6 +86,7 @@ def test_nobody_waits_for_a_task_any_more(tmp_path: Path) -> None:
     into.begin()
     splits, both = stage(tmp_path / "in", into), threading.Barrier(2, timeout=60)
     TableWriter(into.staging).merged(splits, HERE, HERE)
+    (task,) = TableWriter(into.staging).divide(ALL)
     before = files_of(Path(into.staging))
 
     def write(number: int) -> None:
@@ -91,7 +95,7 @@ def test_nobody_waits_for_a_task_any_more(tmp_path: Path) -> None:
             raise ValueError("the other one")
         while not is_given_up():
             time.sleep(0.01)
-        TableWriter(into.staging).write((7, TableTask(0, BUCKETS, 0, 3)))
+        TableWriter(into.staging).write((7, task))
 
     with pytest.raises(ValueError, match="the other one"):
         list(LocalRunner(2).each(write, [0, 1]))
@@ -181,14 +185,26 @@ def test_a_large_table_is_divided_among_workers(tmp_path: Path, monkeypatch: pyt
             return super().write(task)
 
     assert list(Dividing(**vars(writer)).merged(staged, HERE, HERE) or ())
-    parts = sorted((task.first, task.last) for task in tasks if task.high == task.low + 1)
-    assert len(parts) > 2
-    ends = {task.low: 0 for task in tasks if task.high == task.low + 1}
-    for task in sorted(tasks, key=lambda one: one.first):
-        if task.low in ends:
-            assert ends[task.low] in (0, task.first)
-            ends[task.low] = task.last
+    plan = np.fromfile(f"{into.staging}/{tasks[0].plan}", PLACED)
+    assert [0, *(one.last for one in tasks)] == [*(one.first for one in tasks), len(plan)]
+    tables = [set(plan["bucket"][one.first : one.last].tolist()) for one in tasks]
+    assert tables.count({bucket_of("shop", "large")}) > 2
+    assert all(len(one) == 1 for one in tables)
     into.abort()
+
+
+def test_tasks_grow_before_they_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests to a store grow with tasks times splits."""
+    monkeypatch.setattr(merging, "_LEAST_TASK_BYTES", 1)
+    monkeypatch.setattr(merging, "_TASKS", 3)
+    written = write_logs(tmp_path / "in", 20, ["a", "b"], 200)
+    into = ParquetDirectory(str(tmp_path / "out"), "run")
+    into.begin()
+    results, told = stage(tmp_path / "in", into), list[Any]()
+    writer = TableWriter(into.staging, file_size=2_000)
+    into.commit(results, writer.merged(results, HERE, HERE, told.append))
+    assert 2 <= told[-1].total <= 4
+    assert read(tmp_path / "out") == written
 
 
 def test_tasks_do_not_grow_with_ever_smaller_files(tmp_path: Path) -> None:
@@ -205,7 +221,8 @@ def test_tasks_do_not_grow_with_ever_smaller_files(tmp_path: Path) -> None:
             return super().write(task)
 
     assert list(Noting(into.staging, file_size=1).merged(staged, HERE, HERE) or ())
-    assert [(one.first, one.last) for one in tasks] == [(0, 9)]
+    pieces = sum(one.staged.pieces for one in staged if one.staged)
+    assert [(one.first, one.last) for one in tasks] == [(0, pieces)]
     into.abort()
 
 
@@ -281,7 +298,7 @@ def test_attempts_that_run_twice_are_counted_once(tmp_path: Path) -> None:
     assert leftovers(output) == ["in"]
 
 
-@pytest.mark.parametrize("damage", ["cut", "gone"])
+@pytest.mark.parametrize("damage", ["cut", "gone", "plan"])
 def test_staged_rows_that_are_damaged_are_an_error(tmp_path: Path, damage: str) -> None:
     write_logs(tmp_path / "in", 4, ["a", "b"], 5)
     into = ParquetDirectory(str(tmp_path / "out"), "run")
@@ -291,12 +308,15 @@ def test_staged_rows_that_are_damaged_are_an_error(tmp_path: Path, damage: str) 
     path = Path(into.staging, results[2].staged.names[0])
     writer = TableWriter(into.staging)
     (Path(into.staging) / "names.staged").write_text(json.dumps([path.name]))
-    if damage == "cut":
-        path.write_bytes(path.read_bytes()[:-9])
+    (task,) = writer.divide(ALL)
+    if damage == "plan":
+        os.truncate(f"{into.staging}/{task.plan}", 30)
+    elif damage == "cut":
+        path.write_bytes(path.read_bytes()[:900])
     else:
         path.unlink()
-    with pytest.raises(BinlogError, match=r"staged rows|cannot be written") as caught:
-        writer.write((0, TableTask(0, BUCKETS, 0, 1)))
+    with pytest.raises(BinlogError, match=r"staged rows|cannot be written|was changed") as caught:
+        writer.write((0, task))
     failure = into.failure()
     assert failure is not None and str(failure) == str(caught.value)
     assert not list(Path(into.staging).glob("*.parquet"))

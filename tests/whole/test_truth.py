@@ -47,7 +47,7 @@ def test_rows_with_a_schema(golden: Golden) -> None:
 
 @by_name
 def test_parquet(golden: Golden, tmp_path: Path) -> None:
-    """What is written to Parquet is read back as it was (test_arrow_truth.py compares that with the server)."""
+    """What is written to Parquet is read back as it was; for that see test_arrow_truth.py."""
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 

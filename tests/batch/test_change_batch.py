@@ -167,7 +167,7 @@ def test_pylist():
 
 def test_pickle_carries_only_what_is_referenced():
     batch = orders(transactions=[{"xid": i} for i in range(5)], transaction_of=[2, 3, 3])
-    batch.buffer = batch.buffer + b"\0" * 10_000_000
+    batch.buffer = bytes(batch.buffer) + b"\0" * 10_000_000
     pickled = pickle.dumps(batch)
     assert len(pickled) < 10_000
     copy = pickle.loads(pickled)

@@ -17,7 +17,7 @@ from test_columns_memory import batch_of
 from binlog_core._core._capsules import stream_capsule
 from binlog_core.batch.arrow_types import struct_field
 
-pytestmark = pytest.mark.sanitize
+pytestmark = pytest.mark.sanitize_logs
 
 
 class Unprintable(Exception):

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from support.guarded import exact
 from support.hostile import SANITIZED
 from support.writer import Log, Table
 
@@ -20,7 +21,7 @@ from binlog_core._core._crc32 import (
     run_holds,
 )
 
-pytestmark = pytest.mark.sanitize
+pytestmark = pytest.mark.sanitize_logs
 
 implementations = pytest.mark.parametrize("implementation", crc32_implementations())
 
@@ -179,7 +180,7 @@ def read(data: bytes, **options: object) -> tuple[list[int], binlog_core.BinlogE
     """Positions of the changes, and the error that ended them."""
     found: list[int] = []
     try:
-        with binlog_core.open(np.frombuffer(data, np.uint8).copy(), **options) as log:
+        with binlog_core.open(exact(data), **options) as log:
             for change in log.rows():
                 found.append(change.position)
     except binlog_core.BinlogError as error:
@@ -275,7 +276,7 @@ def test_damage_around_rotations_names_its_event(pattern: str) -> None:
             _, error = read(damaged)
             assert isinstance(error, binlog_core.ChecksumError), place
             assert error.offset == start
-            with binlog_core.open(bytes(damaged), on_error="skip") as log:
+            with binlog_core.open(exact(bytes(damaged)), on_error="skip") as log:
                 assert len(log.headers()) == len(starts) - 2
 
 

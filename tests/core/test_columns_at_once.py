@@ -30,7 +30,7 @@ from binlog_core.cli.writers import ArrowWriter, ParquetWriter
 from binlog_core.errors import BinlogError, DecodeError
 from binlog_core.splits import read_split_groups
 
-pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
+pytestmark = [pytest.mark.sanitize_logs, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 TABLE = Table(
     "shop",

@@ -23,7 +23,7 @@ from binlog_core._core import _rows
 from binlog_core.batch.change_batch import ChangeBatch
 from binlog_core.log.batches import batch_stream
 
-pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
+pytestmark = [pytest.mark.sanitize_logs, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 COLUMNS: list[Any] = [
     ("id", "INT", {"null": False}),

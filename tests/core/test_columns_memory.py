@@ -18,7 +18,7 @@ from binlog_core._tables.column_types import Kind
 from binlog_core.batch import arrow_forms as forms
 from binlog_core.batch.change_batch import ChangeBatch
 
-pytestmark = pytest.mark.sanitize
+pytestmark = pytest.mark.sanitize_logs
 
 COLUMNS = [
     column("id", Kind.INT, bytes_=8, signed=True),

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.guarded import exact
 from support.writer import Log, Table
 
 import binlog_core
@@ -23,7 +24,7 @@ from binlog_core import Limits
 from binlog_core.batch.change_batch import ChangeBatch
 from binlog_core.errors import DecodeError
 
-pytestmark = pytest.mark.sanitize
+pytestmark = pytest.mark.sanitize_logs
 
 COLUMNS = [
     ("id", "INT", {"null": False}),
@@ -70,7 +71,7 @@ def log() -> bytes:
 
 
 def batches_of(data: bytes | None = None, **options: Any) -> list[ChangeBatch]:
-    with binlog_core.open(log() if data is None else data, **options) as source:
+    with binlog_core.open(exact(log() if data is None else data), **options) as source:
         return list(source.batches())
 
 
@@ -225,7 +226,7 @@ def test_groups_of_very_many_tables_are_larger() -> None:
         for i, table in enumerate(tables):
             many.insert(table, [row(table, i * k)])
         many.commit()
-    with binlog_core.open(many.getvalue(), limits=Limits(group_rows=1500)) as source:
+    with binlog_core.open(exact(many.getvalue()), limits=Limits(group_rows=1500)) as source:
         assert [sum(map(len, group.batches)) for group in source.groups()] == [6000, 2800]
-    with binlog_core.open(many.getvalue(), limits=Limits(group_rows=1000)) as source:
+    with binlog_core.open(exact(many.getvalue()), limits=Limits(group_rows=1000)) as source:
         assert {sum(map(len, group.batches)) for group in source.groups()} == {1000, 800}

@@ -105,7 +105,7 @@ def test_an_invalid_byte_at_every_place(before: int, length: int) -> None:
 def test_values_near_the_end_of_the_buffer(length: int, behind: int) -> None:
     value = bytes(i * 7 % 95 + 32 for i in range(length))
     batch = make_batch([column("b", Kind.BINARY)], [{"b": value}, {"b": b"x"}, {"b": value}])
-    batch.buffer = bytearray(batch.buffer + b"\xee" * behind)
+    batch.buffer = bytearray(bytes(batch.buffer) + b"\xee" * behind)
     assert batch.to_arrow()["b"].to_pylist() == [value, b"x", value]
 
 

@@ -27,7 +27,7 @@ from binlog_core.batch.arrow_types import ChangeColumn
 from binlog_core.batch.change_batch import ChangeBatch
 from binlog_core.errors import DecodeError
 
-pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
+pytestmark = [pytest.mark.sanitize_logs, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
 TEXT = [column("t", Kind.TEXT, charset="utf8mb4")]
 INLINED = 12  # bytes of the longest value that lies in its view

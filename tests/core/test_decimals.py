@@ -5,13 +5,14 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
+from support.guarded import exact
 from support.writer import Log, Table
 from support.writer.types import encode_decimal
 
 import binlog_core
 from binlog_core.errors import DecodeError
 
-pytestmark = pytest.mark.sanitize
+pytestmark = pytest.mark.sanitize_logs
 
 MAX_SCALE = 38  # MariaDB's; MySQL's is 30
 
@@ -38,7 +39,7 @@ def test_every_scale(precision: int, apart: bool) -> None:
     log = Log()
     for event in [[row] for row in rows] if apart else [rows]:
         log.insert(table, event)
-    with binlog_core.open(log.getvalue()) as opened:
+    with binlog_core.open(exact(log.getvalue())) as opened:
         (batch,) = opened.batches()
         for scale in scales:
             assert batch.column(f"s{scale}").tolist() == values, scale
@@ -72,7 +73,7 @@ def test_a_group_of_more_than_its_digits(precision: int, scale: int, groups: tup
         begin = place + sum(groups[:i])
         wrong[begin : begin + length] = b"\xff" * length
         with (
-            binlog_core.open(wrong, verify_checksum=False) as opened,
+            binlog_core.open(exact(wrong), verify_checksum=False) as opened,
             pytest.raises(DecodeError, match="price"),
         ):
             list(opened.batches())

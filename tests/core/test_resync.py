@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.golden import Golden, golden_logs, old_logs
+from support.guarded import exact
 from support.writer import Log
 
 from binlog_core._core import _resync
@@ -37,7 +38,7 @@ def find(data: bytes, start: int, limit: int | None = None, **options: Any) -> t
     header_length, lengths, canonical, checksum = description.core_arrays()
     given = {"base": 0, "more": False, "rule": _resync.POSITION_END, "zeros": True} | options
     return _resync.find_event(
-        np.frombuffer(data, np.uint8).copy(),  # exactly its size: a sanitizer sees reads after it
+        exact(data),
         start,
         len(data) if limit is None else limit,
         header_length=header_length,

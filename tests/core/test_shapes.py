@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from reference import read_log
-from support.guarded import guarded
+from support.guarded import exact, guarded
 from support.writer import Log, Table, post_header_lengths
 from support.writer.numbering import IGNORABLE, INTVAR, QUERY, START_V3, TABLE_MAP, XID
 from support.writer.table import JsonDiffs
@@ -25,10 +25,6 @@ pytestmark = [pytest.mark.sanitize, pytest.mark.filterwarnings("ignore::binlog_c
 
 SMALL = [("id", "INT"), ("name", "VARCHAR(20)")]
 ROWS: list[dict[str, Any]] = [{"id": 1, "name": "one"}, {"id": -2, "name": None}]
-
-
-def exact(data: bytes) -> Any:
-    return np.frombuffer(data, np.uint8).copy()
 
 
 def fast(data: bytes, **options: Any) -> list[Any]:

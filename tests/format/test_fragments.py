@@ -12,10 +12,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from reference import read_log
 from support.golden import Golden, golden_logs
+from support.guarded import exact
 from support.logs import all_rows
 from support.splits import cut, read_all
 from support.writer import Log, Table
@@ -65,11 +65,6 @@ LOGS = [
     for log in (*golden_logs("maria1011/*"), *golden_logs("maria118/*"))
     if readable(log) and any(event[4] in ROWS for event in events_in(log.data))
 ]
-
-
-def exact(data: bytes) -> Any:
-    """A buffer of just these bytes: a sanitizer sees a read past its end."""
-    return np.frombuffer(data, np.uint8).copy()
 
 
 def values(changes: list[Any]) -> list[Any]:

@@ -19,6 +19,7 @@ from support.writer import Table
 
 import binlog_core
 from binlog_core import Limits, Log, SchemaError
+from binlog_core._base.change_columns import CHANGE_COLUMNS
 from binlog_core._base.json_text import encode_plain
 
 duckdb = pytest.importorskip("duckdb")
@@ -262,6 +263,8 @@ def test_filters_find_what_the_rows_have(golden: Golden) -> None:
         for table in sql_over_logs.register(con, log):
             con.execute(f"create or replace temp table copied as from changes('{table}')")
             columns = [(row[0], row[1]) for row in con.execute("describe copied").fetchall()]
+            if "types_" in golden.name:  # what each change has besides is alike in all logs
+                columns = [(name, kind) for name, kind in columns if name not in CHANGE_COLUMNS]
             tests = []
             for name, kind in columns:
                 quoted = '"' + name.replace('"', '""') + '"'
@@ -270,11 +273,14 @@ def test_filters_find_what_the_rows_have(golden: Golden) -> None:
                 for (text,) in some.fetchall():
                     text = text.replace("'", "''")
                     tests += [f"{quoted} {sign} '{text}'::{kind}" for sign in ("=", "<")]
-            got, want = (
-                {test: con.execute(f"select count(*) from {place} where {test}").fetchall() for test in tests}
-                for place in (f"changes('{table}')", "copied")
+            got = [
+                con.execute(f"select count(*) from changes('{table}') where {one}").fetchall()
+                for one in tests
+            ]
+            counts = con.execute(
+                f"select {', '.join(f'count(*) filter ({one})' for one in tests)} from copied"
             )
-            assert got == want
+            assert [one for ((one,),) in got] == list(counts.fetchall()[0]), tests
 
 
 def test_a_filter_of_text_that_was_replaced() -> None:

@@ -42,6 +42,7 @@ from binlog_core.batch.change_batch import (
     TRANSACTION_DTYPE,
     ChangeBatch,
 )
+from support.guarded import exact
 
 ABSENT = object()  # a value that is not in the row image
 
@@ -122,7 +123,7 @@ def make_batch(
         Table("shop", table, columns),
         decoded,
         array,
-        bytes(heap),
+        exact(bytes(heap)).data,
         logged,
         np.array(list(invalid), INVALID_DATE_DTYPE),
         np.array(list(json_diffs), JSON_DIFF_DTYPE),

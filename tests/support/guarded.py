@@ -1,4 +1,4 @@
-"""Bytes at the end of readable memory: the processor stops a read past their end."""
+"""Bytes whose end is watched: by the processor, or by a sanitizer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ import mmap
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
 import pytest
 
 _PROT_NONE = 0
+
+
+def exact(data: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """A copy in an allocation of exactly its size: a sanitizer sees any read behind it.
+
+    Behind a bytes object is a NUL, and small ones lie in blocks of Python's allocator.
+    """
+    return np.frombuffer(data, np.uint8).copy()
 
 
 @contextmanager

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pytest
 from support.golden import Golden, golden_logs
+from support.guarded import exact
 from support.hostile import SANITIZED
 from support.known import known, value
 from support.tally import tried
@@ -34,7 +34,7 @@ SMALL = [
 
 
 def opened(data: bytes, **options: Any) -> binlog_core.Log:
-    return binlog_core.open(np.frombuffer(data, np.uint8).copy(), **{"on_error": "skip", **options})
+    return binlog_core.open(exact(data), **{"on_error": "skip", **options})
 
 
 def known_checksum(golden: Golden) -> bool:

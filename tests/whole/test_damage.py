@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pytest
 from support.golden import Golden, golden_logs
+from support.guarded import exact
 from support.hostile import SANITIZED
 from support.known import known
 from support.tally import tried
@@ -30,10 +30,6 @@ FLIPPED = [g for g in golden_logs(max_bytes=20_000) if not g.needs_schema]
 FLIPS = 40 if SANITIZED else 10
 FLIPS_UNDER_CHECKSUM = 10
 HEADER, ENCRYPTED_HEADER = 19, 512
-
-
-def exact(data: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    return np.frombuffer(data, np.uint8).copy()
 
 
 def values(change: Any) -> tuple[Any, ...]:

@@ -9,11 +9,11 @@ from decimal import Decimal
 from typing import Any
 
 import hypothesis.strategies as st
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from reference import EventHeader, read_log
 from support.arrays import array_changes
+from support.guarded import exact
 from support.writer import Log, Table, Unsigned
 
 import binlog_core
@@ -306,10 +306,6 @@ def parsed(image: dict[str, Any] | None, case: Case) -> list[tuple[str, Any]] | 
 def check(changes: Any, case: Case) -> None:
     got = [(c.op, parsed(c.before, case), parsed(c.after, case)) for c in changes]
     assert got == [(op, seen(before, case), seen(after, case)) for op, before, after in case.changes]
-
-
-def exact(data: bytes) -> Any:
-    return np.frombuffer(data, np.uint8).copy()
 
 
 @common

@@ -1,4 +1,4 @@
-"""The comparison with the truth, and parts of the reference decoder (as a whole: test_truth.py)."""
+"""The comparison with the truth; the reference decoder in plain Python, as a whole and in parts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reference import Malformed, read_log
+from reference import Log, Malformed, read_log
 from reference.cursor import Cursor
 from reference.jsonb import double_text, quote
 from support import writer
 from support.golden import Golden, golden_logs, old_logs
 from support.known import read
-from support.truth import differences
+from support.truth import differences, header_differences
 
 ALL = golden_logs()
+
+
+def headers_of(log: Log) -> list[tuple[int, int, int, int]]:
+    return [(h.position, h.server_id, h.next_position, h.event_length) for h in log.headers]
+
+
+@pytest.mark.parametrize("golden", ALL, ids=str)
+def test_it_reads_what_the_server_has(golden: Golden) -> None:
+    log = read(golden)
+    assert differences(log.changes, golden) == []
+    assert header_differences(headers_of(log), golden) == []
 
 
 def _changed(value: Any) -> Any:
@@ -64,6 +75,17 @@ def test_comparison_sees_lost_rows_and_places() -> None:
     moved = copy.copy(changes[0])
     moved.position += 1
     assert differences([moved, *changes[1:]], golden) != []
+
+
+def test_comparison_sees_wrong_and_lost_headers() -> None:
+    (golden,) = golden_logs("maria118/ddl")
+    headers = headers_of(read(golden))
+    assert header_differences(headers, golden) == []
+    assert header_differences(headers[:-2], golden) != []
+    for part in range(4):
+        wrong = list(headers[1])
+        wrong[part] += 1
+        assert header_differences([headers[0], tuple(wrong), *headers[2:]], golden) != [], part
 
 
 @pytest.mark.parametrize("path", old_logs(), ids=lambda p: p.name)

@@ -94,10 +94,10 @@ class Model:
 
 
 class Lake:
-    """A table of a model, with its key index, and one that is written the other way."""
+    """A table of a model, with its key index, and perhaps one that is written the other way."""
 
-    def __init__(self, folder: Path, model: Model) -> None:
-        self.folder, self.model = folder, model
+    def __init__(self, folder: Path, model: Model, *, both: bool = True) -> None:
+        self.folder, self.model, self.both = folder, model, both
         self.path, self.copy, self.keys = folder / "t", folder / "copy", folder / "_mirror" / "keys" / "t"
         self.index = KeyIndex(str(self.keys), str(folder), b"id of the mirror")
         folder.mkdir(exist_ok=True)
@@ -106,8 +106,12 @@ class Lake:
         names = self.model.names
         apply_images(batch, target(self.path, self.index), names, primary_key=names, same_key=True)
         if copied:
-            place = Folder(str(self.copy), delta=True)
-            other = FileTarget(DeltaLakeTable(str(self.copy)), place)
+            self.apply_to_copy(batch)
+
+    def apply_to_copy(self, batch: pa.Table) -> None:
+        if self.both:
+            names = self.model.names
+            other = FileTarget(DeltaLakeTable(str(self.copy)), Folder(str(self.copy), delta=True))
             apply_images(batch, other, names, primary_key=names, same_key=True)
 
     def rows(self, path: Path) -> list[tuple[Any, ...]]:
@@ -117,7 +121,7 @@ class Lake:
     def check(self) -> None:
         expected = sorted((*key, value) for key, value in self.model.rows.items())
         assert self.rows(self.path) == expected
-        assert self.rows(self.copy) == expected
+        assert not self.both or self.rows(self.copy) == expected
 
     def runs(self) -> list[Path]:
         return sorted(self.keys.glob("*.keys"))
@@ -226,7 +230,7 @@ def test_random_histories_leave_the_rows_of_a_model(kind: str, seed: int, tmp_pa
 
 def run_history(kind: str, seed: int, folder: Path) -> int:
     model = Model(kind, seed)
-    lake, kept, chance, used = Lake(folder, model), list[Path](), random.Random(seed), 0
+    lake, kept, chance, used = Lake(folder, model, both=seed == 0), list[Path](), random.Random(seed), 0
     lake.apply(model.batch(300, filled=True))
     for _ in range(14):
         disturb(lake, kept, chance)
@@ -239,10 +243,7 @@ def run_history(kind: str, seed: int, folder: Path) -> int:
             except Killed:
                 assert lake.rows(lake.path) == sorted((*key, value) for key, value in before.items())
             else:
-                names = model.names
-                place = Folder(str(lake.copy), delta=True)
-                other = FileTarget(DeltaLakeTable(str(lake.copy)), place)
-                apply_images(batch, other, names, primary_key=names, same_key=True)
+                lake.apply_to_copy(batch)
                 lake.check()
                 continue
         with pytest.MonkeyPatch.context() as patch:

@@ -25,7 +25,7 @@ from .shipped import ShippedFunction
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark import Accumulator, SparkContext
+    from pyspark import Accumulator, AccumulatorParam, SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
 _Task = TypeVar("_Task")
@@ -92,9 +92,9 @@ class SparkRunner:
         try:
             while True:
                 over = job.ended.wait(POLL_SECONDS)
-                told = job.told[taken:]
-                yield from _successes(told)
+                told = job.take()
                 taken += len(told)
+                yield from _successes(map(pickle.loads, told))
                 if over:
                     break
                 if stop is not None and stop.is_set():
@@ -116,26 +116,34 @@ class SparkRunner:
         )
 
 
+@cache
+def _joined() -> AccumulatorParam[list[bytes]]:
+    from pyspark import AccumulatorParam
+
+    class Joined(AccumulatorParam[list[bytes]]):
+        def zero(self, value: list[bytes]) -> list[bytes]:
+            return []
+
+        def addInPlace(self, one: list[bytes], other: list[bytes]) -> list[bytes]:
+            one += other
+            return one
+
+    return Joined()
+
+
 class _Job:
     """A job in a thread of its own, and what its tasks have told so far.
 
     Spark hands on what a task adds to an accumulator once, when the first of its attempts has ended well.
+    Outcomes are pickled by the task: one that cannot be read would end all accumulators of the session.
     """
 
     def __init__(self, context: SparkContext, function: Callable[[Any], Any], tasks: Sequence[Any]) -> None:
-        from pyspark import AccumulatorParam, InheritableThread
-
-        class Outcomes(AccumulatorParam[list[Any]]):
-            def zero(self, value: list[Any]) -> list[Any]:
-                return []
-
-            def addInPlace(self, one: list[Any], other: list[Any]) -> list[Any]:
-                one += other
-                return one
+        from pyspark import InheritableThread
 
         self.ended, self.error = threading.Event(), None
         self._context, self._group = context, ""
-        self._outcomes = context.accumulator([], Outcomes())
+        self._outcomes = context.accumulator([], _joined())
         work = ShippedFunction(partial(_told, function, self._outcomes))
 
         def run() -> None:
@@ -149,10 +157,12 @@ class _Job:
 
         InheritableThread(run).start()
 
-    @property
-    def told(self) -> list[Any]:
-        """The outcomes that have come."""
-        return self._outcomes.value
+    def take(self) -> list[bytes]:
+        """The outcomes that have come since the last call: pyspark never frees what an accumulator holds."""
+        held = self._outcomes.value
+        told = held[:]
+        del held[: len(told)]  # others may have come meanwhile
+        return told
 
     def give_up(self) -> None:
         """Cancel it if it is not over, and wait for its end."""
@@ -249,8 +259,8 @@ def _outcome(function: Callable[[Any], Any], given: Any) -> tuple[bool, Any]:
         return False, error
 
 
-def _told(function: Callable[[Any], Any], outcomes: Accumulator[list[Any]], task: Any) -> None:
-    outcomes.add([_work(function, task)])
+def _told(function: Callable[[Any], Any], outcomes: Accumulator[list[bytes]], task: Any) -> None:
+    outcomes.add([pickle.dumps(_work(function, task))])
 
 
 def _work(function: Callable[[Any], Any], task: Any) -> tuple[bool, Any]:

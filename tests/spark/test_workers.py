@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.error import ContentTooShortError
 
 import pytest
 
@@ -186,3 +187,26 @@ def test_an_error_of_a_task_ends_the_job(runner: SparkRunner, again: bool) -> No
         list(runner.each(fail, range(4)))
     assert isinstance(caught.value, DecodeError) != again  # which is what Spark says at the end
     assert list(runner.each(fail, [])) == []
+
+
+def _cut(task: int) -> int:
+    if task == 1:
+        raise ContentTooShortError("it has ended", b"")  # an OSError that does not survive pickling
+    return task
+
+
+@pytest.mark.spark
+def test_an_outcome_that_cannot_be_read_does_no_harm_to_later_jobs(runner: SparkRunner) -> None:
+    with pytest.raises(TypeError, match="content"):
+        list(runner.each(_cut, range(3)))
+    assert sorted(runner.each(abs, range(3))) == [0, 1, 2]
+
+
+@pytest.mark.spark
+def test_a_session_does_not_keep_what_was_taken(runner: SparkRunner) -> None:
+    from pyspark.accumulators import _accumulatorRegistry as known
+
+    before = set(known)
+    assert sorted(runner.each(abs, range(3))) == [0, 1, 2]
+    (added,) = set(known) - before
+    assert known[added].value == []

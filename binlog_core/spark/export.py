@@ -77,7 +77,7 @@ def export_logs(
     output : str or path
         A directory or URL. Each table has the directory ``OUTPUT/database.table``.
     spark : SparkSession or None
-        The session, which can be one of Connect; `progress` is then called only at the beginning and the end.
+        The session, which can be one of Connect; `progress` is then called only when a stage begins and ends.
         None starts a session, and stops it at the end.
     master : str or None
         The master for a session that is started; None: ``local[*]``.

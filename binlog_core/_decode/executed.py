@@ -128,9 +128,15 @@ class Executed:
     def contain(self, before: AnyGtidSet) -> None:
         """Note that all earlier GTIDs are known: a log begins with them."""
         known = self.snapshot().known()
+        if known is None:
+            known = self._done  # of later logs; what was forgotten is before this one
         if isinstance(before, GtidSet) and isinstance(known, GtidSet):
             before = known | before
         elif isinstance(before, MariadbGtidSet) and isinstance(known, MariadbGtidSet):
+            if isinstance(self._done, MariadbGtidSet):
+                before = (
+                    before - self._done
+                )  # `start` lies behind these, even where a domain's numbers go back
             before = latest(before, known)  # reading may have begun after a GTID inside the log
         self.begin(before)
 

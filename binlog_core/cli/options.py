@@ -61,7 +61,7 @@ SchemaOption = Annotated[
     str | None,
     option(
         "schema",
-        " For a server also server. Default: ddl or server, if the log does not have the columns' names.",
+        " For a server also server. Default: ddl or server, if the log does not have the column names.",
         show_default=False,
     ),
 ]
@@ -227,7 +227,7 @@ class LogOptions(LoginOptions):
 
 
 def logs_have_names(logs: list[str], **access: Any) -> bool:
-    """Whether the first changes in the logs have the columns' names; True also if there are none.
+    """Whether the first changes in the logs have the column names; True also if there are none.
 
     Parameters
     ----------
@@ -316,11 +316,11 @@ class RangeOptions:
         moment = parse_time(place, ZONE.get())
         if moment is not None:
             return moment
-        if found := _FILE_AND_POSITION.fullmatch(place):
-            return found["file"], int(found["position"])
-        if end == "start":
+        if end == "start" and place:
             with suppress(GtidError):
                 return parse_gtid_set(place)
+        if found := _FILE_AND_POSITION.fullmatch(place):
+            return found["file"], int(found["position"])
         raise typer.BadParameter(f"--{end} {place!r} is not a position, FILE:POSITION, time or GTID")
 
 

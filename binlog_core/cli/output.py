@@ -56,7 +56,8 @@ _OF_ALL_LOGS = tuple(
     )
 )
 _WITHOUT_CREATE = (
-    "nor is their CREATE TABLE: --schema mysql://… takes them from a server, --schema FILE from a dump"
+    "the logs do not have their CREATE TABLE either; --schema mysql://… takes them from a server,"
+    " --schema FILE from a dump"
 )
 _PIPED_WIDTH = 200  # characters of a table that no terminal shows
 _ANY_WIDTH = 10_000  # of a table that nothing makes narrower

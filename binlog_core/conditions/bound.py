@@ -191,7 +191,7 @@ class _Binder:
         if column is None or self._table.undecodable is not None:
             if not all(one.named for one in self._table.columns):
                 raise ConditionError(
-                    f"the log does not have the names of the columns, and the condition needs {ref.name!r}:"
+                    f"the log does not have the column names, and the condition needs {ref.name!r}:"
                     f" {NAMES_REMEDY}",
                     table=self._table.full_name,
                 )

@@ -14,7 +14,7 @@ from .._format.event_types import GTID_EVENTS, EventType
 from .._sources.log_files import LogFile, LogFiles
 from ..errors import BinlogError, GtidError
 from ..events import Event, MariadbGtidEvent, MariadbGtidListEvent, PreviousGtidsEvent
-from ..gtids import AnyGtidSet, MariadbGtid, MariadbGtidSet
+from ..gtids import AnyGtidSet, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set
 from ..position import Position
 from .log import Log
 from .settings import Settings
@@ -78,10 +78,21 @@ class _Found(NamedTuple):
 def _gtid_events(file: LogFile, settings: Settings) -> Iterator[Iterator[Event]]:
     """What a log says of GTIDs, as far as it belongs to its archive's history."""
     until = file.share.until if file.share is not None else None
+    repeated = _left_out(file)
     with Log(LogFiles([file]), settings) as log, closing(log.events(types=_GTIDS)) as events:
         if log.opened.is_read_once(0):
             raise BinlogError("GTIDs as start= need logs that can be read twice: save it", path=file.path)
-        yield (event for event in events if until is None or event.position < until)
+        yield (
+            event
+            for event in events
+            if (until is None or event.position < until)
+            and not (isinstance(event, MariadbGtidEvent) and repeated and event.gtid in repeated)
+        )
+
+
+def _left_out(file: LogFile) -> AnyGtidSet | None:
+    """The transactions of a log that are not read there, since an earlier log of its archive has them."""
+    return parse_gtid_set(file.share.before) if file.share is not None and file.share.before else None
 
 
 def _last_begun_by(files: LogFiles, settings: Settings, gtids: AnyGtidSet) -> int:
@@ -93,10 +104,14 @@ def _last_begun_by(files: LogFiles, settings: Settings, gtids: AnyGtidSet) -> in
         mariadb = isinstance(first, MariadbGtidListEvent | MariadbGtidEvent)
         if first is not None and gtids and mariadb != isinstance(gtids, MariadbGtidSet):
             raise GtidError("the GTIDs are not of this log's vendor", path=files[i].path)
+        repeated = _left_out(files[i])
         if isinstance(first, PreviousGtidsEvent):
-            lacking = next(iter(first.gtid_set - gtids if gtids else first.gtid_set), None)
+            before = first.gtid_set | repeated if isinstance(repeated, GtidSet) else first.gtid_set
+            lacking = next(iter(before - gtids if gtids else before), None)
         elif isinstance(first, MariadbGtidListEvent):
             lacking = _not_behind(first.gtids, gtids)
+            if lacking is None and isinstance(repeated, MariadbGtidSet):
+                lacking = _not_behind(tuple(_by_domain(repeated).values()), gtids)
         elif mariadb and not i:  # it does not say what is before it: each of the GTIDs has to be met
             lacking = None
         else:
@@ -144,6 +159,7 @@ def _behind_domains(files: Sequence[LogFile], settings: Settings, gtids: Mariadb
     begin: _Found | None = None
     last = _Found(files[0].path, FIRST_EVENT, None, MariadbGtidSet())
     done: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    begun: list[tuple[tuple[int, int], tuple[int, int]]] = []  # where domains are as the logs begin
     met: set[int] = set()
     for file in files:
         with _gtid_events(file, settings) as events:
@@ -151,6 +167,8 @@ def _behind_domains(files: Sequence[LogFile], settings: Settings, gtids: Mariadb
                 if isinstance(event, MariadbGtidListEvent):
                     before = _by_domain(last_of_domains(event.gtids))
                     met |= before.keys()
+                    for domain in waiting & before.keys():
+                        _add(begun, before[domain])
                     waiting -= {domain for domain, one in before.items() if given.get(domain) == one}
                     continue
                 if not isinstance(event, MariadbGtidEvent):
@@ -169,10 +187,10 @@ def _behind_domains(files: Sequence[LogFile], settings: Settings, gtids: Mariadb
                 if gtid == wanted:
                     waiting.discard(domain)
                 if begin is not None and not waiting:
-                    return begin._replace(done=MariadbGtidSet(done))
+                    return begin._replace(done=MariadbGtidSet(begun + done))
     if waiting & met:
         return None
-    return (begin or last)._replace(done=MariadbGtidSet(done))
+    return (begin or last)._replace(done=MariadbGtidSet(begun + done))
 
 
 def _by_domain(gtids: AnyGtidSet) -> dict[int, MariadbGtid]:

@@ -283,7 +283,7 @@ class TableStatements:
         if table.undecodable is not None:
             raise SchemaError(f"the table's rows cannot be decoded: {table.undecodable}")
         if any(not column.named for column in table.columns):
-            raise SchemaError(f"the log does not have the names of the columns: {NAMES_REMEDY}")
+            raise SchemaError(f"the log does not have the column names: {NAMES_REMEDY}")
         self.table = table
         self.database = database
         self.columns = columns

@@ -133,7 +133,7 @@ def plan_undo(
     Raises
     ------
     SchemaError
-        The log does not have the names of the columns, or a table cannot be decoded.
+        The log does not have the column names, or a table cannot be decoded.
     BinlogError
         Reading the logs failed. Without `partial`, also if something in the range cannot be undone:
         statements that changed rows (including TRUNCATE and DROP), transactions that do not end in it, and

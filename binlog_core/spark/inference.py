@@ -212,7 +212,7 @@ class _Search:
                 raise SchemaError(f"rows cannot be decoded: {table.undecodable}", table=table.full_name)
             if self._options.unnamed == "refuse" and not all(column.named for column in table.columns):
                 raise SchemaError(
-                    f"the log does not have the columns' names: {NAMES_REMEDY};"
+                    f"the log does not have the column names: {NAMES_REMEDY};"
                     ' unnamed="positions" calls them c0, c1 …',
                     table=table.full_name,
                 )

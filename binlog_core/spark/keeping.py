@@ -152,7 +152,7 @@ def with_names(options: SourceOptions) -> SourceOptions:
     if not names:
         tables = options.table or "the tables"
         raise PrivilegeError(
-            "the server does not log the columns' names, and its user sees none of the tables: GRANT SELECT"
+            "the server does not log column names, and its user sees none of the tables: GRANT SELECT"
             f' ON {tables} TO the user, or schema="ddl" takes them from CREATE TABLE in the logs',
             path=shown_url(options.server),
         )

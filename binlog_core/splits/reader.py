@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -166,7 +167,7 @@ class SplitReader:
 
     def __init__(self, split: Split, options: LogOptions) -> None:
         for name, value in (("start", options.get("start")), ("stop", options.get("stop"))):
-            if isinstance(value, int | tuple):
+            if not isinstance(value, dt.datetime | None):
                 raise ValueError(f"{name}={value!r}: expected a time, since a split has its own positions")
         if options.get("follow"):
             raise ValueError("follow=True: expected False, since a split has an end")

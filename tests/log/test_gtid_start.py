@@ -17,7 +17,9 @@ from support.writer import Log
 from support.writer import innodb_binlog as ibb
 
 import binlog_core
+from binlog_core._sources.timeline import ArchiveTimeline, Segment
 from binlog_core.gtids import GtidSet, MariadbGtidSet
+from binlog_core.server.start import encoded
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -121,10 +123,10 @@ def test_behind_the_last_gtid_of_each_domain(form: Any, seed: int, tmp_path: Pat
 
 
 @FORMS
-@pytest.mark.parametrize("seed", range(6))
-def test_group_positions_lead_on(form: Any, seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seed", "strict"), [*((seed, True) for seed in range(6)), (2, False), (10, False)])
+def test_group_positions_lead_on(form: Any, seed: int, strict: bool, tmp_path: Path) -> None:
     """With the GTIDs of a group, alone or inside a transaction, another reader goes on without a file."""
-    transactions, pick = made(seed), random.Random(seed)
+    transactions, pick = made(seed, strict=strict), random.Random(seed)
     form(tmp_path, transactions, seed)
     text, rest = position_in(transactions, pick)
     limits = binlog_core.Limits(group_rows=4)
@@ -238,3 +240,91 @@ def test_a_log_that_is_read_once() -> None:
         end.write(file.read(4000))
     with os.fdopen(reading, "rb") as pipe, pytest.raises(binlog_core.BinlogError, match="read twice"):
         all_rows(pipe, start=GtidSet())
+
+
+UUID = "cbecc49e-e55e-11f1-b91d-02fc00000001"
+
+
+def of_mysql(folder: Path, numbers: Any, before: int = 0, anonymous: Any = ()) -> Path:
+    """A log with one row for each transaction; an anonymous one comes before the numbers given."""
+    log = Log("8.0.36")
+    have = GtidSet.parse(f"{UUID}:1-{before}") if before else GtidSet()
+    log.event(35, encoded(have, tags=False), flags=0x80)
+    for number in numbers:
+        for anon in [True] * (number in anonymous) + [False]:
+            log.gtid(UUID, number, anonymous=anon)
+            log.begin("shop")
+            log.insert(TABLE, [{"id": -number if anon else number, "note": "n"}])
+            log.commit()
+    folder.mkdir(exist_ok=True)
+    path = folder / f"bin.{len(list(folder.glob('bin.*'))) + 1:06}"
+    path.write_bytes(log.getvalue())
+    return path
+
+
+def of_mariadb(folder: Path, numbers: Any, before: int = 0) -> Path:
+    log = Log("10.11.6-MariaDB-log")
+    log.gtid_list([(0, 1, before)] if before else [])
+    for number in numbers:
+        put(log, One(0, 1, number, [number], 0))
+    folder.mkdir(exist_ok=True)
+    path = folder / f"bin.{len(list(folder.glob('bin.*'))) + 1:06}"
+    path.write_bytes(log.getvalue())
+    return path
+
+
+@pytest.mark.parametrize("vendor", [of_mysql, of_mariadb])
+def test_over_a_failover(vendor: Any, tmp_path: Path) -> None:
+    """The second server's log has 15 to 20 too, but they are read in the first one's."""
+    vendor(tmp_path, range(1, 9))
+    last = vendor(tmp_path, range(9, 21), 8)
+    vendor(tmp_path / "timeline-2", range(15, 31), 14)
+    vendor(tmp_path / "timeline-2", range(31, 35), 30)
+    mine = f"{UUID}:1-" if vendor is of_mysql else "0-1-1:"  # up to …
+    parse: Any = GtidSet.parse if vendor is of_mysql else MariadbGtidSet.parse
+    server = {"address": "db1:3306", "version": "8.0.36", "uuid": None, "server_id": 1}
+    segments = [
+        Segment("", server, "2026-11-21", until=(last.name, last.stat().st_size)),
+        Segment("timeline-2", server, "2026-11-22", "failover", f"{mine}20", "bin.000002"),
+    ]
+    (tmp_path / "timeline.json").write_bytes(ArchiveTimeline(tuple(segments)).to_bytes())
+    assert ids_of(tmp_path) == list(range(1, 35))
+    for n in range(1, 35):
+        assert ids_of(tmp_path, start=parse(f"{mine}{n}")) == list(range(n + 1, 35))
+
+
+def test_a_set_that_is_ahead_stays_in_positions(tmp_path: Path) -> None:
+    """After an anonymous transaction nothing is known, until the next log says what is before it."""
+    of_mysql(tmp_path, range(1, 9), anonymous=[4])
+    of_mysql(tmp_path, range(9, 21), 8)
+    start = GtidSet.parse(f"{UUID}:1-2:13-15")
+    with binlog_core.open(tmp_path, start=start) as log:
+        *_, last = log.groups()
+    assert ids_of(tmp_path, start=start) == [3, -4, *range(4, 13), *range(16, 21)]
+    assert last.position.gtids == GtidSet.parse(f"{UUID}:1-20")
+    with binlog_core.open(tmp_path, start=start, limits=binlog_core.Limits(group_rows=1)) as log:
+        got: list[int] = []
+        for group in log.groups():
+            got += [i for batch in group.batches for i in batch.array["row"]["id"].tolist()]
+            if group.position.file == "bin.000002":
+                ended = got[:-1] if group.position.records else got
+                left = [i for i in (*range(9, 13), *range(16, 21)) if i not in ended]
+                assert ids_of(tmp_path, start=group.position.gtids) == left
+    assert got[-1] == 20
+
+
+@pytest.mark.parametrize("text", [f"{UUID}:1-8:11", f"{UUID}:1-8,dbecc49e-e55e-11f1-b91d-02fc00000001:7"])
+def test_a_set_that_ends_like_a_position(text: str, tmp_path: Path) -> None:
+    of_mysql(tmp_path, range(1, 13))
+    told = run("rows", tmp_path, "--start", text, "--format", "jsonl")
+    assert told.code == 0, told.text
+    want = [number for number in range(9, 13) if number != 11 or ":11" not in text]
+    assert [int(line.split('"id":')[1].split(",")[0]) for line in told.lines] == want
+
+
+def test_one_gtid_as_a_set(tmp_path: Path) -> None:
+    of_mariadb(tmp_path, range(1, 13))
+    told = run("rows", tmp_path, "--start", "0-1-1:10", "--format", "jsonl")
+    assert told.code == 0, told.text
+    assert [int(line.split('"id":')[1].split(",")[0]) for line in told.lines] == [11, 12]
+    assert run("rows", tmp_path, "--start", "").code == 2

@@ -14,6 +14,8 @@ from support.truth import differences
 from support.writer import Log, Table
 
 from binlog_core.errors import BinlogError, ConditionError
+from binlog_core.gtids import GtidSet
+from binlog_core.position import Position
 from binlog_core.splits import Split, read_split_groups
 
 pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
@@ -60,6 +62,9 @@ def test_positions_and_following_are_not_options(tmp_path: Path) -> None:
     path = write(tmp_path / "binlog.000001", Log())
     with pytest.raises(ValueError, match="start=4"):
         read_split_groups(Split(str(path)), start=4)
+    for place in (GtidSet.parse("cbecc49e-e55e-11f1-b91d-02fc00000001:1-3"), Position(str(path), 4)):
+        with pytest.raises(ValueError, match="expected a time, since a split has its own positions"):
+            read_split_groups(Split(str(path)), start=place)
     with pytest.raises(ValueError, match="follow=True"):
         read_split_groups(Split(str(path)), follow=True)
 

@@ -409,7 +409,7 @@ class SplitRows:
         for column in batch.columns:
             if not column.named and self.options.unnamed == "refuse":
                 raise SchemaError(
-                    f"the log does not have the columns' names: {NAMES_REMEDY};"
+                    f"the log does not have the column names: {NAMES_REMEDY};"
                     ' unnamed="positions" calls them c0, c1 …',
                     **where,
                 )

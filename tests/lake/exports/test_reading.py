@@ -86,7 +86,7 @@ def test_each_value_is_the_log_s_own(golden: Golden, tmp_path: Path) -> None:
     try:
         wanted = plan_undo(golden.path, **ALL)
     except BinlogError:
-        pytest.skip("the log does not have its columns' names")
+        pytest.skip("the log does not have the column names")
     out = export(golden.path, tmp_path / "out")
     found = plan_undo(str(out), **ALL)
     dated = json.loads((out / "_manifest.json").read_text())["logs"][0]["counts"].get("invalid_dates")

@@ -6,6 +6,7 @@ killed does not read again. What was found is noted in the lake, since writers m
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from collections.abc import Iterator, Sequence
@@ -32,6 +33,7 @@ VECTOR_BYTES = 384 << 20  # where rounds do not write whole files again: about 1
 _LEAST_BYTES = 96 << 20
 _LEAST_ROWS, _MOST_ROWS = 1000, 1 << 22
 _SHARES = 2  # of a table, for each task that runs
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _MOST = 256  # chunks of a table that are found at a time
 _VERSIONED = "SYSTEM VERSIONED"
 _NUMBERS = (Kind.INT, Kind.DECIMAL, Kind.YEAR)
@@ -149,6 +151,16 @@ def _text(value: str) -> str:
 # ---------------------------------------------------------------- while others are read
 
 
+class Outage(BinlogError):
+    """An error of the lake's store or catalog, which may go away by itself: the copy goes on then."""
+
+
+def outage(error: Exception) -> BinlogError:
+    """An error of the format's library, the catalog or the store as one of ours; mostly an `Outage`."""
+    full = isinstance(error, OSError) and error.errno in _FULL  # it needs the room of what was copied
+    return (BinlogError if full else Outage)(f"{type(error).__name__}: {error}")
+
+
 class Chunks:
     """The chunks of a copy, as far as they are known.
 
@@ -215,7 +227,7 @@ class Chunks:
             filesystem.create_dir(path.rpartition("/")[0], recursive=True)
             write_whole(filesystem, path, json.dumps(told).encode())
         except OSError as error:
-            raise BinlogError(f"the lake cannot be written: {error}", path=self._lake.uri) from error
+            raise outage(error) from error
         self.found += self._new
         self._new, self.rest = [], self._after
 

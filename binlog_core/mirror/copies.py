@@ -6,7 +6,6 @@ does not read it again.
 
 from __future__ import annotations
 
-import errno
 import json
 import threading
 import time
@@ -36,7 +35,7 @@ from ..server.address import Address
 from ..server.answers import maybe, text
 from ..server.connection import LIST_BYTES, Connection
 from ..server.result_set import RECEIVED
-from .chunks import CHUNK_BYTES, Chunks, Finding, Order, chunks_of, sizes_of
+from .chunks import CHUNK_BYTES, Chunks, Finding, Order, chunks_of, outage, sizes_of
 from .columns import EVERYTHING, ColumnRules, ColumnSettings
 from .marks import connected
 from .state import COPIES, Lake, MirrorState, TableState
@@ -49,15 +48,10 @@ _GROUP_BYTES = 16 << 20  # of a row group, as Arrow holds it
 _TASKS = 4  # for each that is at work; each has one connection for its chunks
 _AT_ONCE = 8  # notes of chunks that are read at the same time
 COPY = "binlog_core.copy"  # its id, in a commit
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 _TRIES = 3  # of a chunk whose connection is lost
 _PAUSE = 1.0
 # By their TABLE_TYPE; TEMPORARY ones belong to this session.
 _NO_TABLES = ("VIEW", "SYSTEM VIEW", "SEQUENCE", "TEMPORARY", "TEMPORARY SEQUENCE")
-
-
-class Outage(BinlogError):
-    """An error of the lake's store or catalog, which may go away by itself: the copy goes on then."""
 
 
 @dataclass(frozen=True)
@@ -383,9 +377,8 @@ class Copier:
                 told = {"name": name, "rows": count, "bytes": size, "condition": chunk.condition}
                 sink.write(json.dumps(told).encode())
             return Copied(chunk.table, chunk.number, done)
-        except OSError as error:  # a full disk needs the room of what was copied
-            kind = BinlogError if error.errno in _FULL else Outage
-            raise kind(f"the lake cannot be written: {error}", path=self.lake) from error
+        except OSError as error:
+            raise outage(error) from error
 
 
 def _delete(filesystem: Any, path: str) -> None:
@@ -471,11 +464,14 @@ def run_copies(
     for name, planned in copies.items():
         try:
             folders[name] = lake.folder(planned.state).root
+            there = planned.chunks(lake)
+            found[name] = _done(lake, folders[name], planned.copy, there.found)
         except BinlogError as refused:
             yield name, refused
-            continue
-        known[name] = planned.chunks(lake)
-        found[name] = _done(lake, folders[name], planned.copy, known[name].found)
+        except OSError as away:
+            yield name, outage(away)
+        else:
+            known[name] = there
     slots = runner.slots
     while known:
         waiting = [

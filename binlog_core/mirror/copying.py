@@ -19,12 +19,11 @@ from ..server.address import Address
 from ..server.connection import Connection
 from ..server.world import Started
 from .changes import LogPlan, merged
-from .chunks import CHUNK_BYTES, VECTOR_BYTES
+from .chunks import CHUNK_BYTES, VECTOR_BYTES, Outage, outage
 from .columns import ColumnSettings
 from .copies import (
     COPY,
     Copy,
-    Outage,
     Planned,
     charsets_of_server,
     clean_up,
@@ -447,11 +446,6 @@ def _is_usable(key: tuple[str, ...] | None, schema: pa.Schema, files: list[DataF
     types = import_pyarrow().types
     lists = any(types.is_nested(schema.field(name).type) for name in key or ())
     return bool(key) and not lists and not any(one.nulls.get(name) for one in files for name in key or ())
-
-
-def outage(error: Exception) -> Outage:
-    """An error of the format's library, the catalog or the store as one of ours."""
-    return Outage(f"{type(error).__name__}: {error}")
 
 
 def gtids_property(offset: Offset) -> dict[str, str]:

@@ -28,6 +28,7 @@ from ..server.address import Address
 from ..server.connection import Connection
 from .applying import apply_round, needs_copy
 from .changes import Decoded, LogPlan, decode, definitions_at, merged
+from .chunks import outage
 from .columns import EVERYTHING, ColumnSettings
 from .copies import (
     clean_up,
@@ -35,7 +36,7 @@ from .copies import (
     remove_notes,
     tables_of_server,
 )
-from .copying import Copying, gtids_property, outage
+from .copying import Copying, gtids_property
 from .history import History
 from .joining import compact
 from .losses import check_filters, check_settings, logs_computed, warn_of_losses

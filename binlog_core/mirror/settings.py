@@ -19,15 +19,13 @@ from .state import MirrorState, TableState
 
 
 def choose(state: MirrorState, tables: tuple[str, ...], excluded: tuple[str, ...]) -> str | None:
-    """Note the names and patterns of a run, or go on with those of the last; what to say of it."""
+    """Note the names and patterns of a run, or go on with those of the last; how they differ, if they do."""
     before = state.patterns, state.exclude_tables
     state.patterns = tables or state.patterns
     state.exclude_tables = excluded if tables else excluded or state.exclude_tables
     after = state.patterns, state.exclude_tables
-    if not state.tables or (tables and before == after):
+    if not state.tables or before == after:
         return None
-    if before == after:
-        return f"the mirror goes on with the tables of its last run: {_chosen(*after)}"
     return f"the mirror's tables were {_chosen(*before)}, and are {_chosen(*after)} now"
 
 

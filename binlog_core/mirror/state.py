@@ -303,15 +303,15 @@ class MirrorState:
         """
         try:
             return ColumnSettings(
-                self.exclude_columns,
-                self.mask_columns,
-                key,
-                self.bigints,
-                self.metadata,
-                self.where,
-                self.partition,
-                self.format == "delta",
-                self.soft,
+                exclude=self.exclude_columns,
+                mask=self.mask_columns,
+                key=key,
+                bigints=self.bigints,
+                metadata=self.metadata,
+                where=self.where,
+                partition=self.partition,
+                derives=self.format == "delta",
+                soft=self.soft,
             )
         except ValueError as error:
             raise MirrorError(str(error)) from None

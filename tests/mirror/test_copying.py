@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -109,7 +110,7 @@ def until(so: Callable[[], bool]) -> None:
     raise AssertionError("it does not become so")
 
 
-@pytest.mark.parametrize("error", [UnreachableError("lost"), copies.Outage("away")])
+@pytest.mark.parametrize("error", [UnreachableError("lost"), chunks.Outage("away")])
 def test_a_copy_whose_line_was_lost_goes_on_with_its_chunks(error: BinlogError, tmp_path: Path) -> None:
     state = TableState("shop", "t", copy={"id": "abc"})
     host: Any = SimpleNamespace(lake=Lake(str(tmp_path)), state=None)
@@ -121,7 +122,10 @@ def test_a_copy_whose_line_was_lost_goes_on_with_its_chunks(error: BinlogError, 
 def test_a_copy_whose_store_is_away_at_its_end_goes_on_with_its_chunks(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Dividing files by a partition reads and writes the store. A value that does not fit is no outage."""
+    """Dividing files by a partition reads and writes the store.
+
+    A value that does not fit is no outage, nor is a full disk: it needs the room of what was copied.
+    """
     read = list[str]()
     reading, finished = copies.batches_of, copying.finished
 
@@ -134,14 +138,30 @@ def test_a_copy_whose_store_is_away_at_its_end_goes_on_with_its_chunks(
         raise error
 
     monkeypatch.setattr(copies, "batches_of", counted)
-    for error, copied_again in ((OSError("the store is away"), False), (ValueError("too long"), True)):
+    full = OSError(errno.ENOSPC, "no room")
+    for error, copied_again in ((OSError("away"), False), (ValueError("too long"), True), (full, True)):
         monkeypatch.setattr(copying, "finished", away)
         read.clear()
-        lake = tmp_path / type(error).__name__
+        lake = tmp_path / str(error)
         (found,) = mirrored(url, lake, partition={"refused.t": "v"})
         assert found.stage == "following"
         assert len(read) == 1 + copied_again
         assert rows_of(lake) == [(1, 1), (2, 2)]
+
+
+def test_a_copy_waits_for_a_store_that_is_away_at_its_beginning(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is looked for what an earlier run has read."""
+    done = copies._done
+
+    def away(*_: Any) -> Any:
+        monkeypatch.setattr(copies, "_done", done)
+        raise OSError("the store is away")
+
+    monkeypatch.setattr(copies, "_done", away)
+    (found,) = mirrored(url, tmp_path)
+    assert (found.stage, rows_of(tmp_path)) == ("following", [(1, 1), (2, 2)])
 
 
 def test_a_copy_that_is_resumed_knows_its_files_as_if_it_had_not_been_killed(

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from support.refused import Sql, mirrored, rows_of
 from support.server import connect, run
 
 from binlog_core.lake.access import Access
-from binlog_core.mirror import copying, verify
+from binlog_core.mirror import copying, verify, viewing
 from binlog_core.mirror.marks import Mark, place_mark, place_of, take_mark, unseen
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
@@ -135,3 +136,27 @@ def test_a_row_is_not_lost_whose_transaction_is_committed_at_the_mark(
     sql("XA COMMIT 'y'")
     mirrored(url, tmp_path)
     assert rows_of(tmp_path) == [(1, 1), (2, 7), (3, 3), (8, 8), (9, 9)]
+
+
+def test_xa_transactions_of_other_tables_do_not_keep_verify_from_an_answer(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come so fast that snapshots are never without one: the table is locked, and one is listed then."""
+    mirrored(url, tmp_path)
+    sql("CREATE TABLE x (n INT PRIMARY KEY)")
+    listing, numbers = viewing.prepared, count(1)
+
+    def prepared(connection: Connection) -> str:
+        n = next(numbers)
+        insert = f"INSERT INTO refused.x VALUES ({n})"
+        with connect(url) as other:
+            run(other, f"XA START '{n}'", insert, f"XA END '{n}'", f"XA PREPARE '{n}'")
+            found = listing(connection)
+            run(other, f"XA COMMIT '{n}'")
+        return found
+
+    monkeypatch.setattr(viewing, "_ALIGNED", 1)
+    monkeypatch.setattr(viewing, "prepared", prepared)
+    (found,) = verify(tmp_path, "refused.t")
+    assert found.agrees, found.reason
+    assert next(numbers) > 1

@@ -206,7 +206,7 @@ def run(
             found = keep_mirror(
                 server,
                 lake,
-                tables=tables or (),
+                tables=tables,
                 exclude_tables=exclude_tables or (),
                 exclude_columns=exclude_columns or (),
                 mask_columns=mask_columns or (),

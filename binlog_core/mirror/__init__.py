@@ -55,7 +55,7 @@ def mirror(
     server: str,
     lake: Uri,
     *,
-    tables: str | Sequence[str] = (),
+    tables: str | Sequence[str] | None = None,
     exclude_tables: str | Sequence[str] = (),
     exclude_columns: str | Sequence[str] = (),
     mask_columns: str | Sequence[str] = (),
@@ -218,7 +218,7 @@ def mirror(
     from .settings import choose
     from .settings import rename as set_names
 
-    patterns = _names(tables)
+    patterns = _names(tables or ())
     check_renames(rename or {})
     columns = ColumnSettings(
         _names(exclude_columns),

@@ -24,7 +24,7 @@ def choose(state: MirrorState, tables: tuple[str, ...], excluded: tuple[str, ...
     state.patterns = tables or state.patterns
     state.exclude_tables = excluded if tables else excluded or state.exclude_tables
     after = state.patterns, state.exclude_tables
-    if not state.tables or before == after:
+    if not state.tables or [*map(set, before)] == [*map(set, after)]:
         return None
     return f"the mirror's tables were {_chosen(*before)}, and are {_chosen(*after)} now"
 

@@ -64,7 +64,7 @@ def test_open_has_the_options_of_the_table_with_their_defaults() -> None:
 @pytest.mark.parametrize("function", [read_split, index, mirror])
 def test_functions_have_the_same_defaults(function: Callable[..., Any]) -> None:
     given = {
-        name: None if one.default == () else one.default  # mirror names no tables with an empty one
+        name: one.default
         for name, one in inspect.signature(function).parameters.items()
         if name in OPTIONS.keys() - {"exclude_tables", "limits"}  # empty ones, where others have None
         and one.default is not inspect.Parameter.empty

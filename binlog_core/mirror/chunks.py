@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from .._sources.object_stores import load_json
 from .._tables.column_types import Kind
 from .._tables.tables import Column, Table
-from ..errors import BinlogError
+from ..errors import BinlogError, MirrorError
 from ..lake.exports.manifests import MIRROR
 from ..lake.tables.destination import write_whole
 from ..server.address import Address
@@ -151,7 +151,7 @@ def _text(value: str) -> str:
 # ---------------------------------------------------------------- while others are read
 
 
-class Outage(BinlogError):
+class Outage(MirrorError):
     """An error of the lake's store or catalog, which may go away by itself: the copy goes on then."""
 
 

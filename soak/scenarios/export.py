@@ -133,7 +133,6 @@ class Connected:
 
 
 def called_here() -> None:
-    from binlog_core.spark import running, workers
+    from binlog_core.spark import workers
 
-    for module in (running, workers):
-        module.call_tasks = lambda _, function, tasks: [function(one) for one in tasks]
+    workers.call_tasks = lambda _, function, tasks: [function(one) for one in tasks]

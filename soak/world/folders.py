@@ -12,10 +12,9 @@ import os
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,7 +25,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from binlog_core.lake.rows.source_options import SourceOptions
 from binlog_core.lake.tables.parquet import ParquetDirectory
-from binlog_core.spark import export
+from binlog_core.spark import export, workers
 from binlog_core.spark.changes import ChangeReader, infer_schema
 from binlog_core.spark.streaming import BinlogStreamReader
 
@@ -238,6 +237,7 @@ class _Exporting(_Reading):
         """One run of the export."""
         session: Any = _Session(2 if visit.dies == "task" else 1 << 30)
         with ExitStack() as dead:
+            dead.enter_context(mock.patch.object(workers, "call_tasks", _Session.call))
             if visit.dies:
                 dead.enter_context(mock.patch.object(ParquetDirectory, "abort", _leave))
             if visit.dies in _STEPS:
@@ -268,55 +268,17 @@ class _Exporting(_Reading):
 
 
 class _Session:
-    """What an export asks of Spark, done here; it dies before the n-th task."""
+    """One without a SparkContext, as of Spark Connect; tasks are called here, and it dies before the n-th."""
 
     def __init__(self, tasks: int) -> None:
-        self.sparkContext = self
         self._left = tasks
 
-    def parallelize(self, items: Sequence[Any], _: int) -> Any:
-        """See `_Tasks`."""
-        return _Tasks([self._task(item) for item in items])
+    def call(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        """The results of a function."""
+        return [function(self._begun(task)) for task in tasks]
 
-    def _task(self, item: Any) -> Callable[[], Any]:
-        def start() -> Any:
-            self._left -= 1
-            if self._left < 0:
-                raise Died
-            return item
-
-        return start
-
-    def accumulator(self, value: Any, _: Any) -> _Session:
-        """A sum that nobody reads."""
-        return self
-
-    def add(self, _: Any) -> None:
-        """Nothing."""
-
-    def getLocalProperty(self, _: str) -> None:
-        """None is set."""
-
-    def setLocalProperty(self, *_: Any, **__: Any) -> None:
-        """Nothing."""
-
-    setJobGroup = cancelJobGroup = setLocalProperty
-
-
-@dataclass(frozen=True)
-class _Tasks:
-    starts: list[Callable[[], Any]]
-    work: Callable[[Iterable[Any]], Iterable[Any]] | None = None
-
-    def mapPartitions(self, work: Callable[[Iterable[Any]], Iterable[Any]]) -> _Tasks:
-        """One partition for each task."""
-        return _Tasks(self.starts, work)
-
-    def map(self, work: Callable[[Any], Any]) -> _Tasks:
-        """One result for each task."""
-        return self.mapPartitions(partial(map, work))
-
-    def collect(self) -> list[Any]:
-        """The results."""
-        assert self.work is not None
-        return [result for start in self.starts for result in self.work([start()])]
+    def _begun(self, task: Any) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise Died
+        return task

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from binlog_core.conditions.language import Condition  # noqa: E402
 from binlog_core.errors import BinlogError, ConditionError  # noqa: E402
-from binlog_core.spark import ExportResult, ReadOptions, export, export_logs, read_changes, running, workers  # noqa: E402  # noqa: E402
+from binlog_core.spark import ExportResult, ReadOptions, export, export_logs, read_changes, workers  # noqa: E402
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 T = Table("shop", "t", [("id", "INT"), ("a", "VARCHAR(20)")], primary_key=["id"])
@@ -35,8 +35,7 @@ class Connected:
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (running, workers):
-        monkeypatch.setattr(module, "call_tasks", lambda _, function, tasks: [function(one) for one in tasks])
+    monkeypatch.setattr(workers, "call_tasks", lambda _, function, tasks: [function(one) for one in tasks])
 
 
 def previous(number: int) -> bytes:
@@ -228,11 +227,10 @@ import os, signal, sys
 from pathlib import Path
 sys.path[:0] = sys.argv[3].split(os.pathsep)
 import test_resuming as tests
-from binlog_core.lake.tables import resuming; from binlog_core.spark import running, workers
+from binlog_core.lake.tables import resuming; from binlog_core.spark import workers
 from binlog_core.lake.tables import merging, parquet, tables, writer
 
-running.call_tasks = lambda _, function, tasks: [function(one) for one in tasks]
-workers.call_tasks = running.call_tasks
+workers.call_tasks = lambda _, function, tasks: [function(one) for one in tasks]
 left = int(sys.argv[2])
 
 def deadly(owner, name):

@@ -201,7 +201,11 @@ def export(
         for one in inputs:
             with open_log(one, keys=options.keys):
                 pass
-        if schema is None and unnamed == "refuse" and not logs_have_names(inputs, keys=options.keys):
+        if (
+            schema is None
+            and unnamed == "refuse"
+            and not logs_have_names(inputs, keys=options.keys, on_error=options.on_error)
+        ):
             options = dataclasses.replace(options, schema=_names(server, options, login))
         with _session(master or "local[*]", runner) as spark, splits_bar() as bar:
             result = export_logs(

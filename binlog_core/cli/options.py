@@ -235,7 +235,7 @@ def logs_have_names(logs: list[str], **access: Any) -> bool:
     **access
         Arguments of `binlog_core.open`.
     """
-    quick = {"columns": {"*": ()}, "on_error": "skip", "threads": 1}  # no value is decoded
+    quick = {"columns": {"*": ()}, "threads": 1}  # no value is decoded
     with (
         warnings.catch_warnings(action="ignore", category=BinlogWarning),
         suppress(BinlogError),  # the command meets it too; and an export is not a log

@@ -184,7 +184,7 @@ def test_names_come_from_a_server_that_does_not_log_them(
         archive(SERVER, folder, until="now", start="now")
         sql("INSERT INTO t VALUES (4000000000, 'eins')")
         archive(SERVER, folder, until="now")
-        with pytest.raises(SchemaError, match='columns\' names: schema="ddl" takes them from CREATE TABLE'):
+        with pytest.raises(SchemaError, match='column names: schema="ddl" takes them from CREATE TABLE'):
             infer_schema([folder], options)
         assert infer_schema([folder], with_names(options)).names[:2] == ["id", "text"]
         found = read_changes(folder, table=f"{DATABASE}.t", server=_url(), password_file=secret).read_all()

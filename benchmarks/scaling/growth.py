@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 MOST = 1.2  # times the cost per unit of the small size
-ROUNDS = 3, 12  # what else runs on the machine only adds to a time: more rounds until the least ones agree
+ROUNDS = 3, 30  # what else runs on the machine only adds to a time: more rounds until the least ones agree
 
 
 def cost(work: Callable[[], Any]) -> float:

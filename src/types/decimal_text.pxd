@@ -3,7 +3,7 @@
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from types.digits cimport digit_count, put_digits, tens
+from types.digits cimport digit_count, power_of_ten, put_digits
 
 cdef enum:
     DECIMAL_TEXT_MAX = 128    # sign, 78 digits of 256 bits, scale up to 40 with its leading zeros, point
@@ -28,13 +28,13 @@ cdef inline size_t small_decimal_text(uint64_t value, int scale, char* out) noex
         value = 0 - value
     place[0] = c'-'
     place += negative
-    whole = value // tens[scale]
+    whole = value // power_of_ten[scale]
     digits = digit_count(whole)
     put_digits(place, whole, digits)
     place += digits
     if scale:
         place[0] = c'.'
-        put_digits(place + 1, value - whole * tens[scale], scale)
+        put_digits(place + 1, value - whole * power_of_ten[scale], scale)
         place += 1 + scale
     return <size_t> (place - out)
 

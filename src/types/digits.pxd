@@ -14,14 +14,14 @@ cdef extern from *:
         "25262728293031323334353637383940414243444546474849"
         "50515253545556575859606162636465666768697071727374"
         "75767778798081828384858687888990919293949596979899";
-    static const uint64_t binlog_tens[20] = {
+    static const uint64_t binlog_power_of_ten[20] = {
         1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u, 10000000000u,
         100000000000u, 1000000000000u, 10000000000000u, 100000000000000u, 1000000000000000u, 10000000000000000u,
         100000000000000000u, 1000000000000000000u, 10000000000000000000u
     };
     """
     const char* digit_pairs "binlog_digit_pairs"
-    const uint64_t* tens "binlog_tens"              # the powers of ten that 64 bits can hold
+    const uint64_t* power_of_ten "binlog_power_of_ten"     # those that 64 bits can hold
     int leading_zeros "__builtin_clzll"(unsigned long long value) noexcept nogil   # of any but 0
 
 cdef enum:
@@ -40,7 +40,7 @@ cdef inline void put_digits(char* place, uint64_t value, int digits) noexcept no
 
 cdef inline int digit_count(uint64_t value) noexcept nogil:
     cdef int most = (64 - leading_zeros(value | 1)) * 1233 >> 12       # log10(2) is about 1233 / 4096
-    return most + ((value | 1) >= tens[most])          # 0 has a digit, too
+    return most + ((value | 1) >= power_of_ten[most])          # 0 has a digit, too
 
 
 cdef inline void put_unsigned(memory_t* out, uint64_t value) noexcept nogil:

@@ -6,8 +6,7 @@ from libc.string cimport memcpy, memset
 
 from memory.memory cimport memory_t, reserve
 from types.decimal cimport digits_len, take_digits
-from types.digits cimport put_digits
-from types.temporal cimport power_of_ten
+from types.digits cimport power_of_ten, put_digits
 from wire.codes cimport DECODE_BAD_VALUE, DECODE_NO_MEMORY, DECODE_OK
 
 

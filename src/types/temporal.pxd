@@ -10,7 +10,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-
+from types.digits cimport power_of_ten
 from wire.cursor cimport load_be, load_be_over, load_u24, load_u24_over, load_u32, load_u64, unlikely
 
 cdef enum:
@@ -44,14 +44,10 @@ cdef extern from *:
         BINLOG_HUNDRED(1600), BINLOG_HUNDRED(1700), BINLOG_HUNDRED(1800), BINLOG_HUNDRED(1900),
         BINLOG_HUNDRED(2000), BINLOG_HUNDRED(2100), BINLOG_HUNDRED(2200), BINLOG_HUNDRED(2300),
     };
-    static const uint32_t binlog_power_of_ten[10] = {
-        1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u,
-    };
     static const uint32_t binlog_fraction_unit[4] = {0u, 10000u, 100u, 1u};     /* microseconds, by length in bytes */
     #define BINLOG_NAT INT64_MIN        /* NumPy's "not a time" */
     """
     const uint32_t[10400] calendar "binlog_calendar"
-    const uint32_t[10] power_of_ten "binlog_power_of_ten"
     const uint32_t[4] fraction_unit "binlog_fraction_unit"
     const int64_t NOT_A_TIME "BINLOG_NAT"
 
@@ -222,8 +218,8 @@ cdef inline bint decode_datetime(const uint8_t* p, datetime_fields_t* at, int64_
 cdef inline bint decode_maria_timestamp(const uint8_t* p, uint32_t width, uint32_t digits,
                                         datetime_fields_t* at, int64_t* out) noexcept nogil:
     cdef uint32_t seconds = <uint32_t> load_be(p, 4)
-    cdef uint32_t fraction = <uint32_t> load_be(p + 4, width - 4) % power_of_ten[digits]
-    out[0] = <int64_t> seconds * 1000000 + <int64_t> fraction * power_of_ten[6 - digits]
+    cdef uint32_t fraction = <uint32_t> load_be(p + 4, width - 4) % <uint32_t> power_of_ten[digits]
+    out[0] = <int64_t> seconds * 1000000 + <int64_t> fraction * <int64_t> power_of_ten[6 - digits]
     if out[0] == 0:
         at.year = at.month = at.day = at.hour = at.minute = at.second = at.microsecond = 0
         return False
@@ -232,14 +228,14 @@ cdef inline bint decode_maria_timestamp(const uint8_t* p, uint32_t width, uint32
 
 cdef inline int64_t decode_maria_time(const uint8_t* p, uint32_t width, uint32_t digits) noexcept nogil:
     # The bias is 839 hours
-    cdef int64_t v = <int64_t> load_be(p, width) - <int64_t> 3020400 * power_of_ten[digits]
-    return v * power_of_ten[6 - digits]
+    cdef int64_t v = <int64_t> load_be(p, width) - <int64_t> 3020400 * <int64_t> power_of_ten[digits]
+    return v * <int64_t> power_of_ten[6 - digits]
 
 
 cdef inline bint decode_maria_datetime(const uint8_t* p, uint32_t width, uint32_t digits,
                                        datetime_fields_t* at, int64_t* out) noexcept nogil:
     cdef uint64_t v = load_be(p, width)
-    cdef uint32_t unit = power_of_ten[6 - digits]
+    cdef uint32_t unit = <uint32_t> power_of_ten[6 - digits]
     cdef uint64_t seconds = v // power_of_ten[digits]
     at.microsecond = <uint32_t> (v % power_of_ten[digits]) * unit
     at.second = <uint32_t> (seconds % 60)

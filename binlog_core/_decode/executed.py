@@ -134,9 +134,8 @@ class Executed:
             before = known | before
         elif isinstance(before, MariadbGtidSet) and isinstance(known, MariadbGtidSet):
             if isinstance(self._done, MariadbGtidSet):
-                before = (
-                    before - self._done
-                )  # `start` lies behind these, even where a domain's numbers go back
+                # `start` lies behind these, even where a domain's numbers go back.
+                before = before - self._done
             before = latest(before, known)  # reading may have begun after a GTID inside the log
         self.begin(before)
 

@@ -304,8 +304,7 @@ class RangeOptions:
                 return Position.parse(place)
             except ValueError as error:
                 raise typer.BadParameter(f"--{end}: {error}") from None
-        live = any(map(is_server, options.files))
-        if live and end == "start" and place == "now":
+        if place == "now" and end == "start" and any(map(is_server, options.files)):
             return place
         try:
             gtid = parse_gtid(place)

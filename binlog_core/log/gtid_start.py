@@ -112,8 +112,8 @@ def _last_begun_by(files: LogFiles, settings: Settings, gtids: AnyGtidSet) -> in
             lacking = _not_behind(first.gtids, gtids)
             if lacking is None and isinstance(repeated, MariadbGtidSet):
                 lacking = _not_behind(tuple(_by_domain(repeated).values()), gtids)
-            if lacking is None and i:  # else each of them has to be met
-                lacking = next(iter(_unknown(first.gtids, gtids)), None)
+            if i and _unknown(first.gtids, gtids):  # an earlier log may tell
+                continue
         elif mariadb and not i:  # it does not say what is before it: each of the GTIDs has to be met
             lacking = None
         else:
@@ -156,13 +156,11 @@ def _unknown(before: tuple[MariadbGtid, ...], gtids: AnyGtidSet) -> set[int]:
     A server's own log lists the last GTID of each server, that of an archive of MariaDB 12.3 only the last of
     each domain.
     """
-    last = _by_domain(last_of_domains(before))
     servers = {(one.domain_id, one.server_id) for one in before}
-    given = _by_domain(gtids).values()
+    begun = {domain for domain, _ in servers}
+    given = _by_domain(gtids)
     return {
-        one.domain_id
-        for one in given
-        if one.domain_id in last and (one.domain_id, one.server_id) not in servers
+        domain for domain, one in given.items() if domain in begun and (domain, one.server_id) not in servers
     }
 
 
@@ -179,12 +177,12 @@ def _behind_domains(files: Sequence[LogFile], settings: Settings, gtids: Mariadb
     done: list[tuple[tuple[int, int], tuple[int, int]]] = []
     begun: list[tuple[tuple[int, int], tuple[int, int]]] = []  # where domains are as the logs begin
     met: set[int] = set()
-    within: set[int] | None = None  # domains whose GTID does not lie before these logs
+    within: set[int] = set()  # domains whose GTID does not lie before these logs
     for file in files:
         with _gtid_events(file, settings) as events:
             for event in events:
                 if isinstance(event, MariadbGtidListEvent):
-                    if within is None:
+                    if not met:
                         within = given.keys() - _unknown(event.gtids, gtids)
                     before = _by_domain(last_of_domains(event.gtids))
                     met |= before.keys()
@@ -197,7 +195,6 @@ def _behind_domains(files: Sequence[LogFile], settings: Settings, gtids: Mariadb
                 gtid = event.gtid
                 domain, wanted = gtid.domain_id, given.get(gtid.domain_id)
                 met.add(domain)
-                within = set() if within is None else within
                 if wanted is not None and wanted.server_id == gtid.server_id and wanted.seq_no < gtid.seq_no:
                     waiting -= within & {domain}  # its number was left out
                 if gtid != wanted and domain not in waiting:

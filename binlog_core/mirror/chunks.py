@@ -148,9 +148,6 @@ def _text(value: str) -> str:
     return f"_utf8mb4 X'{value.encode().hex()}'" if value else "''"
 
 
-# ---------------------------------------------------------------- while others are read
-
-
 class Outage(MirrorError):
     """An error of the lake's store or catalog, which may go away by itself: the copy goes on then."""
 
@@ -159,6 +156,9 @@ def outage(error: Exception) -> BinlogError:
     """An error of the format's library, the catalog or the store as one of ours; mostly an `Outage`."""
     full = isinstance(error, OSError) and error.errno in _FULL  # it needs the room of what was copied
     return (BinlogError if full else Outage)(f"{type(error).__name__}: {error}")
+
+
+# ---------------------------------------------------------------- while others are read
 
 
 class Chunks:

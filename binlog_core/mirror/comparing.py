@@ -201,7 +201,7 @@ def bring_to(work: Mirroring, mark: Mark, tables: Sequence[TableState], asked: f
     plan = work.plan(tables)
     logs = plan.logs()
     at = place_of(mark, logs, plan.access)
-    recent = [*logs[max(at[0] - 1, 0) : at[0] + 1]]  # where a commit that goes on can have begun
+    recent = logs[max(at[0] - 1, 0) : at[0] + 1]  # where a commit that goes on can have begun
     if unseen(mark, (len(recent) - 1, at[1]), recent, plan.access) is not None:
         return None
     last = logs[at[0]].version_base + at[1]

@@ -132,6 +132,7 @@ class Proving:
 
     def _begin(self, work: Mirroring, tables: list[TableState], rate: float) -> None:
         with ExitStack() as opened:
+            why = MEANWHILE
             try:
                 viewed = self._planned(work, tables)
                 tables = [one for one in tables if one.full_name in viewed]
@@ -144,12 +145,10 @@ class Proving:
             except UnreachableError:
                 raise
             except BinlogError as error:
-                for one in tables:
-                    self._leave_out(work, one, message_of(error))
-                return
+                place, why = None, message_of(error)
             if place is None:
                 for one in tables:
-                    self._leave_out(work, one, MEANWHILE)
+                    self._leave_out(work, one, why)
                 return
             parts = []
             for one in tables:

@@ -72,7 +72,7 @@ class SparkRunner:
         """See `Runner`."""
         if len(tasks) < self._least:
             return HERE.map(function, tasks)
-        return call_tasks(self.spark, partial(_failing, function) if self._again else function, tasks)
+        return call_tasks(self.spark, self._work(function), tasks)
 
     def each(
         self,
@@ -83,12 +83,11 @@ class SparkRunner:
         """See `Runner`: who leaves it ends the job. In Spark Connect all results come at the end."""
         if not tasks:
             return
-        if self._again:
-            function = partial(_failing, function)
+        work = self._work(function)
         if not hasattr(self.spark, "sparkContext"):
-            yield from call_tasks(self.spark, function, tasks)
+            yield from call_tasks(self.spark, work, tasks)
             return
-        job, taken = _Job(self.spark.sparkContext, function, tasks), 0
+        job, taken = _Job(self.spark.sparkContext, work, tasks), 0
         try:
             while True:
                 over = job.ended.wait(POLL_SECONDS)
@@ -105,6 +104,10 @@ class SparkRunner:
             raise job.error
         if job.error is None and taken != len(tasks):
             raise RuntimeError(f"Spark did not hand on the results of {len(tasks) - taken} tasks")
+
+    def _work(self, function: Callable[[_Task], _Result]) -> Callable[[_Task], _Result]:
+        """What a task does: Spark tries again what raises."""
+        return partial(_failing, function) if self._again else function
 
     def together(self, function: Callable[[int, Meet], _Result], count: int) -> list[_Result]:
         """See `Runner`."""

@@ -60,9 +60,8 @@ class Writer:
         self.page_len = 1 << shift
         self.shift, self.pages, self.interval = shift, pages, interval
         self.files: list[list[bytearray]] = []
-        self.state: dict[
-            tuple[int, int], int
-        ] = {}  # last number by domain and server; a domain's last comes last
+        # The last number by domain and server; a domain's last comes last.
+        self.state: dict[tuple[int, int], int] = {}
         self._new_file()
 
     def _new_file(self) -> None:

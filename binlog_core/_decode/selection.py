@@ -29,6 +29,7 @@ TableMapsMet = dict[int, tuple[Table, int, bytes]]  # flags and body, by the ide
 MAX_POSITION = (1 << 63) - 1
 OP_BITS = {"insert": 1, "update": 2, "delete": 4}  # rows_op_t in src/wire/codes.pxd
 ALL_OPS = sum(OP_BITS.values())
+_MANY = 32  # names and patterns of tables
 _ESCAPED, _WILD = re.compile(r"\[([*?[])\]"), re.compile(r"[*?[]")  # as `glob.escape` writes them
 
 
@@ -157,17 +158,30 @@ def unmatched(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
 
 def _that_may_match(patterns: tuple[str, ...], database: str, table: str) -> Iterable[str]:
     """Patterns without those that are another table's name: there may be thousands of those."""
-    names, others = _sorted_out(patterns)
+    names, others = _sorted_out(patterns if len(patterns) < _MANY else _Same(patterns))
     own = {full_name(database, table), f"{database}.{table}", table}
     return chain(*(names.get(one, ()) for one in own), others)
 
 
+class _Same:
+    """Patterns as they are, not what they say: a hash of thousands of them, for each table, is quadratic."""
+
+    def __init__(self, patterns: tuple[str, ...]) -> None:
+        self.patterns = patterns
+
+    def __hash__(self) -> int:
+        return id(self.patterns)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.patterns is self.patterns
+
+
 @lru_cache(maxsize=64)
-def _sorted_out(patterns: tuple[str, ...]) -> tuple[dict[str, list[str]], list[str]]:
+def _sorted_out(patterns: tuple[str, ...] | _Same) -> tuple[dict[str, list[str]], list[str]]:
     """The patterns that match only one name, by that name, and the others."""
     names: dict[str, list[str]] = {}
     others: list[str] = []
-    for pattern in dict.fromkeys(patterns):
+    for pattern in dict.fromkeys(patterns.patterns if isinstance(patterns, _Same) else patterns):
         literal = _ESCAPED.sub(r"\1", pattern)
         quoted = "`" in literal and full_name(*split_name(literal)) != literal
         if quoted or _WILD.search(_ESCAPED.sub("", pattern)):

@@ -141,6 +141,7 @@ class Mirroring:
         self._following = False  # copies are made beside the rounds
         self._rounds: Counter[str] = Counter()  # that changed a table since its files were merged
         self._reach = Reach()
+        self._plan: tuple[Any, LogPlan] | None = None  # the last one, and what was asked
         self._case = ""  # of names of tables: "0" is as they are written, "1" in lower case
 
     def _warn_of_unused(self) -> None:
@@ -296,11 +297,21 @@ class Mirroring:
     def plan(self, tables: Iterable[TableState]) -> LogPlan:
         """The archive, for reading some tables."""
         names = [one.full_name for one in tables]
-        storage, run, lower = self.lake.storage_options, self.runner.light, self._case == "1"
-        counted, more = self._reach.parents(names) - set(names), self.columns.read
-        return LogPlan(
-            self.state.archive, names, storage, run, lower_case=lower, counted=counted, metadata=more
+        lower, counted = self._case == "1", self._reach.parents(names) - set(names)
+        if self._plan is not None and self._plan[0] == (names, lower, counted):
+            return self._plan[1]
+        found = LogPlan(
+            self.state.archive,
+            names,
+            self.lake.storage_options,
+            self.runner.light,
+            lower_case=lower,
+            counted=counted,
+            metadata=self.columns.read,
         )
+        if names:  # the next round is most often about the same tables
+            self._plan = (names, lower, counted), found
+        return found
 
     # ------------------------------------------------------------ the server
 
@@ -418,12 +429,13 @@ class Mirroring:
 
     def _compact(self) -> None:
         """Merge the small files of tables whose turn it is."""
-        for state in self.state.tables.values():
-            if self._compact_after is None:
-                return
-            due = self._world.time() - state.compacted >= self._compact_after
-            due |= self._rounds[state.full_name] >= _MOST_ROUNDS
-            if not due or state.stage != "following" or self._stop.is_set():
+        if self._compact_after is None:
+            return
+        before = self._world.time() - self._compact_after
+        for name, state in self.state.tables.items():
+            if state.compacted > before and self._rounds.get(name, 0) < _MOST_ROUNDS:
+                continue
+            if state.stage != "following" or self._stop.is_set():
                 continue
             try:
                 found = [(self.lake.opened(state), self.lake.folder(state))]
@@ -581,7 +593,10 @@ class Mirroring:
         few: dict[bool, list[TableState]] = {True: [], False: []}
         for one in tables:
             if not decoded.statements and one.full_name not in decoded.files:
-                apply(one)  # nothing but its place changes
+                if one.unlogged or not self.logs_computed:
+                    apply(one)  # another server may have taken over
+                else:
+                    self._reach_place(one, version)
                 continue
             size = sum(file.bytes for file in decoded.files.get(one.full_name, ()))
             few[size <= _FEW_BYTES and self.state.format == "delta"].append(one)
@@ -640,9 +655,13 @@ class Mirroring:
             ):
                 return
             self._rounds[state.full_name] += 1
-        state.place, state.failures = version, 0
-        if history is not None:
+        self._reach_place(state, version)
+
+    def _reach_place(self, state: TableState, version: int) -> None:
+        """Note that a table has everything up to a place, and its history too, if it had until now."""
+        if self._history is not None and state.history == state.place and not state.keyless:
             state.history = version
+        state.place, state.failures = version, 0
 
     def _tried(self, state: TableState, write: Callable[[], None], *, heals: bool = True) -> bool:
         """Write to a table; False if it failed: it is copied or parked, or tried again next time.

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from .._base import new_files
@@ -158,10 +159,15 @@ class TableState:
         """Forget what became of its columns, which may be gone; the lake has them until the next copy."""
         self.columns, self.had = {}, self.columns or self.had
 
-    @property
+    @cached_property
     def full_name(self) -> str:
         """``database.table``."""
         return full_name(self.database, self.name)
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that is stored: what differs from a new table's, since all are saved in each round."""
+        own = vars(self)
+        return {name: value for name, fresh in _FRESH.items() if (value := own[name]) != fresh}
 
     def park(self, reason: str, *, again: bool = False) -> None:
         """Stop this table while the others continue; `again`: try it again later."""
@@ -196,6 +202,9 @@ class TableState:
         if self.copy is not None:
             self.left.append(self.copy["id"])
         self.copy = None
+
+
+_FRESH = dict(vars(TableState("", "")))
 
 
 @dataclass
@@ -356,7 +365,7 @@ class MirrorState:
         """The form that is stored; offsets of no table are left out."""
         used = {one.place for one in self.tables.values()}
         found = dict(vars(self))
-        found["tables"] = {name: vars(one) for name, one in self.tables.items()}
+        found["tables"] = {name: one.to_json() for name, one in self.tables.items()}
         found["offsets"] = {str(place): one for place, one in self.offsets.items() if place in used}
         return {"version": _FORMAT, "saved": time.time(), **found}
 

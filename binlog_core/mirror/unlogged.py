@@ -82,7 +82,7 @@ class Reach:
         words = self._with_further(decoded.words)
         if words is None:
             return dict.fromkeys(tables, _BY_STATEMENT + _UNTIL)
-        known = {*tables, *(name for one in self.cascades for name in one[:2])}
+        known = {*tables, *(name for one in self.cascades for name in one[:2])} if words else ()
         found = {name: _BY_STATEMENT for name in known if own_name(name).lower() in words}
         found |= {
             one.child: _BY_KEY.format(one.parent)

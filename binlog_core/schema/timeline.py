@@ -42,6 +42,9 @@ class DefinitionTimeline:
         start, end = base + start, base + _NO_END  # its last transaction may end after the part
         found = {}
         for name, steps in self.tables.items():
+            if len(steps) == 1 and steps[0][0] < end:  # most often: nothing was defined anew
+                found[name] = steps
+                continue
             places = [version for version, _ in steps]
             # The one before, too: a statement that begins there may change the definition.
             first = max(bisect_left(places, start) - 1, 0)

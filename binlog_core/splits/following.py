@@ -35,6 +35,7 @@ def follow_definitions(
     start: int = 0,
     end: int | None = None,
     wanted: Callable[[str], bool] = lambda name: True,
+    begin: DefinitionTimeline | None = None,
     run: Runner = HERE,
 ) -> DefinitionTimeline:
     """Follow the statements of logs: `run` reads them, log by log, and this process follows them.
@@ -53,6 +54,8 @@ def follow_definitions(
         Where it ends in the last.
     wanted : callable of str
         Whether a table, by its ``database.table``, is part of the timeline.
+    begin : DefinitionTimeline or None
+        What `beginning` says of the tracker, from who asks for many parts of logs.
     run : Runner
         What reads the logs.
 
@@ -66,10 +69,9 @@ def follow_definitions(
     BinlogError
         A log is damaged.
     """
+    if begin is None:
+        begin = beginning(tracker, wanted)
     steps: dict[str, list[tuple[int, TableSchema | None]]] = {}
-    for table in tracker:
-        if wanted(table.full_name):
-            steps[table.full_name] = [(0, table)]
     definitions, known = Definitions.following(tracker), len(tracker.timeline)
     for log, found in statements_of(logs, access, start=start, end=end, run=run):
         report = Report()
@@ -78,9 +80,18 @@ def follow_definitions(
         for change in tracker.timeline[known:]:
             name = full_name(change.database, change.table)
             if wanted(name):
-                steps.setdefault(name, []).append((log.version_base + change.position, change.definition))
+                place = log.version_base + change.position
+                steps.setdefault(name, [*begin.tables.get(name, ())]).append((place, change.definition))
         known = len(tracker.timeline)
-    return DefinitionTimeline({name: tuple(found) for name, found in steps.items()})
+    if not steps:
+        return begin
+    return DefinitionTimeline({**begin.tables, **{name: tuple(found) for name, found in steps.items()}})
+
+
+def beginning(tracker: DdlTracker, wanted: Callable[[str], bool]) -> DefinitionTimeline:
+    """The definitions that a tracker has now, from the beginning of all logs on."""
+    names = ((table.full_name, table) for table in tracker)
+    return DefinitionTimeline({name: ((0, table),) for name, table in names if wanted(name)})
 
 
 def statements_of(

@@ -15,7 +15,7 @@ from ..._sources.sources import Source
 from ...errors import BinlogError
 from ...schema.timeline import DefinitionTimeline
 from ...splits import Split
-from ...splits.following import follow_definitions, tracker_of
+from ...splits.following import beginning, follow_definitions, tracker_of
 from ..rows.source_options import SourceOptions
 from ..runner import HERE, Runner
 from .definitions import from_text, to_text
@@ -64,7 +64,9 @@ class LogRanges:
         self._run = run
         self._options = replace(options, start_offset=None)
         self._paths = paths
-        self._last: tuple[LogPlace, LogPlace, _Followed] | None = None  # a range that was followed
+        # A range that was followed, and the definitions at a place as text and as the beginning of a timeline.
+        self._last: tuple[tuple[Offset | None, str, int], _Followed] | None = None
+        self._begin: tuple[str, DefinitionTimeline] | None = None
 
     def _later(self, start: Offset, most: int | None, until: LogPlace | None = None) -> Offset:
         """The offset of a later boundary: after some bytes or the last, not beyond a place; or `start`."""
@@ -101,19 +103,23 @@ class LogRanges:
     def _follow(self, logs: list[Split], start: Offset | None, end: LogPlace) -> _Followed:
         """Read the statements from an offset, or the first log's beginning, to a place."""
         begin = (0, 0) if start is None else place_of(logs, start)
-        if self._last is not None and self._last[:2] == (begin, end):
-            return self._last[2]
+        asked = start, logs[end[0]].path, end[1]
+        if self._last is not None and self._last[0] == asked:
+            return self._last[1]
         options = self._options
         within = logs[begin[0] : end[0] + 1] if begin != end else []
         kept: dict[str, Any] = {}
         timeline = xa = None
         if options.follows:
+            known = None
             if start is None:
                 tracker = tracker_of(options.schema_start)
             else:
-                tracker = from_text(
-                    _kept(start, _DEFINITIONS, "schema=ddl", logs), lower_case=self.lower_case
-                )
+                text = _kept(start, _DEFINITIONS, "schema=ddl", logs)
+                tracker = from_text(text, lower_case=self.lower_case)
+                if self._begin is None or self._begin[0] != text:
+                    self._begin = text, beginning(tracker, options.wants)
+                known = self._begin[1]
             timeline = follow_definitions(
                 within,
                 options.access,
@@ -121,6 +127,7 @@ class LogRanges:
                 start=begin[1],
                 end=end[1],
                 wanted=options.wants,
+                begin=known,
                 run=self._run,
             )
             kept[_DEFINITIONS] = to_text(tracker)
@@ -136,7 +143,7 @@ class LogRanges:
             kept[_PREPARED] = [list(one) for one in xa.open]
         followed = _Followed(timeline, xa, kept)
         if start is not None:
-            self._last = (begin, end, followed)
+            self._last = asked, followed
         return followed
 
     def _logs(self) -> list[Split]:

@@ -47,9 +47,10 @@ from binlog_core.errors import BinlogError
 from binlog_core.lake.runner import LocalRunner, Runner
 from binlog_core.lake.tables.table import App
 from binlog_core.mirror.copies import Copier, CopyChunk, batches_of, commit_copy, plan_copy
+from binlog_core.mirror.lake import Lake
 from binlog_core.mirror.marks import identity
 from binlog_core.mirror.mirroring import Mirroring
-from binlog_core.mirror.state import Lake, TableState, new_state
+from binlog_core.mirror.state import TableState, new_state
 from binlog_core.mirror.values import SelectList, set_for_reading
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address

@@ -29,9 +29,10 @@ from binlog_core.lake.runner import LocalRunner
 from binlog_core.lake.tables.table import App
 from binlog_core.mirror import mirror
 from binlog_core.mirror.copies import commit_copy
+from binlog_core.mirror.lake import Lake
 from binlog_core.mirror.mirroring import Mirroring
 from binlog_core.mirror.reporting import statuses
-from binlog_core.mirror.state import Lake, TableState, new_state
+from binlog_core.mirror.state import TableState, new_state
 from binlog_core.mirror.values import SelectList
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Protocol, TypeGuard
 
 from .._format.magic import ENCRYPTED_MAGIC, INNODB_MAGIC, MADE_BEFOREHAND, MAGIC, compression_of
@@ -115,12 +116,26 @@ def place_of(path: str, storage_options: dict[str, Any] | None = None) -> StoreP
 def logs_among(place: StorePlace, paths: Sequence[str]) -> set[str]:
     """The files that are logs, judged by their first bytes."""
     if isinstance(place, LocalFiles):
-        return {path for path in paths if _is_log_still(place, path)}
+        return {path for path in paths if _is_log_here(path)}
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_LOOKING_THREADS) as threads:  # reading from a store is waiting, not work
         found = threads.map(lambda path: _is_log_still(place, path), paths)
         return {path for path, one in zip(paths, found, strict=True) if one}
+
+
+def _is_log_here(path: str) -> bool:
+    try:
+        now = os.stat(_here(path))
+    except OSError:
+        return _is_log_still(LocalFiles(), path)
+    return _is_log_unchanged(path, now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns)
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_log_unchanged(path: str, *_file: int) -> bool:
+    """The same, asked once: an archive is listed again and again, and most of its logs are finished."""
+    return _is_log_still(LocalFiles(), path)
 
 
 def _is_log_still(place: StorePlace, path: str) -> bool:

@@ -22,9 +22,10 @@ from .._sources.places import is_url, local_path
 from ..errors import MirrorError
 from ..report import BinlogWarning
 from .columns import ColumnSettings, read_key
+from .lake import ARCHIVE, Lake, loaded, opened
 from .renaming import check_renames
 from .reporting import Progress, StatusFiles, TableStatus, statuses
-from .state import ARCHIVE, FORMATS, HEAL, Lake, MirrorState, loaded, new_state, opened
+from .state import FORMATS, HEAL, MirrorState, new_state
 
 if TYPE_CHECKING:
     from ..lake.runner import Runner

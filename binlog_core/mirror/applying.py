@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ..errors import CopyNeeded
 from ..lake.apply.alterations import ServerColumns
 from ..lake.apply.batch import apply_images
 from ..lake.apply.file_target import FileTarget
@@ -20,8 +21,9 @@ from ..schema.table_definitions import TableSchema
 from .changes import Decoded
 from .copies import computed_columns
 from .joining import ON_DRIVER
+from .lake import Lake
 from .raw import OnRaw, between, pieces
-from .state import Lake, TableState
+from .state import TableState
 
 _APPLIED = ("alter", "truncate", "unknown")  # other statements lead to a new copy, or end the table
 _VERSION, _ORDINAL = "_commit_version", "_change_ordinal"
@@ -143,11 +145,16 @@ def apply_round(
     ------
     ApplyStopped, ValueError, SchemaError
         Its changes cannot be applied.
+    CopyNeeded
+        The lake's table is gone, or lacks commits that it had.
     """
     statements = [one for one in decoded.about(state.full_name) if one.kind in _APPLIED]
     table, place = lake.opened(state), lake.folder(state)
     # The table may have a commit that was made but not recorded in the mirror's state.
-    since = max(state.place or 0, table.applied(app_id) or 0)
+    applied = table.applied(app_id)
+    since = max(state.place or 0, applied or 0)
+    if not table.exists or (applied is not None and applied < (state.committed or 0)):
+        raise CopyNeeded("the lake's table was removed, or an earlier one was put back")
     columns = _ServerColumns(state, definition, by_case=decoded.by_case)
     for batch in batches(decoded.files.get(state.full_name, []), statements, end):
         columns.follow(batch.statements, until=since)
@@ -177,6 +184,7 @@ def apply_round(
             computed=computed,
             same_key=True,  # a table whose key changes in the round is copied
         )
+        state.committed = batch.below
 
 
 class _ServerColumns:

@@ -36,8 +36,9 @@ from ..schema.tokens import executed_by
 from ..splits import FILE_NUMBER_SHIFT, Split
 from ..splits.following import FoundStatement, statements_of
 from .columns import ColumnRules
+from .lake import CHANGES, Lake
 from .raw import NO_RULES, RawWriter
-from .state import CHANGES, GTIDS, Lake
+from .state import GTIDS
 
 _PART_BYTES = 64 << 20
 _DEFINITIONS, _PREPARED = "definitions", "prepared"
@@ -107,8 +108,7 @@ class LogPlan(LogRanges):
 
     def version(self, offset: Offset) -> int:
         """An offset's place as one number, which orders places as in the logs."""
-        i, position = place_of(self._logs(), offset)
-        return self._logs()[i].version_base + position
+        return self._log_of(offset).version_base + int(offset["position"])
 
     def lacking(self, offset: Offset) -> str | None:
         """The name of a log that a reader from an offset on needs and that no longer exists; or None."""
@@ -184,16 +184,15 @@ class LogPlan(LogRanges):
 
     def _with_gtids(self, offset: Offset, start: Offset | None) -> Offset:
         """An offset with the GTIDs up to it, if the logs have them; `start`: an earlier offset."""
-        logs = self._logs()
-        i, position = place_of(logs, offset)
+        log, position = self._log_of(offset), int(offset["position"])
         known = None
         if start is not None and start["file"] == offset["file"]:
             known = start.get(GTIDS)
         begin = 0 if known is None or start is None else int(start["position"])
-        with self.access.file(logs[i].path).open() as source:
+        with self.access.file(log.path).open() as source:
             before = None if known is None else parse_gtid_set(known)
             gtids = last_checkpoint(source, begin, before, position)[1]
-        if (earlier := logs[i].before) is not None:  # another server's: this log has some of them again
+        if (earlier := log.before) is not None:  # another server's: this log has some of them again
             gtids = union(parse_gtid_set(earlier), gtids)
         return {**offset, GTIDS: None if gtids is None else str(gtids)}
 

@@ -24,8 +24,8 @@ from ..server.address import Address
 from ..server.answers import text, understood, whole
 from ..server.connection import Connection
 from ..server.world import Started
+from .lake import COPIES, Lake
 from .marks import connected
-from .state import COPIES, Lake
 from .values import FIXED_BINARY, quoted, set_for_reading
 
 CHUNK_BYTES = 128 << 20  # by the server's estimate: a file that compaction takes for large enough

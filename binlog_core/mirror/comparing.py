@@ -17,9 +17,10 @@ from ..server.connection import Connection
 from .copies import plan_copy, selected
 from .copying import CHANGED, GONE
 from .differences import differing
+from .lake import Lake
 from .marks import Mark, check_server, place_of, unseen
 from .mirroring import Mirroring
-from .state import Lake, TableState
+from .state import TableState
 from .values import set_for_reading
 from .viewing import Seen, Viewed, Viewer, view
 

@@ -37,8 +37,9 @@ from ..server.connection import LIST_BYTES, Connection
 from ..server.result_set import RECEIVED
 from .chunks import CHUNK_BYTES, Chunks, Finding, Order, chunks_of, outage, sizes_of
 from .columns import EVERYTHING, ColumnRules, ColumnSettings
+from .lake import COPIES, Lake
 from .marks import connected
-from .state import COPIES, Lake, MirrorState, TableState
+from .state import MirrorState, TableState
 from .values import SelectList, quoted, set_for_reading
 
 if TYPE_CHECKING:

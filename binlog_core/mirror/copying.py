@@ -33,8 +33,9 @@ from .copies import (
     selected,
 )
 from .finishing import finished
+from .lake import Lake
 from .marks import Mark, check_server, place_of, take_mark, unseen
-from .state import GTIDS, Lake, MirrorState, Offset, TableState
+from .state import GTIDS, MirrorState, Offset, TableState
 from .values import set_for_reading
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class Copying:
     def _over(self, state: TableState) -> str | None:
         """Why a table is not copied again by itself now, if so: too much was copied."""
         now = self._host.address.world.time()  # the clock may have been set back since
-        state.healed = [[min(when, now), size] for when, size in state.healed if when > now - _DAY]
+        state.healed = [(min(when, now), size) for when, size in state.healed if when > now - _DAY]
         spent, size = sum(size for _, size in state.healed), self._size(state)
         allowed = self._host.state.heal
         if 0 < allowed >= spent + size:
@@ -418,7 +419,7 @@ class Copying:
         if state.healing is not None:
             _note_healed(state, world.time(), sum(one.bytes for one in files))
         state.healing, state.reason, state.gone, state.suspect = None, None, False, None
-        state.stage, state.place, state.exact_from = "following", place, exact
+        state.stage, state.place, state.exact_from, state.committed = "following", place, exact, place
         state.keyless = copy.versioned or not _is_usable(definition.row_key, selection.lake_schema, files)
         state.unlogged = list(copy.unlogged)
         state.note_rules(copy.rules)
@@ -436,9 +437,10 @@ def _is_over(planned: Planned) -> bool:
 def _note_healed(state: TableState, when: float, size: int) -> None:
     """Note a copy; one that soon follows another with that one: a table may be copied every few seconds."""
     if state.healed and 0 <= when - state.healed[-1][0] < _TOGETHER:
-        state.healed[-1][1] += size
+        began, before = state.healed[-1]
+        state.healed = (*state.healed[:-1], (began, before + size))
     else:
-        state.healed.append([when, size])
+        state.healed = (*state.healed, (when, size))
 
 
 def _is_usable(key: tuple[str, ...] | None, schema: pa.Schema, files: list[DataFile]) -> bool:

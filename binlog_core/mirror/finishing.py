@@ -18,7 +18,7 @@ from ..lake.tables.table import DataFile
 from .columns import DELETED, EVERY_COLUMN, ColumnRules, hashed
 from .copies import COPY, Planned
 from .joining import Joiner, join
-from .state import Lake
+from .lake import Lake
 
 if TYPE_CHECKING:
     import pyarrow as pa

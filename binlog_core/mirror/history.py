@@ -10,6 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from .._base.change_columns import INSERT, LAKE_COLUMNS, OPS
+from ..errors import CopyNeeded
 from ..lake.apply.attempts import attempt
 from ..lake.apply.files import write_files
 from ..lake.apply.jobs import Folder
@@ -19,8 +20,9 @@ from ..lake.runner import Runner
 from ..lake.tables.results import FileStatistics, ReportedStatement
 from ..lake.tables.table import App, FileTable
 from .joining import Joiner, Sized, join
+from .lake import Lake
 from .raw import pieces
-from .state import Lake, TableState
+from .state import TableState
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,8 +97,15 @@ class History:
             The URI of the files' directory.
         end : int
             The other place.
+
+        Raises
+        ------
+        CopyNeeded
+            The history is gone; with a copy it begins again.
         """
         opened = cache(partial(self._lake.opened, state))
+        if not opened(1).exists:
+            raise CopyNeeded("the table's history was removed")
         numbers, schemas = _placed(opened, [file.schema for file in files])
         if statements:
             schemas.setdefault(1, opened(1).columns)

@@ -39,11 +39,12 @@ from .copies import (
 from .copying import Copying, gtids_property
 from .history import History
 from .joining import compact
+from .lake import CHANGES, Lake
 from .losses import check_filters, check_settings, logs_computed, warn_of_losses
 from .marks import identity
 from .receiving import Receiver
 from .settings import settle, unused
-from .state import CHANGES, Lake, MirrorState, TableState
+from .state import MirrorState, TableState
 from .unlogged import Reach, reach_of
 
 _ROUND_BYTES = 256 << 20  # of the logs, decoded at a time
@@ -203,7 +204,8 @@ class Mirroring:
                     self._copies.heal(one, one.suspect)
             self._again_at = self._world.now() + _AGAIN
         asked = self._world.time()
-        self.archive()
+        if not self.archive():
+            return
         end: int | None = None
         while True:
             self._serve(self)
@@ -504,7 +506,8 @@ class Mirroring:
             # Those that are far behind, as after a copy, do not stop the others: they take turns.
             ahead = self._following and bool(later) and reached < later[0]
             self.state.round = {"start": start, "end": stop, "tables": [one.full_name for one in group]}
-            self.save()
+            self.lake.note(None, None)
+            self.lake.begin_round(self.state)
             self._round(plan)
 
     def _reached(self, tables: list[TableState], asked: float | None) -> None:
@@ -512,8 +515,8 @@ class Mirroring:
         if asked is not None:
             for one in tables:
                 one.as_of = asked
-        self._note(asked)
-        self.save()
+        self._note(asked)  # which says it too, so that the state need not be saved in each round for it
+        self.save(soon=True)
 
     def _begin_histories(self) -> None:
         """Begin histories that do not exist yet or have a gap, with the present rows of their tables."""

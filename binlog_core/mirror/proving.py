@@ -19,8 +19,9 @@ from ..server.connection import Connection
 from ..server.world import Started
 from .comparing import MEANWHILE, Compared, Standing, bring_to, compared, message_of, planned, standing
 from .copying import CHANGED, GONE
+from .lake import Lake
 from .mirroring import Mirroring
-from .state import Lake, TableState
+from .state import TableState
 from .values import set_for_reading
 from .viewing import Viewed, Viewer
 

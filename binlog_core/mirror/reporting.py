@@ -19,7 +19,8 @@ from ..lake.access import Access
 from ..lake.tables.resuming import gtids_behind
 from ..lake.tables.table import FileTable
 from ..splits import FILE_NUMBER_SHIFT, Split, plan_splits
-from .state import GTIDS, Lake, MirrorState
+from .lake import Lake
+from .state import GTIDS, MirrorState
 
 
 @dataclass(frozen=True, slots=True)

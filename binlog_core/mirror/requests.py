@@ -14,7 +14,7 @@ from .._sources.object_stores import load_json
 from ..errors import MirrorError
 from ..lake.exports.manifests import MIRROR
 from ..lake.tables.destination import write_whole
-from .state import Lake
+from .lake import Lake
 
 VERIFY, RESYNC, PAUSE, RESUME, ADD, DROP = "verify", "resync", "pause", "resume", "add", "drop"
 _KINDS = (VERIFY, RESYNC, PAUSE, RESUME, ADD, DROP)

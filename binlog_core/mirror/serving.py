@@ -8,10 +8,11 @@ from typing import Any
 
 from ..server.world import REAL, World
 from .comparing import compare, message_of
+from .lake import Lake
 from .mirroring import Mirroring
 from .reporting import statuses
 from .requests import ADD, DROP, PAUSE, RESUME, VERIFY, Request, Requests
-from .state import Lake, MirrorState
+from .state import MirrorState
 
 
 def change(state: MirrorState, kind: str, tables: tuple[str, ...]) -> None:

@@ -42,7 +42,7 @@ from binlog_core.mirror import (
     status,
     verify,
 )
-from binlog_core.mirror.state import Lake
+from binlog_core.mirror.lake import Lake
 
 from .asking import Ask, Asker, asks_of
 from .history import History, Play, Step, Wrong, history_of, some_restored, some_without_files

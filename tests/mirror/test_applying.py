@@ -16,8 +16,9 @@ from binlog_core.lake.plan.definitions import to_text  # noqa: E402
 from binlog_core.lake.tables.results import ReportedStatement  # noqa: E402
 from binlog_core.mirror.applying import apply_round, batches  # noqa: E402
 from binlog_core.mirror.changes import Decoded  # noqa: E402
+from binlog_core.mirror.lake import Lake  # noqa: E402
 from binlog_core.mirror.mirroring import Mirroring  # noqa: E402
-from binlog_core.mirror.state import Lake, MirrorState, TableState  # noqa: E402
+from binlog_core.mirror.state import MirrorState, TableState  # noqa: E402
 from binlog_core.schema.ddl import DdlTracker  # noqa: E402
 from binlog_core.server.address import Address  # noqa: E402
 

@@ -19,7 +19,8 @@ from binlog_core.errors import MirrorError, ServerError
 from binlog_core.mirror import chunks, copies, copying
 from binlog_core.mirror.chunks import Chunks, Finding, Order, Sizes, chunks_of
 from binlog_core.mirror.copies import plan_copy
-from binlog_core.mirror.state import Lake, TableState
+from binlog_core.mirror.lake import Lake
+from binlog_core.mirror.state import TableState
 from binlog_core.mirror.values import SelectList, set_for_reading
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address

@@ -20,7 +20,8 @@ from binlog_core.lake.tables.table import DataFile
 from binlog_core.lake.tables.vectors import Vector
 from binlog_core.mirror import comparing
 from binlog_core.mirror.comparing import Compared, Standing, compared
-from binlog_core.mirror.state import Lake, TableState, new_state
+from binlog_core.mirror.lake import Lake
+from binlog_core.mirror.state import TableState, new_state
 from binlog_core.mirror.viewing import Viewed
 
 

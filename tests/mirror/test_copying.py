@@ -21,7 +21,8 @@ from support.refused import Sql, mirrored, rows_of
 from binlog_core.errors import BinlogError, UnreachableError
 from binlog_core.mirror import TableStatus, chunks, copies, copying, mirror, resync
 from binlog_core.mirror.copying import Copying, _note_healed
-from binlog_core.mirror.state import Lake, TableState
+from binlog_core.mirror.lake import Lake
+from binlog_core.mirror.state import TableState
 from binlog_core.server.world import REAL
 
 WAYS_OUT = ("ADD _change_type INT", "ADD _position INT")  # names that the changes themselves need
@@ -244,7 +245,7 @@ def test_copies_of_a_day_are_few_entries_and_a_clock_that_is_set_back_does_not_k
     clock[0] -= 10 * 86400
     assert work._over(state) is not None, "not more because of that"
     clock[0] += 86400
-    assert work._over(state) is None and state.healed == []
+    assert work._over(state) is None and not state.healed
 
 
 def test_a_stop_while_the_log_is_fetched_leaves_the_copy_as_it_is(tmp_path: Path) -> None:

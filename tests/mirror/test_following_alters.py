@@ -13,7 +13,8 @@ import pyarrow as pa
 from support.lake_forms import Form
 from support.refused import Sql, mirrored
 
-from binlog_core.mirror.state import Lake, TableState
+from binlog_core.mirror.lake import Lake
+from binlog_core.mirror.state import TableState
 
 
 def columns_of(lake: Path, form: Form) -> dict[str, pa.DataType]:

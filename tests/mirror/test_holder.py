@@ -20,12 +20,13 @@ pytest.importorskip("deltalake")
 from binlog_core import MirrorError
 from binlog_core.mirror import holder as holders
 from binlog_core.mirror.holder import Holder
+from binlog_core.mirror.lake import Lake
 from binlog_core.mirror.reporting import statuses
-from binlog_core.mirror.state import Lake, MirrorState, TableState
+from binlog_core.mirror.state import MirrorState, TableState
 
 _WORKING = """
 import sys, time
-from binlog_core.mirror.state import Lake
+from binlog_core.mirror.lake import Lake
 with Lake(sys.argv[1]).locked():
     print("locked", flush=True)
     sys.stdin.readline()

@@ -24,8 +24,9 @@ from binlog_core.lake.tables.table import DataFile  # noqa: E402
 from binlog_core.lake.tables.vectors import Vector  # noqa: E402
 from binlog_core.mirror import joining  # noqa: E402
 from binlog_core.mirror.joining import Joiner, compact, join  # noqa: E402
+from binlog_core.mirror.lake import Lake  # noqa: E402
 from binlog_core.mirror.mirroring import Mirroring  # noqa: E402
-from binlog_core.mirror.state import Lake, MirrorState, TableState  # noqa: E402
+from binlog_core.mirror.state import MirrorState, TableState  # noqa: E402
 from binlog_core.server.address import Address  # noqa: E402
 
 

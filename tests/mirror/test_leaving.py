@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ pytest.importorskip("deltalake")
 pytest.importorskip("pymysql")
 
 from deltalake import DeltaTable
-from support.lake_forms import Form
+from support.lake_forms import DeltaForm, Form
 from support.refused import Sql, mirrored
 
 from binlog_core.mirror import resync, verify
-from binlog_core.mirror.state import Lake, MirrorState
+from binlog_core.mirror.lake import Lake
+from binlog_core.mirror.state import MirrorState
 
 ROWS = [(1, 1), (2, 2)]
 
@@ -67,6 +69,36 @@ def test_a_drop_that_was_not_logged_leaves_the_rows(url: str, sql: Sql, tmp_path
     assert rows_of(tmp_path, form) == ROWS
     (compared,) = verify(tmp_path)
     assert not compared.agrees
+
+
+@pytest.mark.parametrize("what", ["removed", "its log removed", "put back", "history removed"])
+def test_a_table_that_others_removed_or_put_back_is_copied_again(
+    what: str, url: str, sql: Sql, tmp_path: Path
+) -> None:
+    """A round would add its changes to what lacks those before it."""
+    settings: dict[str, Any] = {"format": "delta", "history": what == "history removed"}
+    mirrored(url, tmp_path, **settings)
+    table, earlier = tmp_path / "refused.t", tmp_path / "earlier"
+    shutil.copytree(table, earlier)
+    sql("INSERT INTO t VALUES (3, 3)")
+    mirrored(url, tmp_path, **settings)
+    if what == "history removed":
+        shutil.rmtree(tmp_path / "history" / "refused.t")
+    else:
+        shutil.rmtree(table / "_delta_log" if what == "its log removed" else table)
+    if what == "put back":
+        earlier.rename(table)
+    sql("UPDATE t SET v = 5 WHERE id = 1")
+    (one,) = mirrored(url, tmp_path, **settings)
+    assert (one.stage, one.rows) == ("following", 3)
+    assert sorted(map(tuple, map(dict.values, DeltaForm(tmp_path).read(table).to_pylist()))) == [
+        (1, 5),
+        (2, 2),
+        (3, 3),
+    ]
+    if what == "history removed":
+        past = DeltaForm(tmp_path).read(tmp_path / "history" / "refused.t").to_pylist()
+        assert sorted(row["id"] for row in past if row["_change_type"] == "insert") == [1, 2, 3]
 
 
 @pytest.mark.parametrize("ending", ["DROP TABLE t", "RENAME TABLE t TO another", "DROP DATABASE refused"])

@@ -20,7 +20,8 @@ from binlog_core.lake.tables.results import FileStatistics, ReportedStatement
 from binlog_core.lake.tables.table import DataFile
 from binlog_core.mirror import history
 from binlog_core.mirror.history import History
-from binlog_core.mirror.state import Lake, MirrorState, TableState
+from binlog_core.mirror.lake import Lake
+from binlog_core.mirror.state import MirrorState, TableState
 
 NOW = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
 CHANGE = {

@@ -31,8 +31,9 @@ from binlog_core.lake.tables.iceberg import IcebergLakeTable, load_iceberg_catal
 from binlog_core.mirror import copying, mirror, mirroring, resync, status
 from binlog_core.mirror.applying import apply_round
 from binlog_core.mirror.copies import Copier, commit_copy
+from binlog_core.mirror.lake import Lake
 from binlog_core.mirror.marks import connected
-from binlog_core.mirror.state import Lake, TableState
+from binlog_core.mirror.state import TableState
 from binlog_core.mirror.values import SelectList
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection

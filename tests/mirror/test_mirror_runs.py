@@ -11,8 +11,9 @@ import pytest
 
 from binlog_core import MirrorError, MissingExtraError, UnreachableError
 from binlog_core.mirror import mirror, mirroring
+from binlog_core.mirror.lake import Lake
 from binlog_core.mirror.mirroring import Mirroring
-from binlog_core.mirror.state import Lake, MirrorState, TableState
+from binlog_core.mirror.state import MirrorState, TableState
 from binlog_core.server.address import Address
 
 NOTHING: Any = None

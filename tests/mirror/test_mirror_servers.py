@@ -22,7 +22,8 @@ from support.server import connect, run
 
 from binlog_core import MirrorError, ServerError
 from binlog_core.mirror import copying, joining, mirror, mirroring, resync, status
-from binlog_core.mirror.state import Lake, TableState
+from binlog_core.mirror.lake import Lake
+from binlog_core.mirror.state import TableState
 from binlog_core.mirror.values import set_for_reading
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection

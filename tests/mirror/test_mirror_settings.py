@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from binlog_core import MirrorError
 from binlog_core.lake.plan.definitions import to_text
 from binlog_core.mirror.columns import ColumnSettings
 from binlog_core.mirror.settings import choose, settle
-from binlog_core.mirror.state import MirrorState, Stage, TableState
+from binlog_core.mirror.state import MirrorState, Stage, StateTexts, TableState
 from binlog_core.schema.ddl import DdlTracker
 from binlog_core.schema.given import parse_create_table
 
@@ -29,7 +30,7 @@ def copied(settings: ColumnSettings, stage: Stage = "following") -> MirrorState:
     state.offsets[7] = {"definitions": to_text(DdlTracker([T]))}
     one = state.tables["shop.t"] = TableState("shop", "t", stage, 7)
     one.note_rules(settings.rules(T))
-    return MirrorState.of_json(state.to_json())
+    return MirrorState.of_json(json.loads(state.to_json(StateTexts(), 0.0)))
 
 
 @pytest.mark.parametrize(

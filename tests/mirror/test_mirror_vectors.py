@@ -18,7 +18,8 @@ from support.refused import mirrored
 from binlog_core.lake.apply import key_index
 from binlog_core.lake.tables.delta import DeltaLakeTable
 from binlog_core.mirror import mirror, resync, verify
-from binlog_core.mirror.state import Lake, MirrorState
+from binlog_core.mirror.lake import Lake
+from binlog_core.mirror.state import MirrorState
 
 Sql = Callable[[str], Any]
 VECTORS: dict[str, Any] = {"deletes": "vectors", "history": True, "compact": None}

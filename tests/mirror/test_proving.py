@@ -20,7 +20,8 @@ from support.running import running, until
 from support.server import connect
 
 from binlog_core.mirror import mirror, proving, status
-from binlog_core.mirror.state import Lake, TableState
+from binlog_core.mirror.lake import Lake
+from binlog_core.mirror.state import TableState
 from binlog_core.mirror.viewing import Viewer
 from binlog_core.report import BinlogWarning
 
@@ -158,7 +159,7 @@ def test_no_proof_of_what_cannot_be_read_at_one_moment(
         warnings.simplefilter("always")
         until(lambda: proved(tmp_path) > 0)
         assert not left
-        assert (proved(tmp_path, "m"), state_of(tmp_path).healed) == (0, [])
+        assert (proved(tmp_path, "m"), [*state_of(tmp_path).healed]) == (0, [])
     found = {str(one.message) for one in told if issubclass(one.category, BinlogWarning)}
     assert {one for one in found if "compared" in one} == {
         "refused.m is not compared with the server's: its engine, MyISAM, has no snapshots"

@@ -15,9 +15,10 @@ pytest.importorskip("pyarrow")
 from binlog_core import ArchiveError, MariadbGtidSet
 from binlog_core.archive.status import Status
 from binlog_core.lake.runner import HERE
+from binlog_core.mirror.lake import Lake
 from binlog_core.mirror.mirroring import Mirroring
 from binlog_core.mirror.receiving import Receiver
-from binlog_core.mirror.state import Lake, new_state
+from binlog_core.mirror.state import new_state
 from binlog_core.server.address import Address
 
 

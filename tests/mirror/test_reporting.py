@@ -18,8 +18,9 @@ from support.archive import FakeServer, busy  # noqa: E402
 
 from binlog_core._decode.boundaries import last_checkpoint  # noqa: E402
 from binlog_core.lake.access import Access  # noqa: E402
+from binlog_core.mirror.lake import Lake  # noqa: E402
 from binlog_core.mirror.reporting import MirrorStatus, TableStatus, statuses  # noqa: E402
-from binlog_core.mirror.state import Lake, MirrorState, TableState  # noqa: E402
+from binlog_core.mirror.state import MirrorState, TableState  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

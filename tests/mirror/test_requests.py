@@ -13,10 +13,10 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("deltalake")
 
 from binlog_core import MirrorError
+from binlog_core.mirror.lake import Lake
 from binlog_core.mirror.reporting import TableStatus
 from binlog_core.mirror.requests import Requests
 from binlog_core.mirror.requests import told as answered
-from binlog_core.mirror.state import Lake
 
 
 def test_a_mirror_that_ends_answers_nothing(tmp_path: Path) -> None:

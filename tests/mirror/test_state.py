@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from socket import gethostname
+from typing import Any
 
 import pytest
 
@@ -14,7 +17,10 @@ pytest.importorskip("pyarrow")
 
 from binlog_core._base import new_files as _new_files
 from binlog_core.errors import MirrorError
-from binlog_core.mirror.state import Lake, TableState, new_state, opened
+from binlog_core.mirror.columns import ColumnRules
+from binlog_core.mirror.copying import _note_healed
+from binlog_core.mirror.lake import Lake, opened
+from binlog_core.mirror.state import TableState, new_state
 
 DEEP = "[" * 200_000
 
@@ -51,6 +57,65 @@ def test_a_state_is_kept_without_offsets_that_no_table_is_at(tmp_path: Path) -> 
     table.failures = 2
     table.copy_anew()
     assert (table.stage, table.reason, table.failures, table.place) == ("copying", None, 0, 120)
+
+
+def test_a_table_is_saved_as_it_is_now_not_as_it_was(tmp_path: Path) -> None:
+    """The text of a table that has not changed is kept from save to save."""
+    lake, state = Lake(str(tmp_path)), new_state("mysql://db1", ("shop.*",), "archive")
+    one, other = state.begin("shop", "t"), state.begin("shop", "`t`.é")
+    state.offsets = {place: {"file": "bin.000001", "position": place} for place in (4, 120, 150)}
+
+    def healed() -> None:
+        _note_healed(one, 10.0, 5)
+
+    changes: list[Callable[[], object]] = [
+        lambda: vars(one).update(stage="following", place=4, as_of=1.5, history=4),
+        lambda: vars(one).update(place=120, as_of=1e17, history=None),
+        lambda: vars(other).update(place=150, copy={"id": "a", "chunks": ["x < 1"]}),
+        other.end_copy,
+        lambda: vars(other).update(copy={"id": "b", "chunks": []}),
+        lambda: other.copy_anew("the log does not show it"),
+        lambda: one.note_rules(ColumnRules(lacks=("mail",), patterns=(("shop.t.mail",), ()))),
+        one.forget_rules,
+        healed,
+        healed,
+        lambda: one.park("full", again=True),
+        one.try_again,
+        one.pause,
+        one.resume,
+        lambda: vars(one).update(failures=1, unlogged=["c"], renamed=["x", "y"], suspect="s", gone=True),
+        lambda: vars(one).update(failures=0, unlogged=[], compacted=2.5, proved=3.5, exact_from=7),
+    ]
+    for change in changes:
+        change()
+        lake.save(state)
+        found = lake.load()
+        assert found is not None
+        assert [_plain(each) for each in found.tables.values()] == [_plain(each) for each in (one, other)]
+
+
+def _plain(table: TableState) -> Any:
+    return json.loads(json.dumps(asdict(table)))
+
+
+def test_a_round_that_began_is_found_until_the_state_is_saved_again(tmp_path: Path) -> None:
+    """It is saved alone: of thousands of tables, most have no change in it."""
+    lake, state = Lake(str(tmp_path)), new_state("mysql://db1", ("shop.*",), "archive")
+    lake.save(state)
+    state.round = {"start": {"file": "bin.000001", "position": 4}, "end": {}, "tables": ["shop.t"]}
+    lake.begin_round(state)
+    began = (tmp_path / "_mirror" / "round.json").read_bytes()
+    found = opened(Lake(str(tmp_path)))
+    assert found.round == state.round
+    again = Lake(str(tmp_path))
+    found = opened(again)
+    lake = again
+    lake.begin_round(found)  # of a process that goes on with it
+    assert opened(Lake(str(tmp_path))).round == state.round
+    lake.save(replace(found, round=None))
+    assert opened(Lake(str(tmp_path))).round is None
+    (tmp_path / "_mirror" / "round.json").write_bytes(began)
+    assert opened(Lake(str(tmp_path))).round is None, "of an earlier state"
 
 
 def test_secrets_of_a_catalog_are_not_kept(tmp_path: Path) -> None:

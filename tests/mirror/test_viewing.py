@@ -23,8 +23,9 @@ from binlog_core import MirrorError
 from binlog_core.lake.apply.jobs import Folder
 from binlog_core.lake.runner import HERE, LocalRunner, by_itself
 from binlog_core.mirror import Compared, chunks, comparing, verify, viewing
+from binlog_core.mirror.lake import Lake
 from binlog_core.mirror.marks import Mark
-from binlog_core.mirror.state import Lake, TableState
+from binlog_core.mirror.state import TableState
 from binlog_core.mirror.values import SelectList
 from binlog_core.mirror.viewing import Viewed, Viewer, view
 from binlog_core.schema.given import parse_create_table

@@ -192,7 +192,7 @@ def test_a_bomb_of_xml(store: Store) -> None:
 @pytest.mark.parametrize("store", ["pyarrow"], indirect=True)
 def test_outputs_in_a_store_that_refuses(store: Store) -> None:
     from binlog_core.lake.tables.parquet import ParquetDirectory
-    from binlog_core.mirror.state import Lake
+    from binlog_core.mirror.lake import Lake
 
     options = store("error")
     for made in (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from binlog_core.mirror import mirror
-from binlog_core.mirror.state import Lake
+from binlog_core.mirror.lake import Lake
 
 from .lake_forms import Form
 

@@ -310,7 +310,8 @@ def test_a_lake(tmp_path: Path) -> None:
     """Also tests/mirror/test_state.py, tests/lake/tables/test_local_files.py (links)."""
     pytest.importorskip("pyarrow")
     from binlog_core.errors import MirrorError
-    from binlog_core.mirror.state import Lake, TableState, new_state
+    from binlog_core.mirror.lake import Lake
+    from binlog_core.mirror.state import TableState, new_state
 
     (tmp_path / "foreign").mkdir()
     lake = Lake(str(tmp_path / "lake"))

@@ -18,7 +18,8 @@ from binlog_core.errors import BinlogError, MirrorError
 from binlog_core.lake.apply.jobs import Folder
 from binlog_core.lake.tables.destination import open_filesystem
 from binlog_core.lake.tables.parquet import ParquetDirectory
-from binlog_core.mirror.state import Lake, new_state
+from binlog_core.mirror.lake import Lake
+from binlog_core.mirror.state import new_state
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 """A mirror with two numbers of tables: CPU time of first copies, of rounds that change all tables or one, and
-of its status.
+of its status; and the memory at its highest.
 
 Rounds read an archive that is written here. First copies need a server: BINLOG_CORE_TEST_SERVER, or one that
 is started for it; without one they are skipped.
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import runpy
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -43,6 +45,9 @@ _SERVER = Path(__file__).resolve().parents[2] / "soak" / "server.py"
 server = runpy.run_path(str(_SERVER))["server"]
 
 TABLES = (40, 200)
+MANY = (100, 1000)
+MOST_OF_MANY = 2  # times the cost of a round with ten times as many tables
+MOST_MEMORY, TABLES_OF_MEMORY = 1.5, (20, 200)
 COPIES = (20, 80)
 COLUMNS = [("id", "INT"), ("name", "VARCHAR(20)"), ("n", "BIGINT")]
 DATABASE = "mirror_growth"
@@ -111,8 +116,42 @@ def test_rounds_and_status(tmp_path: Path) -> None:
     told("a round that changes all", "table", [partial(m.round, len(m.tables)) for m in mirrors], TABLES)
     assert [len(set(one.rows())) for one in mirrors] == [1, 1]
     told("status", "table", [partial(cost, one.rows) for one in mirrors], TABLES)
-    # It looks at every table of the mirror, so that this is what grows with them.
-    told("a round that changes one", "table of the mirror", [partial(m.round, 1) for m in mirrors], TABLES)
+
+
+def test_a_round_costs_by_what_changed(tmp_path: Path) -> None:
+    """Tables without a change are almost free."""
+    mirrors = [Rounds(tmp_path, count) for count in MANY]
+    large, growth = growth_of([partial(one.round, 1) for one in mirrors], (1, 1))
+    LINES["mirror"].append(
+        f"a round that changes one of {MANY[1]} tables: {large * 1e3:.1f} ms CPU, {growth:.2f} of {MANY[0]}"
+    )
+    assert growth <= MOST_OF_MANY
+
+
+_PEAK = """
+import resource, sys
+from pathlib import Path
+sys.path[:0] = sys.argv[3:]
+from bench_mirrors import Rounds
+Rounds(Path(sys.argv[1]), int(sys.argv[2])).round(1)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_memory(tmp_path: Path) -> None:
+    """At its highest in a mirror whose tables all change, and then one of them."""
+
+    def peak(count: int) -> int:
+        arguments = [str(tmp_path), str(count), *sys.path]
+        found = subprocess.run([sys.executable, "-c", _PEAK, *arguments], stdout=subprocess.PIPE, check=True)
+        return int(found.stdout)
+
+    small, large = map(peak, TABLES_OF_MEMORY)
+    LINES["mirror"].append(
+        f"memory with {TABLES_OF_MEMORY[1]} tables: {large >> 10} MB, {large / small:.2f} of"
+        f" {TABLES_OF_MEMORY[0]}"
+    )
+    assert large <= MOST_MEMORY * small
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import fcntl
 import os
 import re
 import secrets
@@ -13,7 +12,7 @@ import string
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from .own_files import held, open_inside
+from .own_files import held, locks, open_inside
 
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
 _LETTERS = string.ascii_lowercase + string.digits + "_"
@@ -76,8 +75,7 @@ def unfinished(path: str | os.PathLike[str], root: str | None = None) -> Iterato
     with held(above, root) as folder:
         for left in _left(folder, name):
             with contextlib.suppress(OSError), _opened_inside(folder, left) as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.fstat(file).st_uid == os.geteuid():
+                if locks(file) and os.fstat(file).st_uid == os.geteuid():
                     os.unlink(left, dir_fd=folder)
         begun, hidden = _begun(folder, name)
         try:
@@ -93,16 +91,10 @@ def _begun(folder: int, name: str) -> tuple[BinaryIO, str]:
     while True:
         hidden = f".{name}.{_random()}.tmp"
         file = open(open_inside(folder, hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b")  # noqa: SIM115
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pass  # a writer that begins at the same moment takes it for one that was left, and removes it
-        except OSError:
-            return file, hidden  # some file systems have no locks
-        else:
-            if os.fstat(file.fileno()).st_nlink:
-                return file, hidden
-        file.close()
+        alone = locks(file)
+        if alone is None or (alone and os.fstat(file.fileno()).st_nlink):
+            return file, hidden
+        file.close()  # a writer that begins at the same moment took it for one that was left, and removed it
 
 
 def exchanged(one: str, other: str) -> bool:

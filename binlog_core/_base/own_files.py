@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import stat
@@ -16,6 +17,17 @@ from typing import BinaryIO
 
 _ITSELF = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO would wait for its other end
 _BUFFER = 1 << 18
+
+
+def locks(descriptor: int | BinaryIO, *, shared: bool = False) -> bool | None:
+    """Lock a file or folder until it is closed; False: others do, None: its file system has no locks."""
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 @contextlib.contextmanager

@@ -200,17 +200,16 @@ def locked(folder: str) -> Iterator[None]:
     try:
         if os.fstat(descriptor).st_nlink > 1:  # its other name may be somebody's file, which this would cut
             raise ArchiveError("cannot lock the archive: the file has other names (hard links)", path=path)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        alone = own_files.locks(descriptor)
+        if alone is False:
             owner = os.pread(descriptor, 64, 0).decode("ascii", "replace").strip()
             raise ArchiveError(
                 f"another archiver keeps this archive{f' (process {owner})' if owner else ''}: stop it, or"
                 " give another destination",
                 path=folder,
-            ) from None
-        except OSError as error:
-            raise ArchiveError(f"cannot lock the archive: {error.strerror}", path=path) from error
+            )
+        if alone is None:
+            raise ArchiveError("cannot lock the archive: its file system has no locks", path=path)
         with contextlib.suppress(OSError):  # a full disk; the lock still holds
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

@@ -20,7 +20,7 @@ def _load(ctx: typer.Context, path: Path | None) -> Path | None:
     except OSError as error:
         raise typer.BadParameter(f"{path}: {error.strerror}") from None
     except ValueError as error:  # also of text that is not UTF-8
-        raise typer.BadParameter(f"{path}: {error}") from None
+        raise typer.BadParameter(f"{path} is not TOML: {error}") from None
     parameters: list[Any] = ctx.command.params
     known = {name.lstrip("-").replace("-", "_"): one for one in parameters for name in one.opts}
     defaults = {}

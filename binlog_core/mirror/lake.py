@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from .._base import new_files
-from .._base.own_files import held, open_itself
+from .._base.own_files import held, locks, open_itself
 from .._sources.deltas import delta_options, import_deltalake
 from .._sources.object_stores import load_json
 from .._sources.places import local_path
@@ -299,19 +299,12 @@ class Lake:
             return None, False
         locked = None
         if self.is_local and holder is not self.held.holder:
-            import fcntl
-
             try:
                 lock = open_itself(f"{self.path}/{MIRROR}/{_LOCK}", os.O_RDONLY, root=self.path)
             except OSError:
                 return holder, False
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                locked = False
-            except OSError:
-                locked = True
-            finally:
-                os.close(lock)
+            locked = not locks(lock, shared=True)
+            os.close(lock)
         return holder, self.held.is_at_work(holder, locked=locked)
 
     def note(self, asked: float | None, place: int | None) -> None:
@@ -352,26 +345,22 @@ class Lake:
         if not self.is_local:
             yield
             return
-        import fcntl
-
         with _writing(self.uri):
             self.filesystem.create_dir(f"{self.path}/{MIRROR}", recursive=True)
             # Neither cut nor through a link: it may be a file of others that has this name, too.
             lock = open_itself(f"{self.path}/{MIRROR}/{_LOCK}", os.O_RDWR | os.O_CREAT, root=self.path)
         try:
-            try:
-                for left in reversed(range(_LOCK_TRIES)):
-                    try:
-                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        break
-                    except BlockingIOError:  # maybe by who only asks whether it is locked: see `worker`
-                        if not left:
-                            raise
-                        time.sleep(_LOCK_PAUSE)
-            except OSError:
+            for left in reversed(range(_LOCK_TRIES)):
+                if (alone := locks(lock)) is not False:
+                    break
+                if left:  # maybe by who only asks whether it is locked: see `worker`
+                    time.sleep(_LOCK_PAUSE)
+            if alone is None:
+                raise MirrorError("the lake cannot be locked: its file system has no locks", path=self.uri)
+            if not alone:
                 holder = self.held.read()
                 who = f": {holder}" if holder is not None and not holder.ended else ""
-                raise MirrorError(f"another process is working on this mirror{who}", path=self.uri) from None
+                raise MirrorError(f"another process is working on this mirror{who}", path=self.uri)
             yield
         finally:
             with suppress(OSError):  # nothing was written

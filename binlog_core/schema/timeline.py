@@ -40,7 +40,7 @@ class DefinitionTimeline:
     def part(self, base: int, start: int) -> DefinitionTimeline:
         """What the reader of a part of a log needs, by the log's first version and the part's offset."""
         start, end = base + start, base + _NO_END  # its last transaction may end after the part
-        found = {}
+        found: dict[str, Steps] = {}
         for name, steps in self.tables.items():
             if len(steps) == 1 and steps[0][0] < end:  # most often: nothing was defined anew
                 found[name] = steps

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from ..._base.new_files import exchanged, sync_directory
-from ..._base.own_files import held
+from ..._base.own_files import held, locks
 from ..._sources.object_stores import telling
 from ..._sources.places import is_url
 from ..._tables.full_names import full_name
@@ -358,18 +358,15 @@ class ParquetDirectory(Destination):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):  # its run has ended; or a link of others
             return None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise BinlogError(
-                "another export writes to this output: wait for its end, or choose another output",
-                path=self.output,
-            ) from None
-        except OSError:  # some file systems have no locks
-            os.close(descriptor)
+        if (alone := locks(descriptor)) is True:
+            return descriptor
+        os.close(descriptor)
+        if alone is None:
             return -1
-        return descriptor
+        raise BinlogError(
+            "another export writes to this output: wait for its end, or choose another output",
+            path=self.output,
+        )
 
     def _is_abandoned(self, path: str) -> bool:
         """Whether a staging directory in a store was last written to so long ago that its run was killed."""

@@ -8,7 +8,6 @@ output takes a run of one name only once.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import time
@@ -16,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from ..._base.own_files import open_itself
+from ..._base.own_files import locks, open_itself
 from ..._decode.boundaries import last_checkpoint
 from ..._format.event_header import FIRST_EVENT
 from ..._sources.log_names import name_within
@@ -55,14 +54,8 @@ def alone_with(path: str) -> Iterator[None]:
         os.makedirs(folder, exist_ok=True)
         lock = open_itself(f"{folder}/.{name}.lock", os.O_RDWR | os.O_CREAT)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BinlogError(
-                "another export is working with this state: wait for its end", path=path
-            ) from None
-        except OSError:
-            pass  # some file systems have no locks
+        if locks(lock) is False:
+            raise BinlogError("another export is working with this state: wait for its end", path=path)
         yield
     finally:
         os.close(lock)

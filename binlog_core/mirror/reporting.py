@@ -209,7 +209,12 @@ class _ArchiveEnd:
         return {"lag_bytes": total, "lag_transactions": gtids_behind(self._gtids, gtids) if gtids else None}
 
 
-def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[TableStatus]:
+Seen = dict[str, tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+def statuses(
+    lake: Lake, state: MirrorState, *, quick: bool = False, seen: Seen | None = None
+) -> list[TableStatus]:
     """The states of all tables.
 
     Parameters
@@ -220,6 +225,9 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
         The mirror's state.
     quick : bool
         Leave out what has to be read from the tables and the archive.
+    seen : dict or None
+        What was read from the tables before, for a process that is their only writer: those that it has
+        committed to since are read again.
     """
     now = time.time()
     out = []
@@ -246,7 +254,12 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
             stage = "stopped"
         known: dict[str, Any] = {}
         try:
-            known = {} if quick else _committed(lake.opened(one))
+            if not quick:
+                last = one.committed, one.compacted, one.stage
+                before = None if seen is None or one.committed is None else seen.get(name)
+                known = {**before[1]} if before and before[0] == last else _committed(lake.opened(one))
+                if seen is not None:
+                    seen[name] = last, {**known}
         except Exception as error:  # of the format's library, the catalog and the stores below them
             reason = reason or f"the table cannot be read: {type(error).__name__}: {error}"
         place = there.get(name)
@@ -294,10 +307,11 @@ class StatusFiles:
 
     def __init__(self, lake: Lake, paths: Sequence[str]) -> None:
         self._lake, self._paths, self._next = lake, paths, 0.0
+        self._seen: Seen = {}
 
     def __call__(self, state: MirrorState) -> None:
         if self._paths and time.monotonic() >= self._next:
-            self.write(statuses(self._lake, state))
+            self.write(statuses(self._lake, state, seen=self._seen))
             self._next = time.monotonic() + _STATUS_INTERVAL
 
     def write(self, found: list[TableStatus]) -> None:

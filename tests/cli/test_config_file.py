@@ -107,7 +107,8 @@ def test_the_command_line_counts_more(tmp_path: Path, given: list[dict[str, Any]
         ("format = 'hudi'", "hudi"),
         ("deletes = 'vector'", "vector"),
         ("rate = -1", "--rate"),
-        ("tables = [", "shop.toml"),
+        ("tables = [", "shop.toml is not TOML"),
+        ("tables:\n  - a.*", "shop.toml is not TOML"),
     ],
 )
 def test_a_wrong_file_is_wrong_usage(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from deltalake import DeltaTable
 from support.lake_forms import DeltaForm, Form
 from support.refused import Sql, mirrored
 
-from binlog_core.mirror import resync, verify
+from binlog_core.mirror import mirror, resync, verify
 from binlog_core.mirror.lake import Lake
 from binlog_core.mirror.state import MirrorState
 
@@ -135,6 +136,12 @@ def test_verify_names_a_dropped_table_with_rows_and_a_new_one(url: str, sql: Sql
     assert "has 2 rows" in str(t.reason)
     assert "_change_type" not in str(t.reason)
     assert (u.table, u.agrees) == ("refused.u", False)
+
+
+def test_a_run_that_is_stopped_before_it_has_an_archive_ends(url: str, tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    assert mirror(url, tmp_path / "lake", tables="stopped.*", until="now", stop=stop) == []
 
 
 def test_a_table_that_is_left_out_stays_as_it_is(url: str, sql: Sql, tmp_path: Path, form: Form) -> None:

@@ -19,7 +19,7 @@ from support.archive import FakeServer, busy  # noqa: E402
 from binlog_core._decode.boundaries import last_checkpoint  # noqa: E402
 from binlog_core.lake.access import Access  # noqa: E402
 from binlog_core.mirror.lake import Lake  # noqa: E402
-from binlog_core.mirror.reporting import MirrorStatus, TableStatus, statuses  # noqa: E402
+from binlog_core.mirror.reporting import MirrorStatus, StatusFiles, TableStatus, statuses  # noqa: E402
 from binlog_core.mirror.state import MirrorState, TableState  # noqa: E402
 
 
@@ -52,6 +52,32 @@ def test_how_tables_are(tmp_path: Path) -> None:
     assert followed.committed is not None
     assert [one.rows for one in statuses(lake, state, quick=True)] == [None, None, None]
     assert (followed.lag_bytes, followed.lag_transactions) == (None, None)  # there is no archive
+
+
+def test_a_status_file_is_kept_up_to_date_by_the_tables_that_have_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, state, opened = Lake(str(tmp_path)), MirrorState("id", "mysql://db1", ("shop.*",), "archive"), []
+    for name in ("a", "b"):
+        one = state.begin("shop", name)
+        one.stage, one.place, one.committed = "following", 120, 120
+        state.offsets[120] = {}
+        deltalake.write_deltalake(lake.table(one), pa.table({"id": [1, 2, 3]}))
+    real = Lake.opened
+    monkeypatch.setattr(Lake, "opened", lambda self, one: opened.append(one.name) or real(self, one))
+    files = StatusFiles(lake, [str(tmp_path / "status.json")])
+
+    def rows() -> list[int]:
+        monkeypatch.setattr(files, "_next", 0.0)
+        files(state)
+        return [one["rows"] for one in json.loads((tmp_path / "status.json").read_bytes())["tables"]]
+
+    assert (rows(), opened) == ([3, 3], ["a", "b"])
+    assert (rows(), opened) == ([3, 3], ["a", "b"])
+    deltalake.write_deltalake(lake.table(one), pa.table({"id": [4]}), mode="append")
+    one.place = one.committed = 150
+    state.offsets[150] = {}
+    assert (rows(), opened) == ([3, 4], ["a", "b", "b"])
 
 
 def test_what_of_the_archive_is_not_in_a_table(tmp_path: Path) -> None:

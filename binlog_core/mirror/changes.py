@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import time
 import uuid
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from glob import escape
@@ -14,13 +17,14 @@ from .._decode.boundaries import last_checkpoint
 from .._decode.gtid_selection import union
 from .._sources.archives import timeline_among
 from .._sources.log_names import name_within, unpacked
+from .._sources.places import local_path
 from .._sources.places import place_of as place_at
 from .._sources.timeline import NAME
 from .._tables.full_names import full_name, split_name
 from ..errors import BinlogError, MirrorError, PreparedBeforeError
 from ..gtids import parse_gtid_set
 from ..lake.plan.definitions import from_text, to_text
-from ..lake.plan.parts import TaskPart
+from ..lake.plan.parts import TaskPart, index_of
 from ..lake.plan.ranges import LogPlace, LogRanges, Offset, offset_of, place_of
 from ..lake.plan.xa import XaHistory
 from ..lake.rows.fit import SPECIAL
@@ -42,6 +46,8 @@ from .state import GTIDS
 
 _PART_BYTES = 64 << 20
 _DEFINITIONS, _PREPARED = "definitions", "prepared"
+_TICK = 2.0  # seconds: longer than that of any file system
+_NO_FOLDERS = 2  # links to a folder: its name, and the one that it has within
 _LOSSES = ("incidents", "rows_v0", "rows_without_table_map")  # of changes of any table
 
 
@@ -90,12 +96,29 @@ class LogPlan(LogRanges):
         self.reading = replace(reading, tables=(*(reading.tables or ()), *values), columns=values or None)
         self.access = options.access
         super().__init__(options, [archive], run)
+        self.archive = archive
+        self._listed: list[Split] = []
+        self._listed_at: tuple[int, int] | None = None
         self.lower_case = lower_case
         self.counted = frozenset(counted)
 
     def logs(self) -> list[Split]:
         """The archive's logs."""
         return self._logs()
+
+    def _logs(self) -> list[Split]:
+        now = _settled(self.archive)
+        if now is None or now != self._listed_at or not self._listed:
+            self._listed_at, self._listed = now, super()._logs()
+        return self._listed
+
+    def _log_of(self, offset: Offset) -> Split:
+        """The log of an offset, as it was listed last: logs are listed again only if it was not there yet."""
+        with suppress(BinlogError):
+            if self._listed:
+                return self._listed[index_of(self._listed, offset["file"])]
+        logs = self._logs()
+        return logs[index_of(logs, offset["file"])]
 
     def server(self) -> dict[str, Any]:
         """The server whose logs the archive ends with: its address, UUID and server id."""
@@ -209,6 +232,19 @@ class LogPlan(LogRanges):
         """The parts that the workers read."""
         with unwarned():
             return self._parts(start, end)
+
+
+def _settled(folder: str) -> tuple[int, int] | None:
+    """What differs once a file has come to a local folder or left it; None: that would not tell.
+
+    It may have changed just now, within the same tick of its clock, or its folders may, those of segments.
+    """
+    path = local_path(folder)
+    if path is None or not os.path.isdir(path):
+        return None
+    now = os.stat(path)
+    settled = time.time() - now.st_mtime > _TICK and now.st_nlink == _NO_FOLDERS
+    return (now.st_ino, now.st_mtime_ns) if settled else None
 
 
 def definitions_at(offset: Offset) -> DdlTracker:

@@ -142,7 +142,7 @@ class Mirroring:
         self._following = False  # copies are made beside the rounds
         self._rounds: Counter[str] = Counter()  # that changed a table since its files were merged
         self._reach = Reach()
-        self._plan: tuple[Any, LogPlan] | None = None  # the last one, and what was asked
+        self._plans: dict[bool, tuple[Any, LogPlan]] = {}  # the last of some tables and of none, as asked for
         self._case = ""  # of names of tables: "0" is as they are written, "1" in lower case
 
     def _warn_of_unused(self) -> None:
@@ -300,8 +300,9 @@ class Mirroring:
         """The archive, for reading some tables."""
         names = [one.full_name for one in tables]
         lower, counted = self._case == "1", self._reach.parents(names) - set(names)
-        if self._plan is not None and self._plan[0] == (names, lower, counted):
-            return self._plan[1]
+        before = self._plans.get(bool(names))  # the next round is most often about the same tables
+        if before is not None and before[0] == (names, lower, counted):
+            return before[1]
         found = LogPlan(
             self.state.archive,
             names,
@@ -311,8 +312,7 @@ class Mirroring:
             counted=counted,
             metadata=self.columns.read,
         )
-        if names:  # the next round is most often about the same tables
-            self._plan = (names, lower, counted), found
+        self._plans[bool(names)] = (names, lower, counted), found
         return found
 
     # ------------------------------------------------------------ the server

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from support.archive import FakeServer, busy
 from support.workers import PicklingRunner
 from support.writer import Log
 
+from binlog_core.lake.plan import ranges
 from binlog_core.lake.plan.definitions import to_text
 from binlog_core.lake.plan.parts import TaskPart
 from binlog_core.lake.plan.ranges import Offset
@@ -82,3 +85,43 @@ def test_logs_are_walked_over_where_one_says(tmp_path: Path) -> None:
     assert len({part.split.path for part in found}) == len(server.logs) > 3
     assert found == parts(LogPlan(str(tmp_path), ["shop.t"]))
     assert run.asked == [1, *[len(server.logs)] * 3]  # definitions, XA and boundaries
+
+
+def test_an_archive_is_listed_again_when_a_file_came_or_went(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have thousands of logs, which every round asks for several times."""
+    if tmp_path.stat().st_nlink != 2:
+        pytest.skip("the file system does not tell whether there are folders")
+    server, listed = busy(FakeServer(), 60), list[int]()
+    first, second, third, *_ = server.logs
+
+    def put(name: str) -> None:
+        (tmp_path / name).write_bytes(server.bytes_of(name))
+
+    def settled(seconds: float) -> None:
+        now = time.time() - seconds
+        os.utime(tmp_path, (now, now))
+
+    def logs() -> tuple[list[str], int]:
+        listed.clear()
+        found = [os.path.basename(one.path) for one in plan.logs()]
+        return found, len(listed)
+
+    real = ranges.plan_logs
+    monkeypatch.setattr(ranges, "plan_logs", lambda *given: listed.append(1) or real(*given))
+    plan = LogPlan(str(tmp_path), ["shop.t"])
+    put(first)
+    settled(60)
+    assert [logs(), logs()] == [([first], 1), ([first], 0)]
+    put(second)
+    assert [logs(), logs()] == [([first, second], 1)] * 2, "another may come in the same tick"
+    settled(30)
+    assert [logs(), logs()] == [([first, second], 1), ([first, second], 0)]
+    (tmp_path / first).unlink()
+    settled(20)
+    assert logs() == ([second], 1)
+    (tmp_path / "segment").mkdir()
+    put(third)
+    settled(10)
+    assert [logs(), logs()] == [([second, third], 1)] * 2, "logs may come into the folder"

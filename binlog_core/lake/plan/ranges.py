@@ -67,7 +67,6 @@ class LogRanges:
         # A range that was followed, and definitions as an offset's text and as a timeline's beginning.
         self._last: tuple[tuple[Offset | None, str, int], _Followed] | None = None
         self._begin: tuple[str, DefinitionTimeline] | None = None
-        self._listed: list[Split] = []
 
     def _later(self, start: Offset, most: int | None, until: LogPlace | None = None) -> Offset:
         """The offset of a later boundary: after some bytes or the last, not beyond a place; or `start`."""
@@ -150,17 +149,7 @@ class LogRanges:
     def _logs(self) -> list[Split]:
         logs = plan_logs(self._paths, self._options)
         check_numbers(logs, "a stream over them")
-        self._listed = logs
         return logs
-
-    def _log_of(self, offset: Offset) -> Split:
-        """The log of an offset, as it was listed last: logs are listed again only if it was not there yet."""
-        listed = self._listed or self._logs()
-        try:
-            return listed[index_of(listed, offset["file"])]
-        except BinlogError:
-            listed = self._logs()
-            return listed[index_of(listed, offset["file"])]
 
     def _end(self, logs: list[Split], begin: LogPlace, until: tuple[str, int] | None = None) -> LogPlace:
         """The last boundary; with `until`, not beyond a number of bytes of that log."""

@@ -104,7 +104,7 @@ class History:
             The history is gone; with a copy it begins again.
         """
         opened = cache(partial(self._lake.opened, state))
-        if not opened(1).exists:
+        if state.history is not None and not opened(1).exists:
             raise CopyNeeded("the table's history was removed")
         numbers, schemas = _placed(opened, [file.schema for file in files])
         if statements:

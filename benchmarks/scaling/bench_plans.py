@@ -100,7 +100,16 @@ class Frames:
         self.held += rows.nbytes
         return self
 
-    def repartitionByRange(self, count: int, key: str) -> Frames:
+    def range(self, start: int, end: int, step: int, partitions: int) -> Frames:
+        return self
+
+    def withColumnRenamed(self, name: str, new: str) -> Frames:
+        return self
+
+    def join(self, other: Frames, key: str) -> Frames:
+        return self
+
+    def drop(self, name: str) -> Frames:
         return self
 
     def hint(self, name: str) -> Frames:

@@ -246,7 +246,7 @@ def splits_df(
     pa = import_pyarrow()
     declared = _split_schema()
     values = {field.name: [getattr(one, field.name) for one in splits] for field in declared}
-    frame = one_row_each(spark, pa.table(values, declared), "index")
+    frame = one_row_each(spark, pa.table(values, declared)).drop("place")
     # All splits have the same, which may be megabytes: the workers add it to their rows.
     timeline = splits[0].timeline() if splits else None
     text = pa.array([None if timeline is None else timeline.to_text()], pa.string())

@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 _PLACE, _TASK = "place", "task"
 
 
-def one_row_each(spark: SparkSession, rows: pa.Table, key: str) -> DataFrame:
-    """Rows as a DataFrame, in Spark Connect too: one in each partition, in the order of `key`.
+def one_row_each(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Rows as a DataFrame, in Spark Connect too: one in each partition, in their order, after its place.
 
-    Spark draws the bounds of the partitions from a sample. With as many partitions as rows the sample is all
-    rows, so that each is a range of its own; up to some millions of rows, of which a partition may then get
-    two, or none.
+    Executors get the rows once. If they were shuffled, each task would get the bounds of all partitions.
     """
-    return spark.createDataFrame(rows).repartitionByRange(max(rows.num_rows, 1), key)
+    pa, count = import_pyarrow(), rows.num_rows
+    placed = rows.add_column(0, _PLACE, pa.array(range(count), pa.int64()))
+    places = spark.range(0, count, 1, max(count, 1)).withColumnRenamed("id", _PLACE)
+    return places.join(spark.createDataFrame(placed).hint("broadcast"), _PLACE)
 
 
 def tasks_frame(spark: SparkSession, tasks: Sequence[Any]) -> DataFrame:
@@ -34,11 +35,8 @@ def tasks_frame(spark: SparkSession, tasks: Sequence[Any]) -> DataFrame:
     from pyspark import cloudpickle
 
     pa, pickler = import_pyarrow(), cast(Any, cloudpickle)
-    columns = [
-        pa.array(range(len(tasks)), pa.int64()),
-        pa.array((pickler.dumps(task) for task in tasks), pa.binary(), size=len(tasks)),
-    ]
-    return one_row_each(spark, pa.table(columns, [_PLACE, _TASK]), _PLACE)
+    pickled = pa.array((pickler.dumps(task) for task in tasks), pa.binary(), size=len(tasks))
+    return one_row_each(spark, pa.table({_TASK: pickled}))
 
 
 def tasks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:

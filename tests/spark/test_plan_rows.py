@@ -96,7 +96,7 @@ def test_each_partition_has_one_row_in_its_order(spark: SparkSession, tmp_path: 
         assert [row[0] for row in frame.mapInArrow(seen, "found string").collect()] == [
             f"[{i}]" for i in range(count)
         ]
-    empty = one_row_each(spark, pa.table({"n": pa.array([], pa.int64())}), "n")
+    empty = one_row_each(spark, pa.table({"n": pa.array([], pa.int64())}))
     assert empty.collect() == []
     path = orders(tmp_path, count=20)
     splits = plan_splits([str(path)], 999)
@@ -105,3 +105,14 @@ def test_each_partition_has_one_row_in_its_order(spark: SparkSession, tmp_path: 
     assert frame.rdd.getNumPartitions() == len(splits)
     rows = changes_df(spark, path, table="shop.orders", split_size="999").collect()
     assert [row["id"] for row in rows] == list(range(40))
+
+
+@pytest.mark.spark
+def test_spark_gives_each_task_no_more_of_a_large_plan(spark: SparkSession) -> None:
+    def given(count: int) -> int:
+        """Bytes of what Spark itself sends with each task, besides its partition."""
+        rows = tasks_frame(spark, range(count))._jdf.queryExecution().toRdd()
+        utils: Any = spark.sparkContext._jvm.org.apache.spark.util.Utils  # type: ignore[union-attr]
+        return len(utils.serialize(rows))
+
+    assert given(2_000) < given(20) + 1_000

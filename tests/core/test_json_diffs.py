@@ -164,7 +164,7 @@ def test_diffs_of_a_damaged_document() -> None:
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), json_values), max_size=4),
     st.booleans(),
 )
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=200)
 def test_any_diffs(document: object, changes: list[tuple[int, int, object]], large: bool) -> None:
     """Replace, insert and remove at random places of a document, against the same done in Python."""
     want: Any = json_copy(document)

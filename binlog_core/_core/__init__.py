@@ -1,4 +1,7 @@
-"""The modules compiled from src/. They work only on memory, not on files or sockets; each has a ``.pyi``."""
+"""The modules compiled from src/. They work only on memory, not on files or sockets; each has a ``.pyi``.
+
+``_memoryviews`` is Cython's own code, which all but ``_rows`` share.
+"""
 
 from importlib.machinery import EXTENSION_SUFFIXES
 from os import path

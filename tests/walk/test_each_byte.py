@@ -95,30 +95,30 @@ def test_each_byte_set_to_extremes(golden: Golden, verify: bool) -> None:
         at = position + byte
         before = [change for change in want if change[-1] < position]
         original = data[at]
-        for extreme in extremes(byte, verify=verify):
+        for number, extreme in enumerate(extremes(byte, verify=verify)):
             if extreme[0] == original:
                 continue
             data[at] = extreme[0]
-            for on_error in ("raise", "skip"):
-                got: list[Any] = []
-                try:
-                    with opened(bytes(data), on_error=on_error, verify_checksum=verify) as log:
-                        for change in log.rows():
-                            got.append(value(change))
-                    tried(None)
-                except binlog_core.BinlogError as error:
-                    tried(error)
-                    assert error.offset is None or error.offset <= len(data)
-                    assert on_error == "raise" or not verify, (at, extreme, error)
-                where = (position, byte, extreme, on_error)
-                assert got[: len(before)] == before, where
-                if verify and summed:
-                    # Nothing wrong gets out, and after the damaged event's transaction nothing is lost.
-                    assert all(change in want for change in got), where
-                    if on_error == "skip":
-                        end = transaction_end(golden, position)
-                        behind = [change for change in want if change[-1] >= end]
-                        assert got[len(got) - len(behind) :] == behind, where
+            on_error = ("raise", "skip")[(byte + number) % 2]  # a byte, and an extreme, is met by both
+            got: list[Any] = []
+            try:
+                with opened(bytes(data), on_error=on_error, verify_checksum=verify) as log:
+                    for change in log.rows():
+                        got.append(value(change))
+                tried(None)
+            except binlog_core.BinlogError as error:
+                tried(error)
+                assert error.offset is None or error.offset <= len(data)
+                assert on_error == "raise" or not verify, (at, extreme, error)
+            where = (position, byte, extreme, on_error)
+            assert got[: len(before)] == before, where
+            if verify and summed:
+                # Nothing wrong gets out, and after the damaged event's transaction nothing is lost.
+                assert all(change in want for change in got), where
+                if on_error == "skip":
+                    end = transaction_end(golden, position)
+                    behind = [change for change in want if change[-1] >= end]
+                    assert got[len(got) - len(behind) :] == behind, where
         data[at] = original
 
 
@@ -149,13 +149,13 @@ def test_each_byte_of_a_descriptor() -> None:
     data = bytearray(golden_logs("mysql97/killed")[0].data)
     for at in range(4, 130):
         original = data[at]
-        for extreme in EXTREMES:
+        for number, extreme in enumerate(EXTREMES):
             data[at] = extreme[0]
             for on_error in ("raise", "skip"):
-                for verify in (True, False):
-                    try:
-                        with opened(bytes(data), on_error=on_error, verify_checksum=verify) as log:
-                            list(log.rows())
-                    except binlog_core.BinlogError:
-                        pass
+                verify = (at + number + (on_error == "skip")) % 2 == 0
+                try:
+                    with opened(bytes(data), on_error=on_error, verify_checksum=verify) as log:
+                        list(log.rows())
+                except binlog_core.BinlogError:
+                    pass
         data[at] = original

@@ -26,9 +26,9 @@ CUT_EVERYWHERE = [g for g in golden_logs(max_bytes=2400) if "old_hires" not in g
 CUT_IN_PLACES = [g for g in golden_logs(max_bytes=40_000) if g not in CUT_EVERYWHERE and not g.needs_schema]
 WITHOUT_ROWS = {2, 16, 33, 34, 162}  # QUERY, XID, both vendors' GTIDs
 FLIPPED = [g for g in golden_logs(max_bytes=20_000) if not g.needs_schema]
-# `make sanitize` makes the same flips and four times as many, and sees more of each; a checksum stops all.
-FLIPS = 40 if SANITIZED else 10
-FLIPS_UNDER_CHECKSUM = 10
+FLIPS = 10
+FLIPS_UNDER_CHECKSUM = 5  # it stops all
+BUILD = " sanitized" if SANITIZED else ""  # which damages a log in other places than the wheel's tests do
 HEADER, ENCRYPTED_HEADER = 19, 512
 
 
@@ -86,17 +86,17 @@ def test_cut_at_every_byte(golden: Golden) -> None:
 
 @pytest.mark.parametrize("golden", CUT_IN_PLACES, ids=str)
 def test_cut_near_event_borders_and_at_random(golden: Golden) -> None:
-    rng = random.Random(golden.name)
+    rng = random.Random(golden.name + BUILD)
     ends = [h.position + h.event_length for h in known(golden).headers]
-    near = {end + shift for end in rng.sample(ends, min(4, len(ends))) for shift in (-1, 0, 1, 18, 19)}
-    for size in sorted(near | {rng.randrange(len(golden.data)) for _ in range(10)}):
+    near = {end + shift for end in rng.sample(ends, min(2, len(ends))) for shift in (-1, 0, 1, 18, 19)}
+    for size in sorted(near | {rng.randrange(len(golden.data)) for _ in range(5)}):
         check_cut(golden, min(size, len(golden.data)))
 
 
 @pytest.mark.parametrize("golden", [g for g in FLIPPED if "checksum_none" not in g.name], ids=str)
 def test_flipped_bytes_under_a_checksum(golden: Golden) -> None:
     """With checksums no value is wrong: right rows come, then perhaps one of our errors."""
-    rng = random.Random(golden.name)
+    rng = random.Random(golden.name + BUILD)
     want = [values(change) for change in known(golden).changes]
     for _ in range(FLIPS_UNDER_CHECKSUM):
         data = bytearray(golden.data)
@@ -118,7 +118,7 @@ def test_flipped_bytes_under_a_checksum(golden: Golden) -> None:
 @pytest.mark.parametrize("golden", FLIPPED, ids=str)
 def test_flipped_bytes_without_a_checksum(golden: Golden) -> None:
     """Here wrong bytes may become other values, but never an error of others, a crash or an endless loop."""
-    rng = random.Random(golden.name + " unchecked")
+    rng = random.Random(golden.name + " unchecked" + BUILD)
     for on_error in ("raise", "skip") * (FLIPS // 2):
         data = bytearray(golden.data)
         for _ in range(rng.choice((1, 2, 5, 30))):

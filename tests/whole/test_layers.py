@@ -109,15 +109,6 @@ def _names_spark(tree: ast.Module) -> bool:
     )
 
 
-def test_the_drawing_shows_the_floors() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-    drawn = {
-        int(number): set(named.replace("/", ".").split())
-        for number, named in re.findall(r"^ *(\d+)  (\S.*)$", page, re.MULTILINE)
-    }
-    assert drawn == {number: named for number, (named, _) in enumerate(floors(), 1)}
-
-
 def test_files_that_are_named_exist() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     for path in re.findall(r"`([\w/]+\.(?:py|pyx|pxd))`", page):

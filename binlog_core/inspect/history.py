@@ -562,7 +562,9 @@ def _transaction(path: str, record: np.void) -> Transaction:
 def _describe(log: Log, versions: list[Version], *, to_end: bool) -> None:
     """Add thread and statement: of a transaction with several statements, to each its own.
 
-    to_end: also how a transaction ended that is longer than a group. Also note what ROLLBACK TO a savepoint undid. MariaDB logs it, and the rows before it, where the
+    to_end: also how a transaction ended that is longer than a group.
+
+    Also note what ROLLBACK TO a savepoint undid. MariaDB logs it, and the rows before it, where the
     transaction also changed a table that cannot roll back, or made a temporary one. MySQL never compresses
     such a transaction, so each of its events has a position of its own.
     """

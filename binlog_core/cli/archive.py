@@ -82,7 +82,7 @@ def archive(
 
       binlog-core archive mysql://repl@db1 /backup/db1 --until now
 
-      binlog-core archive mysql://repl@db1,db2 /backup/shop --compress zstd --keep 30d --status shop.prom
+      binlog-core archive mysql://repl@db1,db2 /backup --compress zstd --keep 30d
     """
     access = login.login("options")
     with errors_as_lines(), stopping() as told_to_stop, _Line() as line:

@@ -88,7 +88,7 @@ def events(
 
       binlog-core events mysql-bin.000042 --type Query --grep 'DROP|TRUNCATE'
 
-      binlog-core events /var/lib/mysql --table shop.orders --start-datetime '2026-11-21 08:00'
+      binlog-core events /var/lib/mysql -t shop.orders --start '2026-11-21 08:00'
 
       binlog-core events /var/lib/mysql/mysql-bin.000042 --follow --type Query
     """

@@ -138,7 +138,7 @@ def export(
 
       binlog-core export 'mysql-bin.*' out --runner local
 
-      binlog-core export /archive/binlogs /lake/changes --state /lake/changes.state --status export.prom
+      binlog-core export /archive/binlogs /lake/changes --state /lake/export.state
 
       binlog-core export mysql://repl@db1 /lake/changes --archive /backup/db1
     """

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from .._base.options import OPTIONS
 from .._base.redaction import printable as printable
-from ..errors import BinlogError
+from ..errors import BinlogError, SchemaError
 from ..report import KINDS, NAMES_REMEDY, BinlogWarning
 from .exits import INTERRUPTED
 
@@ -55,6 +55,7 @@ _OF_ALL_LOGS = tuple(
         "unmatched_names",
     )
 )
+NO_TABLE = "no table "  # begins the error about a name that matches nothing
 _WITHOUT_CREATE = (
     "the logs do not have their CREATE TABLE either; --schema mysql://… takes them from a server,"
     " --schema FILE from a dump"
@@ -194,20 +195,29 @@ def _warnings_as_notes(without: str | None) -> Iterator[None]:
         warnings.simplefilter("always", BinlogWarning)
         usual = warnings.showwarning
         noted: set[str] = set()  # commands that read logs twice are warned twice
+        unmatched: list[str] = []  # told at the end, unless that is an error about such a name
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, BinlogWarning):
                 text = _ARGUMENT.sub(_as_option, _with_schema_option(str(message)))
                 same = next((kind for kind in _OF_ALL_LOGS if text.startswith(kind)), text)
                 if same not in noted and same != without:
-                    note(text)
+                    (unmatched.append if same == KINDS["unmatched_names"] else note)(text)
                 if len(noted) < _MOST_NOTED:
                     noted.add(same)
             else:
                 usual(message, category, *where, **more)
 
         warnings.showwarning = show
-        yield
+        try:
+            yield
+        except SchemaError as error:
+            if str(error).startswith(NO_TABLE):
+                unmatched.clear()
+            raise
+        finally:
+            for text in unmatched:
+                note(text)
 
 
 def _with_schema_option(text: str) -> str:

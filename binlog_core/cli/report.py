@@ -37,7 +37,7 @@ def report(
 
       binlog-core report mysql-bin.000042 -o report.html
 
-      binlog-core report /var/lib/mysql --database shop -o shop.html --title 'Black Friday'
+      binlog-core report /backup/db1 -d shop -o shop.html --title 'Black Friday'
     """
     with errors_as_lines():
         chosen = selection.selection() | part.places(logs)

@@ -88,13 +88,13 @@ def rows(
 
       binlog-core rows /var/lib/mysql -t orders -f parquet -o orders.parquet
 
-      binlog-core rows mysql-bin.000042 --start '2026-11-21 08:00' --stop '2026-11-21 09:00' -f sql
+      binlog-core rows mysql-bin.000042 --start '2026-11-21 08:00' -f sql
 
-      binlog-core rows mysql-bin.000042 --include-gtids 0-1-5501 -f sql --flashback -o undo.sql
+      binlog-core rows /backup/db1 --include-gtids 0-1-5501 -f sql --flashback
 
-      binlog-core rows mysql-bin.000042 -f debezium | kcat -P -b broker:9092 -t changes
+      binlog-core rows mysql-bin.000042 -f debezium | kcat -P -b broker -t changes
 
-      binlog-core rows /var/lib/mysql/mysql-bin.000042 --follow -t shop.orders | consumer
+      binlog-core rows mysql://repl@db1 --follow -t shop.orders | consumer
     """
     if verbose and form not in (None, "text"):
         raise typer.BadParameter("--verbose needs --format text")

@@ -56,13 +56,13 @@ def sql(
 
     Examples:
 
-      binlog-core sql "select * from shop.orders where _change_type = 'delete'" mysql-bin.000042
+      binlog-core sql "from shop.orders where _change_type = 'delete'" /backup/db1
 
-      binlog-core sql "select before_total, after_total from changed_rows('shop.orders')" mysql-bin.000042
+      binlog-core sql "from changed_rows('shop.orders')" mysql-bin.000042
 
-      binlog-core sql "select type, count(*) from events group by all order by 2 desc" mysql-bin.000042
+      binlog-core sql "select type, count(*) from events group by all" /backup/db1
 
-      binlog-core sql "from transactions order by row_images desc limit 5" /var/lib/mysql
+      binlog-core sql "from transactions order by row_images desc limit 5" /backup
     """
     if os.path.exists(query):
         raise typer.BadParameter(f"{query!r} is a file: expected the query before the logs")

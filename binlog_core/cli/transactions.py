@@ -66,7 +66,7 @@ def transactions(
 
       binlog-core transactions /var/lib/mysql --per table
 
-      binlog-core transactions mysql-bin.000042 --by position --thread-id 67 -f jsonl
+      binlog-core transactions /backup/db1 --by position --thread-id 67 -f jsonl
     """
     chosen = selection.selection()
     without = "unnamed_columns" if selection.where is None else ""  # nothing names a column

@@ -66,7 +66,7 @@ def verify(
 
       binlog-core verify mysql://repl@db1
 
-      binlog-core verify /backup/binlogs --allow-cut --json | jq 'select(.state != "whole")'
+      binlog-core verify /backup/db1 --json | jq 'select(.state != "whole")'
     """
     states = set()
     failed = False

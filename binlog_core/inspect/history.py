@@ -16,14 +16,14 @@ from .._base.change_columns import PREIMAGE
 from .._core._values import RowChange
 from .._decode.merge import ChangeReader
 from .._decode.savepoints import RowPlace, Savepoints
-from .._format.event_types import GTID_EVENTS
+from .._format.event_types import GTID_EVENTS, EventType
 from .._sources.log_names import name_within
 from .._tables.column_types import BLOB_TYPE_CODES
 from .._tables.full_names import canonical_name
 from ..batch.change_batch import OUTCOMES
 from ..conditions.language import UNBOUNDED, Condition, quoted, quoted_name
 from ..errors import BinlogError, ConditionError, SchemaError
-from ..events import QueryEvent
+from ..events import Event, QueryEvent, XidEvent
 from ..gtids import gtid_text
 from ..lake.exports import opener_of
 from ..log.log import Log
@@ -166,7 +166,7 @@ def _history(
             for version in _versions(one, table, names, skip_errors=options.get("on_error") == "skip"):
                 lives.add(version)
             if isinstance(one, Log):
-                _describe(one, lives.kept(begin))
+                _describe(one, lives.kept(begin), to_end=options.get("stop") is None)
     return lives.chosen()
 
 
@@ -559,8 +559,10 @@ def _transaction(path: str, record: np.void) -> Transaction:
     )
 
 
-def _describe(log: Log, versions: list[Version]) -> None:
+def _describe(log: Log, versions: list[Version], *, to_end: bool) -> None:
     """Add thread and statement: of a transaction with several statements, to each its own.
+
+    to_end: also how a transaction ended that is longer than a group.
 
     Also note what ROLLBACK TO a savepoint undid. MariaDB logs it, and the rows before it, where the
     transaction also changed a table that cannot roll back, or made a temporary one. MySQL never compresses
@@ -579,7 +581,9 @@ def _describe(log: Log, versions: list[Version]) -> None:
     ends = np.array([versions[i].transaction.end_position for i in at.tolist()], np.uint64)
     ends = np.where(ends, ends, np.append(firsts[1:], np.uint64(1 << 62)))
     starts = firsts.tolist()
-    for event in log.events_between(zip(starts, ends.tolist(), strict=True), DETAIL_TYPES):
+    closed = 0  # the span in which another transaction has begun
+    types = DETAIL_TYPES | {EventType.XID} if to_end else DETAIL_TYPES
+    for event in log.events_between(zip(starts, ends.tolist(), strict=True), types):
         # In a compressed transaction all have the same position, so only the first statement is known.
         while i < len(versions) and places[i] < event.position:
             i += 1
@@ -594,7 +598,11 @@ def _describe(log: Log, versions: list[Version]) -> None:
         if (here := bisect(starts, event.position)) != span:
             savepoints, span = Savepoints(starts[here - 1]), here
         elif event.type_code in GTID_EVENTS:
-            savepoints = Savepoints(event.position)
+            savepoints, closed = Savepoints(event.position), here
+        if to_end and closed != here and (outcome := _outcome_by(event)):
+            for k in np.flatnonzero(begins == starts[here - 1]).tolist():
+                if versions[k].transaction.outcome == "unknown":
+                    versions[k].transaction.outcome = outcome
         if isinstance(event, QueryEvent) and savepoints.note(
             _start_of_text(event), RowPlace(event.position, 0)
         ):
@@ -602,6 +610,14 @@ def _describe(log: Log, versions: list[Version]) -> None:
                 undone = (places >= first.position) & (places < last.position)
                 for k in np.flatnonzero(undone).tolist():
                     versions[k].transaction.outcome = "rolled back"
+
+
+def _outcome_by(event: Event) -> str | None:
+    """How an event ends its transaction, if it does."""
+    if isinstance(event, XidEvent):
+        return "committed"
+    text = event.query_bytes if isinstance(event, QueryEvent) else b""
+    return {b"COMMIT": "committed", b"ROLLBACK": "rolled back"}.get(text)
 
 
 def _start_of_text(event: QueryEvent) -> str:

@@ -27,6 +27,7 @@ def test_unknown_table() -> None:
     assert (ran.code, ran.out) == (1, b"")
     assert "no table 'rute66'" in ran.err
     assert "near: shop.Route66_b" in ran.err
+    assert ran.err.count("rute66") == 1, "an error, and not a note besides"
     ran = run("rows", LOG, "--table", "shop.Route66_b", "--stop-position", 200)
     assert (ran.code, ran.out) == (0, b""), "the table is in the log, its rows are not in the range"
 

@@ -363,8 +363,11 @@ def test_a_transaction_counts_from_its_commit_on() -> None:
     assert at(2) == [None, None, None, row(2)]
 
 
-@pytest.mark.parametrize(("end", "found"), [("COMMIT", row(1, 5)), ("ROLLBACK", row(1)), ("", row(1))])
-def test_a_transaction_may_be_longer_than_a_group(end: str, found: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("end", "outcome", "found"),
+    [("COMMIT", "committed", row(1, 5)), ("ROLLBACK", "rolled back", row(1)), ("", "unknown", row(1))],
+)
+def test_a_transaction_may_be_longer_than_a_group(end: str, outcome: str, found: dict[str, Any]) -> None:
     """A table's new definition begins another group."""
     log = Log("8.4.0")
     log.begin("shop")
@@ -378,7 +381,7 @@ def test_a_transaction_may_be_longer_than_a_group(end: str, found: dict[str, Any
         log.query(end)
     options = {"schema": "ddl", "ops": "update"}
     [version] = history(log.getvalue(), "shop.t", {"id": 1}, **options)
-    assert version.transaction.outcome == "unknown"
+    assert version.transaction.outcome == outcome
     assert row_as_of(log.getvalue(), "shop.t", {"id": 1}, 1 << 40, schema="ddl") == found
 
 
@@ -445,7 +448,8 @@ def test_a_savepoint_before_what_is_read() -> None:
     assert outcomes == [2, 5]
 
 
-def test_a_savepoint_of_the_next_transaction_undoes_nothing_before_it() -> None:
+@pytest.mark.parametrize(("ended", "outcome"), [(True, "committed"), (False, "unknown")])
+def test_the_next_transaction_neither_undoes_nor_commits_what_is_before_it(ended: bool, outcome: str) -> None:
     """The end of the first transaction is in another group than its change; the savepoint itself is lost."""
     log = Log("8.4.0")
     log.gtid(UUID, 1)
@@ -453,14 +457,15 @@ def test_a_savepoint_of_the_next_transaction_undoes_nothing_before_it() -> None:
     log.insert(T, [row(1)])
     log.query("ALTER TABLE shop.x ADD a INT")
     log.insert(WIDE, [row(3, c=0)])
-    log.commit()
+    if ended:
+        log.commit()
     log.gtid(UUID, 2)
     log.begin("shop")
     log.query("ROLLBACK TO `a`")
     log.insert(WIDE, [row(4, c=0)])
     log.commit()
     [version] = history(log.getvalue(), "shop.t", {"id": 1}, schema="ddl")
-    assert version.transaction.outcome == "unknown"
+    assert version.transaction.outcome == outcome
 
 
 def test_partial_images_are_completed() -> None:

@@ -158,6 +158,7 @@ class InnodbBinlogSource(Source):
         self._closed = True
         self._parts, self._chunks = iter(()), None
         self._left = _NOTHING
+        self._walk = None
         self._ahead = b""
         self._files.close()
         self._stored.close()
@@ -221,7 +222,7 @@ class InnodbBinlogSource(Source):
         """See `Source.feed`: the rest of a tree, and the transactions that follow."""
         if self._ahead or self._left or self._chunks is not None or self._failed is not None:
             return None
-        if self._own is None or self._over or not (self._walk is not None or self._between):
+        if self._own is None or self._over or self._closed or not (self._walk is not None or self._between):
             return None
         return self._next_feed()
 

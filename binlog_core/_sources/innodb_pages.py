@@ -110,6 +110,12 @@ class PagedFile:
         """Read the pages of an offset again the next time: the server may write more of them."""
         self._runs.pop(offset - offset % _RUN_LEN, None)
 
+    def close(self) -> None:
+        """Close the stored bytes; a mapping ends here, unless someone else has pages of it."""
+        self._mapped = None
+        self._runs.clear()
+        self.stored.close()
+
     def _whole_pages(self, data: memoryview, begin: int) -> Pages:
         page_len = self.header.page_len
         return Pages(data[: len(data) // page_len * page_len], page_len, begin)
@@ -237,10 +243,12 @@ class PagedFiles:
             raise
         self._open[number] = file
         if len(self._open) > _OPEN_FILES:
-            self._open.popitem(last=False)[1].stored.close()
+            self._open.popitem(last=False)[1].close()
         return file
 
     def close(self) -> None:
-        """Close all but the own one."""
+        """Close all of them."""
         while self._open:
-            self._open.popitem()[1].stored.close()
+            self._open.popitem()[1].close()
+        if self._begun:
+            self.own.close()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import struct
 import threading
 import tracemalloc
 from contextlib import nullcontext
+from mmap import ACCESS_READ
+from mmap import mmap as Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +34,7 @@ from binlog_core._core._innodb_binlog import (
     TreeWalk,
 )
 from binlog_core._sources.innodb_binlog import InnodbBinlogSource
-from binlog_core._sources.sources import open_local
+from binlog_core._sources.sources import BufferSource, open_local
 
 pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
@@ -555,6 +558,36 @@ def test_missing_files_and_streams(tmp_path: Path) -> None:
     with binlog_core.open(paths[0]) as log:
         found = [c.after["id"] for c in log.rows()]
         assert found == expected[: len(found)]
+
+
+@pytest.mark.parametrize("part", ["rows", "a record", "a tree"])
+def test_mappings_end_with_the_log(part: str, tmp_path: Path) -> None:
+    """At once, not when Python looks for circles: a worker opens a large file for each of its splits."""
+    rows = [[{"id": i, "note": "x" * 900}] * 9 for i in range(12)]
+    files = ibb.engine_files(made_of(rows), seed=2)
+    mappings = [open_mapping(path) for path in ibb.write_files(tmp_path, files)]
+    gc.disable()
+    try:
+        for own in mappings:
+            source = InnodbBinlogSource(
+                BufferSource(own, "own"), lambda number: BufferSource(mappings[number], "sibling")
+            )
+            while (data := source.read(1000)) and part == "rows":
+                pass
+            if part == "a tree":
+                source.read(5000)
+            del data
+            source.close()
+        for mapping in mappings:
+            mapping.close()  # a BufferError if anyone has a view of it
+        assert (source.read(1000), source.feed()) == (b"", None)
+    finally:
+        gc.enable()
+
+
+def open_mapping(path: Path) -> Mapping:
+    with path.open("rb") as file:
+        return Mapping(file.fileno(), 0, access=ACCESS_READ)
 
 
 @pytest.mark.parametrize("seed", range(30))

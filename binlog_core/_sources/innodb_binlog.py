@@ -66,9 +66,10 @@ class InnodbBinlogSource(Source):
 
     def __init__(self, stored: Source, sibling: Sibling | None = None, places: Places | None = None) -> None:
         super().__init__(stored.path)
-        if not stored.seekable:
+        if not stored.seekable or stored.size is None:
             raise BinlogError(
-                "an .ibb file cannot be read from a stream: save it to a file first", path=self.path
+                "an .ibb file cannot be read from a stream, or compressed: save it to a plain file first",
+                path=self.path,
             )
         self._stored = stored
         self._sibling = sibling

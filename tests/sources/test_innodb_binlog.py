@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import gzip
+import lzma
+import os
 import random
 import struct
 import threading
@@ -558,6 +561,28 @@ def test_missing_files_and_streams(tmp_path: Path) -> None:
     with binlog_core.open(paths[0]) as log:
         found = [c.after["id"] for c in log.rows()]
         assert found == expected[: len(found)]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, None])
+def test_what_cannot_be_read_from_any_position(pack: Any, tmp_path: Path) -> None:
+    """Packed or from a pipe: an error, and not a log without rows."""
+    path = tmp_path / "binlog-000000.ibb"
+    path.write_bytes(one_file() if pack is None else pack(one_file()))
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as end:
+        end.write(path.read_bytes())
+    with os.fdopen(reading, "rb") as pipe:
+        for target in [pipe] if pack is None else [pipe, path, path.read_bytes()]:
+            with pytest.raises(binlog_core.BinlogError, match="save it to a plain file first"):
+                all_rows(target)
+
+
+def test_a_transaction_that_began_in_a_missing_file(tmp_path: Path) -> None:
+    files = ibb.engine_files(made_of([[{"id": i, "note": "x" * 900}] * 9 for i in range(12)]), seed=2)
+    paths = ibb.write_files(tmp_path, files)
+    paths[0].unlink()
+    with pytest.raises(binlog_core.DecodeError, match=r"began in a file that is missing \(file number 0\)"):
+        all_rows(tmp_path)
 
 
 @pytest.mark.parametrize("part", ["rows", "a record", "a tree"])

@@ -29,6 +29,7 @@ from support.writer import innodb_binlog as ibb
 import binlog_core
 from binlog_core._sources import innodb_places
 from binlog_core._sources.innodb_binlog import InnodbBinlogSource
+from binlog_core.gtids import MariadbGtidSet
 from binlog_core.lake.rows.reader import read_split
 from binlog_core.log import parts
 from binlog_core.splits import plan_splits
@@ -125,6 +126,19 @@ def test_a_web_server(seed: int, web: str, tmp_path: Path) -> None:
     assert [one for url in urls for one in ids_of(url, threads=2)] == flat(transactions)
     splits = plan_splits(urls, 2000)
     assert [change.after["id"] for change in read_all(splits)[0]] == flat(transactions)
+    check_starts(urls, transactions, seed)
+    with binlog_core.open(urls) as remote, binlog_core.open(paths) as local:
+        assert remote.headers().tolist() == local.headers().tolist()
+        assert [event.position for event in remote.events()] == [event.position for event in local.events()]
+
+
+def check_starts(target: Any, transactions: list[list[int]], seed: int) -> None:
+    """By time, GTIDs, and as a position of a server, which has no file."""
+    k = random.Random(seed).randrange(1, len(transactions))
+    rest, gtids = flat(transactions[k:]), MariadbGtidSet.parse(f"0-1-{k}")
+    assert ids_of(target, start=dt.datetime.fromtimestamp(BEGIN + 60 * k, dt.UTC)) == rest
+    assert ids_of(target, start=gtids) == ids_of(target, start=gtids, threads=2) == rest
+    assert ids_of(target, start=binlog_core.Position("", 0, gtids)) == rest
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -137,6 +151,7 @@ def test_a_store(seed: int, tmp_path: Path) -> None:
     for options in ({}, {"threads": 2}, {"limits": binlog_core.Limits(group_rows=7)}):
         assert ids_of(url, **options) == flat(transactions)
     assert versions(url, 0) == versions(url, 2000) == versions(str(tmp_path), 2000)
+    check_starts(url, transactions, seed)
     with binlog_core.open(url) as log:
         *_, middle, _ = log.groups()
         rest = ids_of(url, start=middle.position)

@@ -101,6 +101,14 @@ class InnodbBinlogSource(Source):
         return int(self._torn)
 
     @property
+    def begun(self) -> bool:
+        """Whether the server has written more than zeros and a header, which it makes beforehand."""
+        if is_made_beforehand(self._stored):
+            return False
+        file = self._files.begin(self._stored)
+        return Cursor(file, file.header.page_len).next() is not None
+
+    @property
     def may_have_ended(self) -> bool:
         """Whether nothing more can come in this log: all of its pages have been written and read."""
         return self._over or (self._own is not None and self._own.ended and not self._torn)

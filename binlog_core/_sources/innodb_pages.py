@@ -16,8 +16,8 @@ from .sources import Source
 
 Sibling = Callable[[int], Source]
 
-_RUN_LEN = 256 << 10  # bytes of pages that are read together, if the file is not mapped
-_CACHED_RUNS = 16  # for out-of-band records, which lie anywhere
+_RUN_LEN = 1 << 20  # bytes of pages that are read together, if the file is not mapped
+_CACHED_RUNS = 4  # for out-of-band records, which lie anywhere
 _OPEN_FILES = 16
 _TORN_WAIT = 0.05  # seconds, before the last page of a file is read again if its checksum is wrong
 

@@ -36,6 +36,7 @@ from binlog_core._core._innodb_binlog import (
     Pages,
     TreeWalk,
 )
+from binlog_core._sources import innodb_pages
 from binlog_core._sources.innodb_binlog import InnodbBinlogSource
 from binlog_core._sources.sources import BufferSource, open_local
 
@@ -78,8 +79,8 @@ def test_golden_logs(golden: Golden, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_shapes(seed: int, tmp_path: Path) -> None:
-    """Trees of up to some hundred records, several files, transactions side by side."""
+def test_random_shapes(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees of up to some hundred records, several files, transactions side by side; few pages at once."""
     pick = random.Random(seed)
     rows = [
         [
@@ -91,8 +92,11 @@ def test_random_shapes(seed: int, tmp_path: Path) -> None:
     ibb.write_files(tmp_path, ibb.engine_files(made_of(rows), seed=seed))
     expected = [row for one in rows for row in one]
     assert [c.after for c in all_rows(tmp_path)] == expected
+    monkeypatch.setattr(innodb_pages, "_RUN_LEN", 1 << pick.randrange(14, 18))
+    monkeypatch.setattr(innodb_pages, "_CACHED_RUNS", pick.choice([1, 2]))
     with fed(pick.choice([1, 9, 200, 1 << 16]), pick.choice([64, 300, 3000])):
-        assert [c.after for c in all_rows(tmp_path)] == expected
+        for mapped in (True, False):
+            assert [c.after for c in all_rows(tmp_path, mmap=mapped)] == expected
 
 
 def test_crc32c() -> None:
@@ -209,8 +213,9 @@ def test_positions(tmp_path: Path) -> None:
                 assert [c.after["id"] for c in rest.rows()] == list(range(read, 200))
 
 
+@pytest.mark.parametrize("target", ["a file", "folder", "list"])
 @pytest.mark.parametrize("seed", range(6))
-def test_followed_while_it_is_written(seed: int, tmp_path: Path) -> None:
+def test_followed_while_it_is_written(seed: int, target: str, tmp_path: Path) -> None:
     """The server makes files beforehand, writes pages in order, and the last one again and again."""
     pick = random.Random(seed)
     rows = [
@@ -242,7 +247,10 @@ def test_followed_while_it_is_written(seed: int, tmp_path: Path) -> None:
 
     wanted = [row["id"] for one in rows for row in one]
     got: list[int] = []
-    with binlog_core.open(tmp_path / "binlog-000000.ibb", follow=True) as log:
+    logs: Any = tmp_path / "binlog-000000.ibb"
+    if target != "a file":
+        logs = tmp_path if target == "folder" else sorted(tmp_path.iterdir())
+    with binlog_core.open(logs, follow=True) as log:
 
         class Steps(threading.Event):
             """Waiting lets the server go on; in the end nothing is left to wait for."""

@@ -38,6 +38,7 @@ from binlog_core._format import fragments as joining
 from binlog_core._format.compression import inflate_block, inflate_columns, payload_chunks
 from binlog_core._format.descriptors import detect
 from binlog_core._format.format_description import FormatDescription
+from binlog_core._sources import innodb_pages
 from binlog_core._sources.encryption_keys import read_key_file, read_keyring
 from binlog_core._sources.timeline import ArchiveTimeline
 from binlog_core._tables.column_types import SPAN_DTYPE, Kind
@@ -326,18 +327,24 @@ def encrypted(data: bytes) -> None:
 
 
 PAGE = page_lies.PAGE
+innodb_pages._TORN_WAIT = 0  # nobody writes the pages: a second look at a wrong one need not wait
 
 
 @contextmanager
 def _small_pieces() -> Iterator[None]:
     """Logs are read by hundreds of bytes; events cross the ends of what the loop takes by itself."""
-    before = track._PIECE_LEN, track._BLOCK_LEN, feed_at_once(100)
-    track._PIECE_LEN, track._BLOCK_LEN = 300, 2000
+    before = track._HEAD_LEN, track._PIECE_LEN, track._BLOCK_LEN
+    at_once = feed_at_once(100)
+    track._HEAD_LEN, track._PIECE_LEN, track._BLOCK_LEN = (
+        300,
+        300,
+        2000,
+    )  # the log is not all read as its head
     try:
         yield
     finally:
-        track._PIECE_LEN, track._BLOCK_LEN = before[:2]
-        feed_at_once(before[2])
+        track._HEAD_LEN, track._PIECE_LEN, track._BLOCK_LEN = before
+        feed_at_once(at_once)
 
 
 @target

@@ -27,7 +27,8 @@ from binlog_core._tables.table_map import TableMaps
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 DATA = TESTS / "data"
 sys.path.append(str(TESTS))
-from support.writer import innodb_binlog  # noqa: E402 (it is in a folder that the line above adds)
+from support.innodb_logs import made_of  # noqa: E402 (it is in a folder that the line above adds)
+from support.writer import innodb_binlog  # noqa: E402
 from support.writer.fragments import in_fragments  # noqa: E402
 
 MAX_LEN = 20_000  # of a log
@@ -189,6 +190,12 @@ def main(out: Path) -> None:
     warnings.simplefilter("ignore", binlog_core.BinlogWarning)
     for path in (DATA / "fuzz").iterdir():
         save(path.name.split("-")[0], path.read_bytes())
+    # Transactions that are whole in their pages, which the loop takes by itself; those below are hardly ever.
+    for longest in (1, 20, 50, 120):
+        rows = [[{"id": i, "note": "n" * (i % longest)}] for i in range(24)]
+        for pages in in_two_files(made_of(rows)):
+            for road in range(8):
+                save("innodb_binlog", bytes((road | 16 | 128,)) + pages)
     for path in sorted(DATA.rglob("*.binlog")):
         data = path.read_bytes()
         if len(data) <= MAX_LEN:

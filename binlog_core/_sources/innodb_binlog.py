@@ -66,9 +66,10 @@ class InnodbBinlogSource(Source):
 
     def __init__(self, stored: Source, sibling: Sibling | None = None, places: Places | None = None) -> None:
         super().__init__(stored.path)
-        if not stored.seekable:
+        if not stored.seekable or stored.size is None:
             raise BinlogError(
-                "an .ibb file cannot be read from a stream: save it to a file first", path=self.path
+                "an .ibb file cannot be read from a stream, or compressed: save it to a plain file first",
+                path=self.path,
             )
         self._stored = stored
         self._sibling = sibling
@@ -98,6 +99,14 @@ class InnodbBinlogSource(Source):
     def withheld(self) -> int:
         """1 if the log ends inside a record: a transaction may come later."""
         return int(self._torn)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the server has written more than zeros and a header, which it makes beforehand."""
+        if is_made_beforehand(self._stored):
+            return False
+        file = self._files.begin(self._stored)
+        return Cursor(file, file.header.page_len).next() is not None
 
     @property
     def may_have_ended(self) -> bool:
@@ -158,6 +167,7 @@ class InnodbBinlogSource(Source):
         self._closed = True
         self._parts, self._chunks = iter(()), None
         self._left = _NOTHING
+        self._walk = None
         self._ahead = b""
         self._files.close()
         self._stored.close()
@@ -221,7 +231,7 @@ class InnodbBinlogSource(Source):
         """See `Source.feed`: the rest of a tree, and the transactions that follow."""
         if self._ahead or self._left or self._chunks is not None or self._failed is not None:
             return None
-        if self._own is None or self._over or not (self._walk is not None or self._between):
+        if self._own is None or self._over or self._closed or not (self._walk is not None or self._between):
             return None
         return self._next_feed()
 

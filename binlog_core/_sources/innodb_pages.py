@@ -16,8 +16,8 @@ from .sources import Source
 
 Sibling = Callable[[int], Source]
 
-_RUN_LEN = 256 << 10  # bytes of pages that are read together, if the file is not mapped
-_CACHED_RUNS = 16  # for out-of-band records, which lie anywhere
+_RUN_LEN = 1 << 20  # bytes of pages that are read together, if the file is not mapped
+_CACHED_RUNS = 4  # for out-of-band records, which lie anywhere
 _OPEN_FILES = 16
 _TORN_WAIT = 0.05  # seconds, before the last page of a file is read again if its checksum is wrong
 
@@ -109,6 +109,12 @@ class PagedFile:
     def forget(self, offset: int) -> None:
         """Read the pages of an offset again the next time: the server may write more of them."""
         self._runs.pop(offset - offset % _RUN_LEN, None)
+
+    def close(self) -> None:
+        """Close the stored bytes; a mapping ends here, unless someone else has pages of it."""
+        self._mapped = None
+        self._runs.clear()
+        self.stored.close()
 
     def _whole_pages(self, data: memoryview, begin: int) -> Pages:
         page_len = self.header.page_len
@@ -237,10 +243,12 @@ class PagedFiles:
             raise
         self._open[number] = file
         if len(self._open) > _OPEN_FILES:
-            self._open.popitem(last=False)[1].stored.close()
+            self._open.popitem(last=False)[1].close()
         return file
 
     def close(self) -> None:
-        """Close all but the own one."""
+        """Close all of them."""
         while self._open:
-            self._open.popitem()[1].stored.close()
+            self._open.popitem()[1].close()
+        if self._begun:
+            self.own.close()

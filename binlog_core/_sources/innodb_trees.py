@@ -137,11 +137,13 @@ class Trees:
     def _chunks_of(self, place: Reference) -> Iterator[tuple[PagedFile, Chunk]]:
         """The chunks of the out-of-band record at a place, each with its file."""
         file = self._files.get(place.file)
-        if file is not None and place.offset < file.header.page_len:
+        if file is None:
+            raise self._wrong(place, "a transaction began in a file that is missing")
+        if place.offset < file.header.page_len:
             raise self._wrong(place, "a reference into the file's header")
-        cursor = None if file is None else Cursor(file, place.offset)
-        first = None if cursor is None else cursor.next()
-        if cursor is None or first is None or first.continues or first.kind != OUT_OF_BAND:
+        cursor = Cursor(file, place.offset)
+        first = cursor.next()
+        if first is None or first.continues or first.kind != OUT_OF_BAND:
             raise self._wrong(place, "not an out-of-band record")
         begin = place.offset
         for chunk in self._record(cursor, first):

@@ -70,7 +70,8 @@ def resolve(
     if isinstance(target, (list, tuple)):
         # A shell's /backup/* names our index among the logs.
         targets = [one for one in target if not _is_our_index(one)] or target
-        return _joined([resolve(t, keys=keys, mmap=mmap, storage_options=storage_options) for t in targets])
+        files = _joined([resolve(t, keys=keys, mmap=mmap, storage_options=storage_options) for t in targets])
+        return LogFiles(_begun(files), files.gaps, files.left_out)
     if not isinstance(target, (str, os.PathLike, IndexFile)):
         if hasattr(target, "read"):
             name = getattr(target, "name", None)
@@ -91,7 +92,7 @@ def resolve(
         ordered = order_logs(matching, matching)  # a log and its compressed copy may both match
         if not ordered.logs:
             raise MissingFileError("no log matches the pattern", path=path)
-        return LogFiles(map(log, ordered.logs), ordered.gaps, ordered.left_out)
+        return LogFiles(_begun(map(log, ordered.logs)), ordered.gaps, ordered.left_out)
     place = place_of(path, storage_options)
     if index is None and path.lower().endswith(_INDEX_ENDING) and place.files(path) is None:
         index = IndexFile(path)
@@ -109,7 +110,24 @@ def resolve(
     found = order_logs(names, logs_among(place, names))
     if not found.logs:
         raise NotABinlogError("the directory has no binary log", path=path)
-    return LogFiles(map(log, found.logs), found.gaps, found.left_out)
+    return LogFiles(_begun(map(log, found.logs)), found.gaps, found.left_out)
+
+
+def _begun(found: Iterable[LogFile]) -> list[LogFile]:
+    """The logs without .ibb files at their end that were made beforehand.
+
+    The one before them is still written: reading would go on with them, and lose what comes before.
+    """
+    files = list(found)
+    while len(files) > 1 and files[-1].path.endswith(".ibb"):
+        try:
+            with files[-1].open() as source:
+                if source.begun:
+                    break
+        except BinlogError:  # whoever reads it says so
+            break
+        del files[-1]
+    return files
 
 
 def check_no_server(target: object) -> None:

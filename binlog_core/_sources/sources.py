@@ -125,6 +125,11 @@ class Source(ABC):
         return 0
 
     @property
+    def begun(self) -> bool:
+        """Whether anything has been written to the log."""
+        return True
+
+    @property
     def may_have_ended(self) -> bool:
         """Whether the log with the next number can be the one to go on with."""
         return True

@@ -65,6 +65,13 @@ def begun_after(files: LogFiles, settings: Settings, start: Position | AnyGtidSe
     return replace(settings, start=begin, selection=selection, done=found.done)
 
 
+def found_start(log: Log) -> tuple[str, int, str | None]:
+    """Where a log begins that was opened with GTIDs: path, position, and GTIDs that are not read there."""
+    start, done = log.settings.start, log.settings.done
+    assert isinstance(start, Position)
+    return start.file, start.offset, str(done) if done else None
+
+
 class _Found(NamedTuple):
     """Where to begin; the transaction there, if it is known; which ones from there on are not wanted."""
 

@@ -13,7 +13,7 @@ from .._decode.selection import Selection
 from .._tables.tables import Table
 from ..errors import BinlogError, SchemaError
 from ..index.finding import Indexes
-from ..lake.plan.parts import index_of, plan_logs
+from ..lake.plan.parts import plan_logs, start_of
 from ..lake.rows.fit import widened
 from ..lake.rows.source_options import SourceOptions
 from ..lake.rows.types import import_pyarrow, key_metadata, lake_type
@@ -161,11 +161,10 @@ def find_definitions(
 
 def _logs_of(paths: Iterable[str], options: SourceOptions) -> tuple[list[Split], int]:
     """All logs, and the index of the first one whose rows are read."""
-    logs = plan_logs(paths, replace(options, start_offset=None))
-    if options.start_offset is None:
-        return logs, 0
+    paths = list(paths)
+    logs = plan_logs(paths, options)
     try:
-        return logs, index_of(logs, options.start_offset[0])
+        return logs, start_of(paths, logs, options).log
     except BinlogError:  # purged: reading from it reports that, and a stream's checkpoint may be further on
         return logs, 0
 

@@ -18,7 +18,6 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from .._sources.log_names import name_within
-from ..lake.plan.parts import index_of
 from ..lake.plan.ranges import LogPlace, LogRanges, Offset, offset_of, place_of
 from ..lake.runner import HERE, Runner
 from .changes import ChangeReader, check_columns
@@ -68,11 +67,7 @@ class BinlogStreamReader(Shipped, LogRanges, DataSourceStreamReader, SupportsTri
                 keeper.begin()
             if self._changes.projected:
                 check_columns(self._changes.schema, self._paths, options, growing=True)
-            logs = self._logs()
-            place = (0, 0)
-            if options.start_offset is not None:
-                place = index_of(logs, options.start_offset[0]), options.start_offset[1]
-            return offset_of(logs, place, self._follow(logs, None, place).kept)
+            return self._first()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """The boundary that the next micro-batch ends at.

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import gzip
+import lzma
+import os
 import random
 import struct
 import threading
 import tracemalloc
 from contextlib import nullcontext
+from mmap import ACCESS_READ
+from mmap import mmap as Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +36,9 @@ from binlog_core._core._innodb_binlog import (
     Pages,
     TreeWalk,
 )
+from binlog_core._sources import innodb_pages
 from binlog_core._sources.innodb_binlog import InnodbBinlogSource
-from binlog_core._sources.sources import open_local
+from binlog_core._sources.sources import BufferSource, open_local
 
 pytestmark = [pytest.mark.sanitize_long, pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")]
 
@@ -72,8 +79,8 @@ def test_golden_logs(golden: Golden, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_shapes(seed: int, tmp_path: Path) -> None:
-    """Trees of up to some hundred records, several files, transactions side by side."""
+def test_random_shapes(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees of up to some hundred records, several files, transactions side by side; few pages at once."""
     pick = random.Random(seed)
     rows = [
         [
@@ -85,8 +92,11 @@ def test_random_shapes(seed: int, tmp_path: Path) -> None:
     ibb.write_files(tmp_path, ibb.engine_files(made_of(rows), seed=seed))
     expected = [row for one in rows for row in one]
     assert [c.after for c in all_rows(tmp_path)] == expected
+    monkeypatch.setattr(innodb_pages, "_RUN_LEN", 1 << pick.randrange(14, 18))
+    monkeypatch.setattr(innodb_pages, "_CACHED_RUNS", pick.choice([1, 2]))
     with fed(pick.choice([1, 9, 200, 1 << 16]), pick.choice([64, 300, 3000])):
-        assert [c.after for c in all_rows(tmp_path)] == expected
+        for mapped in (True, False):
+            assert [c.after for c in all_rows(tmp_path, mmap=mapped)] == expected
 
 
 def test_crc32c() -> None:
@@ -203,8 +213,9 @@ def test_positions(tmp_path: Path) -> None:
                 assert [c.after["id"] for c in rest.rows()] == list(range(read, 200))
 
 
+@pytest.mark.parametrize("target", ["a file", "folder", "list"])
 @pytest.mark.parametrize("seed", range(6))
-def test_followed_while_it_is_written(seed: int, tmp_path: Path) -> None:
+def test_followed_while_it_is_written(seed: int, target: str, tmp_path: Path) -> None:
     """The server makes files beforehand, writes pages in order, and the last one again and again."""
     pick = random.Random(seed)
     rows = [
@@ -236,7 +247,10 @@ def test_followed_while_it_is_written(seed: int, tmp_path: Path) -> None:
 
     wanted = [row["id"] for one in rows for row in one]
     got: list[int] = []
-    with binlog_core.open(tmp_path / "binlog-000000.ibb", follow=True) as log:
+    logs: Any = tmp_path / "binlog-000000.ibb"
+    if target != "a file":
+        logs = tmp_path if target == "folder" else sorted(tmp_path.iterdir())
+    with binlog_core.open(logs, follow=True) as log:
 
         class Steps(threading.Event):
             """Waiting lets the server go on; in the end nothing is left to wait for."""
@@ -555,6 +569,58 @@ def test_missing_files_and_streams(tmp_path: Path) -> None:
     with binlog_core.open(paths[0]) as log:
         found = [c.after["id"] for c in log.rows()]
         assert found == expected[: len(found)]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, None])
+def test_what_cannot_be_read_from_any_position(pack: Any, tmp_path: Path) -> None:
+    """Packed or from a pipe: an error, and not a log without rows."""
+    path = tmp_path / "binlog-000000.ibb"
+    path.write_bytes(one_file() if pack is None else pack(one_file()))
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as end:
+        end.write(path.read_bytes())
+    with os.fdopen(reading, "rb") as pipe:
+        for target in [pipe] if pack is None else [pipe, path, path.read_bytes()]:
+            with pytest.raises(binlog_core.BinlogError, match="save it to a plain file first"):
+                all_rows(target)
+
+
+def test_a_transaction_that_began_in_a_missing_file(tmp_path: Path) -> None:
+    files = ibb.engine_files(made_of([[{"id": i, "note": "x" * 900}] * 9 for i in range(12)]), seed=2)
+    paths = ibb.write_files(tmp_path, files)
+    paths[0].unlink()
+    with pytest.raises(binlog_core.DecodeError, match=r"began in a file that is missing \(file number 0\)"):
+        all_rows(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["rows", "a record", "a tree"])
+def test_mappings_end_with_the_log(part: str, tmp_path: Path) -> None:
+    """At once, not when Python looks for circles: a worker opens a large file for each of its splits."""
+    rows = [[{"id": i, "note": "x" * 900}] * 9 for i in range(12)]
+    files = ibb.engine_files(made_of(rows), seed=2)
+    mappings = [open_mapping(path) for path in ibb.write_files(tmp_path, files)]
+    gc.disable()
+    try:
+        for own in mappings:
+            source = InnodbBinlogSource(
+                BufferSource(own, "own"), lambda number: BufferSource(mappings[number], "sibling")
+            )
+            while (data := source.read(1000)) and part == "rows":
+                pass
+            if part == "a tree":
+                source.read(5000)
+            del data
+            source.close()
+        for mapping in mappings:
+            mapping.close()  # a BufferError if anyone has a view of it
+        assert (source.read(1000), source.feed()) == (b"", None)
+    finally:
+        gc.enable()
+
+
+def open_mapping(path: Path) -> Mapping:
+    with path.open("rb") as file:
+        return Mapping(file.fileno(), 0, access=ACCESS_READ)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -29,6 +29,7 @@ from support.writer import innodb_binlog as ibb
 import binlog_core
 from binlog_core._sources import innodb_places
 from binlog_core._sources.innodb_binlog import InnodbBinlogSource
+from binlog_core.gtids import MariadbGtidSet
 from binlog_core.lake.rows.reader import read_split
 from binlog_core.log import parts
 from binlog_core.splits import plan_splits
@@ -125,6 +126,19 @@ def test_a_web_server(seed: int, web: str, tmp_path: Path) -> None:
     assert [one for url in urls for one in ids_of(url, threads=2)] == flat(transactions)
     splits = plan_splits(urls, 2000)
     assert [change.after["id"] for change in read_all(splits)[0]] == flat(transactions)
+    check_starts(urls, transactions, seed)
+    with binlog_core.open(urls) as remote, binlog_core.open(paths) as local:
+        assert remote.headers().tolist() == local.headers().tolist()
+        assert [event.position for event in remote.events()] == [event.position for event in local.events()]
+
+
+def check_starts(target: Any, transactions: list[list[int]], seed: int) -> None:
+    """By time, GTIDs, and as a position of a server, which has no file."""
+    k = random.Random(seed).randrange(1, len(transactions))
+    rest, gtids = flat(transactions[k:]), MariadbGtidSet.parse(f"0-1-{k}")
+    assert ids_of(target, start=dt.datetime.fromtimestamp(BEGIN + 60 * k, dt.UTC)) == rest
+    assert ids_of(target, start=gtids) == ids_of(target, start=gtids, threads=2) == rest
+    assert ids_of(target, start=binlog_core.Position("", 0, gtids)) == rest
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -137,6 +151,7 @@ def test_a_store(seed: int, tmp_path: Path) -> None:
     for options in ({}, {"threads": 2}, {"limits": binlog_core.Limits(group_rows=7)}):
         assert ids_of(url, **options) == flat(transactions)
     assert versions(url, 0) == versions(url, 2000) == versions(str(tmp_path), 2000)
+    check_starts(url, transactions, seed)
     with binlog_core.open(url) as log:
         *_, middle, _ = log.groups()
         rest = ids_of(url, start=middle.position)
@@ -377,62 +392,88 @@ class Wide:
         return self.data
 
 
-def large(path: Path, megabytes: int) -> int:
-    """One transaction of so many rows events of a megabyte, in records of 700,000 bytes, and a short one."""
-    row = [{"id": 7, "note": "n" * 2000}]
-    one, after = made_of([row * 500, [{"id": 8, "note": "end"}]])
-    gtid = int.from_bytes(one[9:13], "little")
-    commit = one[-27:]
-    assert commit[4] == 16
-    body = one[gtid:-27]  # a table map and a rows event
+def large(path: Path, megabytes: int) -> tuple[int, int]:
+    """Two transactions of half so many rows events of a megabyte, in records of 700,000 bytes; a short one.
+
+    A third one as large is rolled back; the records of all three lie between each other.
+
+    Returns
+    -------
+    rows, total : int
+        How many, and the sum of their ids.
+    """
+    many = [{"id": 7, "note": "n" * 2000}] * 500
+    *some, after = made_of([many, many, [{"id": 8, "note": "end"}]])
     writer = Wide()
-    tree, rest = ibb.OutOfBand(writer), b""  # type: ignore[arg-type]
-    for _ in range(megabytes):
-        rest += body
-        while len(rest) >= 700_000:
-            tree.append(rest[:700_000])
-            rest = rest[700_000:]
-    tree.append(rest + commit)
-    writer.record(ibb.COMMIT, tree.reference() + ibb.packed(0) + one[:gtid])
+    trees = [ibb.OutOfBand(writer) for _ in range(3)]  # type: ignore[arg-type]
+    heads, bodies, commits = [], [], []
+    for one in some:
+        gtid = int.from_bytes(one[9:13], "little")
+        assert one[-27 + 4] == 16
+        heads.append(one[:gtid])
+        bodies.append(one[gtid:-27])  # a table map and a rows event
+        commits.append(one[-27:])
+    rest = [b"", b"", b""]
+    for _ in range(megabytes // 2):
+        for i in range(3):
+            rest[i] += bodies[i % 2]
+            while len(rest[i]) >= 700_000:
+                trees[i].append(rest[i][:700_000])
+                rest[i] = rest[i][700_000:]
+    for i in range(2):
+        trees[i].append(rest[i] + commits[i])
+    for i in range(2):
+        writer.record(ibb.COMMIT, trees[i].reference() + ibb.packed(0) + heads[i])
     writer.record(ibb.COMMIT, ibb.packed(0) + after)
     path.write_bytes(writer.contents())
-    return 500 * megabytes + 1
+    rows = 1000 * (megabytes // 2)
+    return rows + 1, 7 * rows + 8
 
 
 PEAK = """
 import re, sys, warnings, binlog_core
+from binlog_core.lake.rows.reader import read_split
+from binlog_core.splits import plan_splits
 warnings.simplefilter("ignore")
 peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+path, way = sys.argv[1:]
+
+def ids():
+    if way == "splits":
+        for split in plan_splits(path, 8 << 20):
+            for _, batch in read_split(split):
+                yield batch["id"].to_pylist()
+        return
+    options = {"threads": {"threads": 2}, "where": {"where": "id >= 7"}}.get(way, {})
+    with binlog_core.open(path, mmap=False, **options) as log:
+        for group in log.groups():
+            for batch in group.batches:
+                yield batch.array["row"]["id"].tolist()
+
+next(ids())
+before = peak()
 rows = total = 0
-with binlog_core.open(sys.argv[1], mmap=False, threads=int(sys.argv[2])) as log:
-    next(iter(log.groups()))
-    before = peak()
-    for group in log.groups():
-        for batch in group.batches:
-            rows += len(batch.array)
-            total += int(batch.array["row"]["id"].sum())
-        del group
+for some in ids():
+    rows += len(some)
+    total += sum(some)
 print(rows, total, (peak() - before) / 1024)
 """
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux has the peak of a process's memory")
-def test_memory_of_a_large_transaction(tmp_path: Path) -> None:
-    """The peak after the first group is that of groups, whatever the size of the transaction."""
-    peaks: dict[int, list[float]] = {1: [], 2: []}  # by threads
-    for megabytes in (40, 160):
+def test_memory_of_large_transactions(tmp_path: Path) -> None:
+    """The peak after the first rows does not grow with the transactions, whatever reads them."""
+    pytest.importorskip("pyarrow")
+    peaks: dict[str, list[float]] = {}
+    for megabytes in (20, 100):
         path = tmp_path / "binlog-000000.ibb"
-        count = large(path, megabytes)
-        assert path.stat().st_size > megabytes * 1_000_000
-        for threads, measured in peaks.items():
+        expected = large(path, megabytes)
+        assert path.stat().st_size > 1_400_000 * megabytes
+        for way in ("groups", "threads", "where", "splits"):
             told = subprocess.run(
-                [sys.executable, "-c", PEAK, str(path), str(threads)],
-                capture_output=True,
-                text=True,
-                check=True,
+                [sys.executable, "-c", PEAK, str(path), way], capture_output=True, text=True, check=True
             )
             rows, total, peak = told.stdout.split()
-            assert (int(rows), int(total)) == (count, 7 * (count - 1) + 8)
-            measured.append(float(peak))
-    for small, larger in peaks.values():
-        assert larger < small + 16  # MB
+            assert (int(rows), int(total)) == expected
+            peaks.setdefault(way, []).append(float(peak))
+    assert {way: some for way, some in peaks.items() if some[1] >= some[0] + 16} == {}  # MB

@@ -22,7 +22,7 @@ from support.house import (
 )
 
 # More rooms, floors or arrows than these: is there a simpler way? Fewer: lower them.
-MOST = {"rooms": 34, "floors": 20, "arrows": 304}
+MOST = {"rooms": 34, "floors": 20, "arrows": 305}
 
 
 def test_each_room_is_on_one_floor() -> None:

@@ -7,11 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
 from ..._decode.boundaries import boundary_behind
+from ..._decode.gtid_selection import union
 from ..._format.event_header import FIRST_EVENT
 from ..._sources.log_names import name_within, unpacked
 from ...errors import BinlogError
+from ...gtids import parse_gtid_set
+from ...log.gtid_start import found_start
+from ...log.opening import open as open_log
 from ...schema.timeline import DefinitionTimeline
 from ...splits import FILE_NUMBER_SHIFT, Split, plan_splits, trust_splits
 from ...splits.following import follow_definitions, tracker_of
@@ -59,7 +64,7 @@ class TaskPart:
 
 
 def plan_logs(paths: Iterable[str], options: SourceOptions, *, divided: bool = False) -> list[Split]:
-    """Logs in order, whole or divided by size alone, numbered as `options` say, from their start offset on.
+    """Logs in order, whole or divided by size alone, numbered as `options` say.
 
     Raises
     ------
@@ -79,9 +84,53 @@ def plan_logs(paths: Iterable[str], options: SourceOptions, *, divided: bool = F
                     path=split.path,
                 )
         splits = [replace(s, file_number=(options.epoch << _EPOCH_SHIFT) + s.file_number) for s in splits]
-    if options.start_offset is not None:
-        splits = splits[index_of(splits, options.start_offset[0]) :]
     return splits
+
+
+class Start(NamedTuple):
+    """Where reading begins.
+
+    Parameters
+    ----------
+    log : int
+        The index of the log.
+    position : int
+        Where a transaction begins in it; 0 is its beginning.
+    done : str or None
+        GTIDs of transactions from there on that are not read.
+    """
+
+    log: int
+    position: int
+    done: str | None = None
+
+
+def start_of(paths: Iterable[str], logs: Sequence[Split], options: SourceOptions) -> Start:
+    """The place that the start offset names, by GTIDs or otherwise.
+
+    Parameters
+    ----------
+    paths : iterable of str
+        The logs, as for `plan_logs`.
+    logs : sequence of Split
+        One or more for each of them, in order.
+
+    Raises
+    ------
+    BinlogError
+        The log is not among these, or earlier ones would be needed.
+    """
+    given = options.start_offset
+    if given is None:
+        return Start(0, 0)
+    if isinstance(given, tuple):
+        return Start(index_of(logs, given[0]), given[1])
+    access = options.access
+    with open_log(
+        list(paths), start=given, keys=access.keys, mmap=False, storage_options=access.storage_options
+    ) as log:
+        path, position, done = found_start(log)
+    return Start(index_of(logs, path), position, done)
 
 
 def check_numbers(logs: Sequence[Split], consequence: str) -> None:
@@ -111,7 +160,7 @@ def check_numbers(logs: Sequence[Split], consequence: str) -> None:
             )
 
 
-def index_of(splits: list[Split], file: str) -> int:
+def index_of(splits: Sequence[Split], file: str) -> int:
     """The index of the log that an offset names by its path or name, even if it was compressed since.
 
     Raises
@@ -139,7 +188,7 @@ def plan_parts(paths: Iterable[str], options: SourceOptions, run: Runner = HERE)
         first = parts[0].split
         since = first.version_base + first.start if options.start_offset is not None else 0
         history = XaHistory(options.access, since)
-        history.follow(plan_logs(paths, replace(options, start_offset=None)), run=run)
+        history.follow(plan_logs(paths, options), run=run)
         late = history.committed_later(since, 1 << 63)
         parts = [replace(part, prepared=history.prepared(part.split)) for part in parts]
         parts = [*(TaskPart(split, exact=True, prepared=(one,)) for split, one in late), *parts]
@@ -152,7 +201,7 @@ def timeline_of(
     """The definitions from the statements of all logs, with schema=ddl."""
     if not options.follows:
         return None
-    logs = plan_logs(paths, replace(options, start_offset=None))
+    logs = plan_logs(paths, options)
     tracker = tracker_of(options.schema_start)
     return follow_definitions(logs, options.access, tracker, wanted=options.wants, run=run)
 
@@ -193,13 +242,25 @@ def tasks_of_parts(parts: Sequence[TaskPart], size: int | None) -> list[tuple[Ta
 
 def _divided(paths: list[str], options: SourceOptions, run: Runner) -> list[TaskPart]:
     splits = plan_logs(paths, options, divided=True)
-    if options.start_offset is not None:
-        splits = _from_position(splits, options.start_offset[1])
+    begin = start_of(paths, splits, options)
+    splits = _from_position(splits[begin.log :], begin.position)
     if options.verify_splits:
         trusted = partial(trust_splits, storage_options=options.storage_options)
         logs = [list(parts) for _, parts in groupby(splits, lambda split: split.path)]
         splits = [split for parts in run.map(trusted, logs) for split in parts]
-    return [TaskPart(split) for split in splits]
+    return without([TaskPart(split) for split in splits], begin.done)
+
+
+def without(parts: list[TaskPart], done: str | None) -> list[TaskPart]:
+    """The parts without the rows of some transactions, by their GTIDs."""
+    if done is None:
+        return parts
+    gtids = parse_gtid_set(done)
+    texts = {
+        before: str(union(gtids, parse_gtid_set(before) if before else None))
+        for before in {part.split.before for part in parts}
+    }
+    return [replace(part, split=replace(part.split, before=texts[part.split.before])) for part in parts]
 
 
 def _from_position(splits: list[Split], position: int) -> list[Split]:

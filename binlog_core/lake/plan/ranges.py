@@ -19,10 +19,10 @@ from ...splits.following import beginning, follow_definitions, tracker_of
 from ..rows.source_options import SourceOptions
 from ..runner import HERE, Runner
 from .definitions import from_text, to_text
-from .parts import TaskPart, check_numbers, divide, index_of, plan_logs, with_definitions
+from .parts import TaskPart, check_numbers, divide, index_of, plan_logs, start_of, with_definitions, without
 from .xa import Open, XaHistory
 
-_DEFINITIONS, _PREPARED = "definitions", "prepared"  # in an offset
+_DEFINITIONS, _PREPARED, _DONE = "definitions", "prepared", "done"  # in an offset
 
 Offset = dict[str, Any]
 LogPlace = tuple[int, int]  # number of the log in the listing, position in it
@@ -62,7 +62,7 @@ class LogRanges:
 
     def __init__(self, options: SourceOptions, paths: list[str], run: Runner = HERE) -> None:
         self._run = run
-        self._options = replace(options, start_offset=None)
+        self._options = options
         self._paths = paths
         # A range that was followed, and definitions as an offset's text and as a timeline's beginning.
         self._last: tuple[tuple[Offset | None, str, int], _Followed] | None = None
@@ -98,7 +98,7 @@ class LogRanges:
             late = followed.xa.committed_later(since, below)
             parts = [replace(part, prepared=followed.xa.prepared(part.split, below)) for part in parts]
             parts = [*(TaskPart(split, exact=True, prepared=(one,)) for split, one in late), *parts]
-        return with_definitions(parts, followed.timeline)
+        return with_definitions(without(parts, start.get(_DONE)), followed.timeline)
 
     def _follow(self, logs: list[Split], start: Offset | None, end: LogPlace) -> _Followed:
         """Read the statements from an offset, or the first log's beginning, to a place."""
@@ -108,7 +108,7 @@ class LogRanges:
             return self._last[1]
         options = self._options
         within = logs[begin[0] : end[0] + 1] if begin != end else []
-        kept: dict[str, Any] = {}
+        kept: dict[str, Any] = {_DONE: start[_DONE]} if start is not None and _DONE in start else {}
         timeline = xa = None
         if options.follows:
             known = None
@@ -145,6 +145,13 @@ class LogRanges:
         if start is not None:
             self._last = asked, followed
         return followed
+
+    def _first(self) -> Offset:
+        """Where the start offset of the options is, or the first log's beginning."""
+        logs = self._logs()
+        log, position, done = start_of(self._paths, logs, self._options)
+        kept = self._follow(logs, None, (log, position)).kept
+        return offset_of(logs, (log, position), kept if done is None else {**kept, _DONE: done})
 
     def _logs(self) -> list[Split]:
         logs = plan_logs(self._paths, self._options)

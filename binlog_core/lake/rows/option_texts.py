@@ -10,6 +10,8 @@ from typing import Any, TypeVar, get_args
 
 from ..._base.change_columns import LAKE_METADATA
 from ..._sources.places import is_server
+from ...errors import GtidError
+from ...gtids import AnyGtidSet, parse_gtid_set
 from ...schema.tokens import is_number
 
 _UNITS = {
@@ -108,17 +110,22 @@ def moment(text: str) -> int:
     return max(int(found.timestamp()), 0)
 
 
-def offset(text: str) -> tuple[str, int]:
-    """FILE:POSITION, or the same as JSON."""
+def offset(text: str) -> tuple[str, int] | AnyGtidSet:
+    """FILE:POSITION, or the same as JSON; or GTIDs."""
     if text.lstrip().startswith("{"):
         try:
             found = json.loads(text)
             return str(found["file"]), int(found["position"])
         except (KeyError, TypeError, ValueError):
             raise ValueError('expected {"file": …, "position": …}') from None
+    try:
+        if gtids := parse_gtid_set(text):
+            return gtids
+    except GtidError:
+        pass
     file, _, position = text.rpartition(":")
     if not file or not is_number(position):
-        raise ValueError("expected FILE:POSITION")
+        raise ValueError("expected FILE:POSITION or GTIDs")
     return file, int(position)
 
 

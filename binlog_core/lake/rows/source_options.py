@@ -16,6 +16,7 @@ from ..._base.redaction import shown_text
 from ..._decode.selection import is_wanted_name
 from ..._tables.full_names import canonical_name, full_name, split_name
 from ..._tables.given_names import near
+from ...gtids import AnyGtidSet
 from ...schema.given import Schema
 from ...splits import DEFAULT_SPLIT_SIZE
 from . import option_texts as texts
@@ -96,8 +97,9 @@ class SourceOptions(LogOptions):
         Without `table`, the type of before and after. Spark's own ``parse_json(after)`` makes the same
         VARIANT, and is faster. "debezium" gives `key` and `value` instead, with Debezium's change events as
         text.
-    start_offset : (str, int) or None
-        Where reading begins, as ``FILE:POSITION`` of a transaction.
+    start_offset : (str, int), GTID set or None
+        Where reading begins, as ``FILE:POSITION`` of a transaction; or GTIDs, to read everything not in them
+        (MariaDB: everything behind the last GTID of each domain).
     split_size : int or None
         The most bytes of a split, also with k, m or g; with 0 (here None) a file is one split.
     verify_splits : bool
@@ -140,7 +142,9 @@ class SourceOptions(LogOptions):
     schema_start: str | None = field(default=None, repr=False, metadata=texts.given_as(texts.plain_address))
     absent: bool | None = field(default=None, metadata=texts.given_as(texts.absence))
     documents: Documents = field(default="json", metadata=texts.one_of(Documents))
-    start_offset: tuple[str, int] | None = field(default=None, metadata=texts.given_as(texts.offset))
+    start_offset: tuple[str, int] | AnyGtidSet | None = field(
+        default=None, metadata=texts.given_as(texts.offset)
+    )
     split_size: int | None = field(default=DEFAULT_SPLIT_SIZE, metadata=texts.given_as(texts.size_or_none))
     verify_splits: bool = field(default=False, metadata=texts.given_as(texts.boolean))
     on_schema_change: OnSchemaChange = field(default="fail", metadata=texts.one_of(OnSchemaChange))
@@ -171,6 +175,9 @@ class SourceOptions(LogOptions):
             )
         if self.xa == "committed" and (self.start_time is not None or self.end_time is not None):
             raise ValueError("xa=committed cannot be combined with startTime or endTime")
+        if self.xa == "committed" and not isinstance(self.start_offset, tuple | None):
+            # The GTID of an XA transaction's end tells nothing about the one of its beginning.
+            raise ValueError("xa=committed needs startOffset=FILE:POSITION instead of GTIDs")
         if self.table is not None and self.documents != "json":
             raise ValueError(f"documents={self.documents} is for all tables, without option table")
         if self.documents == "debezium" and self.images != "both":

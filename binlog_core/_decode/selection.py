@@ -32,7 +32,7 @@ ALL_OPS = sum(OP_BITS.values())
 _ESCAPED, _WILD = re.compile(r"\[([*?[])\]"), re.compile(r"[*?[]")  # as `glob.escape` writes them
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Selection:
     """Which rows are decoded; see `binlog_core.open`."""
 

@@ -227,7 +227,7 @@ class _Search:
         with file.open() as source, closing(Indexes()) as indexes:
             rules = options.rules(Report())
             if not self._every:
-                rules = replace(rules, limits=Limits(group_rows=1))
+                rules = rules._replace(limits=Limits(group_rows=1))
             decoder = LogDecoder(source, selection, rules, self.watcher)
             try:
                 groups = indexes.groups(decoder, file, self.watcher) if options.index else decoder.groups()

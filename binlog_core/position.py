@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeGuard
 
@@ -57,6 +56,8 @@ class Position:
             fields["records"] = self.records
         if self.transaction is not None:
             fields["transaction"] = str(self.transaction)
+        import json
+
         return json.dumps(fields)
 
     @classmethod
@@ -68,6 +69,8 @@ class Position:
         ValueError
             The text is not a position.
         """
+        import json
+
         try:
             fields = json.loads(text)
         except (ValueError, RecursionError):

@@ -6,8 +6,7 @@ and the checks of `open` are made from this table; tests compare the defaults an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 # The first value of each is the default.
 OnError: TypeAlias = Literal["raise", "skip"]
@@ -21,8 +20,7 @@ _SWITCH = Literal[False, True]
 _ON = Literal[True, False]
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One option.
 
     Parameters

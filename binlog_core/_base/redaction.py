@@ -6,7 +6,6 @@ addresses and statements that are used are not changed.
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 
@@ -52,6 +51,8 @@ def printable(text: str, *, keep: str = "") -> str:
     """
     if text.isprintable():
         return text
+    import json
+
     return "".join(c if c.isprintable() or c in keep else json.dumps(c)[1:-1] for c in text)
 
 

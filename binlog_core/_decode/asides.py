@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .._format.event_header import LENGTH_AT, SERVER_ID_AT, THREAD_SPECIFIC_FLAG
-from .._format.statements import kind_of_aside
 from .group import Aside
 
 if TYPE_CHECKING:
@@ -57,6 +56,8 @@ class Asides:
         `whole` makes the event. That takes long, so only if its session decides how the text is read. What is
         about a savepoint or XA is written by the server itself, in UTF-8.
         """
+        from .._format.statements import kind_of_aside
+
         if not self.wanted or (kind := kind_of_aside(statement)) is None or kind not in self.wanted:
             return
         if kind == "statement" and not self._may_concern():

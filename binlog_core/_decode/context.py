@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from .._core._rows import Decoder
@@ -13,8 +12,7 @@ if TYPE_CHECKING:
     from .selection import Selection
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """One log that is being decoded, for the parts of its `LogDecoder`.
 
     Parameters

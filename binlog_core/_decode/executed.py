@@ -7,7 +7,6 @@ numbers, and a set is made of them on demand.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
@@ -31,8 +30,7 @@ class GtidsBefore(NamedTuple):
     added: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """The GTIDs up to some place, made into a set when needed.
 
     Parameters
@@ -40,8 +38,8 @@ class Snapshot:
     base : GtidSet, MariadbGtidSet or None
         GTIDs of the transactions before the first part; None: not known.
     parts : list of bytes
-        Runs, of which only the first `count` belong to it.
-    count : int
+        Runs, of which only the first `many` belong to it.
+    many : int
     running : Gtid, MariadbGtid or None
         The transaction that has not ended, which is not part of the set.
     done : GtidSet, MariadbGtidSet or None
@@ -50,7 +48,7 @@ class Snapshot:
 
     base: AnyGtidSet | None
     parts: list[bytes]
-    count: int
+    many: int
     running: Gtid | MariadbGtid | None
     done: AnyGtidSet | None = None
 
@@ -68,7 +66,7 @@ class Snapshot:
         """The same, but an empty set where it is known that there are no transactions."""
         if self.base is None:
             return None
-        parts = [np.frombuffer(part, GTID_RUN_DTYPE) for part in self.parts[: self.count]]
+        parts = [np.frombuffer(part, GTID_RUN_DTYPE) for part in self.parts[: self.many]]
         kinds = {kind for part in parts for kind in np.unique(part["kind"]).tolist()}
         runs: Iterator[_Run] = (
             run

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .executed import Snapshot
 
 
-_XID = re.compile(r"X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)", re.IGNORECASE)
+_XID = r"X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)"
 ALL_ASIDES = frozenset(
     ("statement", "lost", "savepoint", "xa start", "xa prepare", "xa commit", "xa rollback")
 )
@@ -60,7 +60,7 @@ class Aside(NamedTuple):
     @property
     def xid(self) -> str:
         """The id of its XA transaction, in the same form in all statements."""
-        found = _XID.search(self.text)
+        found = re.search(_XID, self.text, re.IGNORECASE)
         return ",".join(found.groups()).lower() if found else self.text
 
 

@@ -9,8 +9,6 @@ from .._core import _rows
 from .._format.event_types import ROWS_EVENTS
 from .._format.format_description import FormatDescription
 from .._format.fragments import ENDS_BETWEEN_FRAGMENTS
-from .._walk.anchors import NOT_IN_PARTS
-from .._walk.salvage import Resumption
 from .._walk.track import Rules, Tail, Track, asked_from
 from ..errors import (
     BinlogError,
@@ -31,6 +29,7 @@ from .selection import Selection
 if TYPE_CHECKING:
     from .._sources.follow import Follower
     from .._sources.sources import Source
+    from .._walk.salvage import Resumption
     from ..schema.definitions import Definitions
 
 _ENDLESS = 2**64 - 1
@@ -406,6 +405,8 @@ class LogDecoder:
             return True
         if not self.skip_errors:
             if info["fault"] == _rows.WRONG_POSITION and self.selection.in_parts:
+                from .._walk.anchors import NOT_IN_PARTS
+
                 error.message += NOT_IN_PARTS
             raise error
         self._asides.lose(position, f"a damaged event: {error.message}")

@@ -256,7 +256,7 @@ class LogPlans:
         )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Silence:
     """What the log lacks about the tables of a shape."""
 

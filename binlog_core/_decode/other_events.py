@@ -12,7 +12,6 @@ from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V3, IGNORABLE_FLAG
 from .._format.event_types import COMPRESSED_ROWS_EVENTS, GTID_EVENTS, ROWS_EVENTS_V0, EventType
 from .._format.fragments import Fragments
 from .._format.rows_events import inflate_rows_event
-from .._format.statements import changes_rows, may_change_definitions
 from .._walk.packed import PackedEvents
 from ..errors import BinlogError, DecodeError, EncryptionError
 from ..gtids import GtidSet, gtid_of
@@ -213,6 +212,8 @@ class OtherEvents:
     def _on_statement(
         self, statement: bytes, database: bytes, offset: int, whole: Callable[[], QueryEvent]
     ) -> Iterator[Group]:
+        from .._format.statements import changes_rows, may_change_definitions
+
         definitions, changed = self._definitions, changes_rows(statement)
         if self._is_repeated() and (changed or may_change_definitions(statement)):
             return

@@ -70,7 +70,7 @@ class Scan(NamedTuple):
     condition: tuple[bytes, bytes, bytes]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Plan:
     """How the rows of tables with certain columns are decoded, and into what.
 
@@ -111,7 +111,7 @@ class Plan:
     image_len: int = field(init=False)
     compressed: bool = field(init=False)  # some of `columns` are compressed
     # How its batches become Arrow columns, by options: arrow_forms keeps them here.
-    arrow_forms: dict[Any, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
+    arrow_forms: dict[Any, Any] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "image_len", self.dtype["image"].itemsize)

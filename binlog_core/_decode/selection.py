@@ -33,7 +33,7 @@ _MANY = 32  # names and patterns of tables
 _ESCAPED, _WILD = re.compile(r"\[([*?[])\]"), re.compile(r"[*?[]")  # as `glob.escape` writes them
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Selection:
     """Which rows are decoded; see `binlog_core.open`."""
 

@@ -6,7 +6,6 @@ MariaDB server, ``file_key_management``.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import struct
@@ -59,6 +58,8 @@ def read_keyring(path: str | os.PathLike[str]) -> dict[str, bytes]:
     EncryptionError
         The file cannot be read or is not a keyring file.
     """
+    import json
+
     data = _read_keys(path)
     try:
         if data.startswith(_PLUGIN_VERSION):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,14 +12,13 @@ from .._base.redaction import shown_url
 from .._format.magic import ENCRYPTED_MAGIC, INNODB_MAGIC, MADE_BEFOREHAND, MAGIC, compression_of
 from ..errors import BinlogError, MissingFileError
 from ..report import Report
-from .follow import FileFollower, Follower, next_log_after
 from .log_names import Gap, LeftOut, numbered_like
 from .places import StorePlace, is_server, is_url, place_of
 from .sources import BufferSource, FileSource, SharedFile, Source
-from .tails import open_tail
 
 if TYPE_CHECKING:
     from ..position import Checkpoint
+    from .follow import Follower
     from .timeline import Share
 
 _COPIED_LEN = 1 << 20
@@ -119,6 +117,8 @@ class LogFile:
             try:
                 return place.open(self.path, self.mmap)
             except MissingFileError:
+                from .tails import open_tail
+
                 found = open_tail(place, self.path) or _open_packed(place, self.path)
                 if found is None:
                     raise
@@ -129,6 +129,8 @@ class LogFile:
 
     def follower(self, source: Source, stop: threading.Event, report: Report) -> Follower:
         """The object that waits at the end of this log, which is open as `source`."""
+        from .follow import FileFollower
+
         return FileFollower(source, stop=stop, report=report)
 
     def after(self, source: Source, path: str, done: Checkpoint) -> LogFile:
@@ -151,6 +153,8 @@ class LogFile:
 
     def following(self) -> LogFile | None:
         """The log with the next number, if it exists."""
+        from .follow import next_log_after
+
         path = next_log_after(self.path) if self.target is None else None
         return replace(self, path=path) if path is not None else None
 
@@ -265,6 +269,8 @@ def _open_packed(place: StorePlace, path: str) -> Source | None:
     """
     if not place.exists(f"{path}.zst"):
         return None
+    import tempfile
+
     from .compressed_files import DecompressedSource
 
     file = tempfile.TemporaryFile()  # noqa: SIM115  (the source closes it)

@@ -5,9 +5,8 @@ Source: MariaDB server, ``Log_event::read_log_event``, ``my_crypt.cc`` and ``fil
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,8 +37,7 @@ _READ_LEN = 1 << 20
 _LEAST_RUN = 4  # fewer events are decrypted faster one by one
 
 
-@dataclass(frozen=True, slots=True)
-class StartEncryption:
+class StartEncryption(NamedTuple):
     """MariaDB's START_ENCRYPTION_EVENT: the events after it are encrypted.
 
     Parameters

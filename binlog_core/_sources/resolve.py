@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import sys
@@ -144,6 +143,8 @@ def _matching(path: str) -> list[str] | None:
     """Local files that match a pattern, without index files and notes beside logs; None: not a pattern."""
     if is_url(path) or not _PATTERN.search(path) or os.path.exists(path):
         return None
+    import glob
+
     found = sorted(one for one in glob.glob(path, recursive=True) if os.path.isfile(one))
     if not found:
         raise MissingFileError("no file matches the pattern", path=path)

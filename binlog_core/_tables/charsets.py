@@ -14,7 +14,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ _REPLACEMENT = "\ufffd"
 _UNDEFINED = "\ufffe"  # marks a byte without a character in the tables of codecs.charmap_decode
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Charset:
     """One character set of the servers.
 
@@ -50,7 +50,7 @@ class Charset:
     max_char_len: int
     decodable: bool
     table: tuple[str | None, ...] | None
-    _decode: Callable[[bytes], str] | None = field(repr=False, compare=False)
+    _decode: Callable[[bytes], str] | None
 
     @property
     def space(self) -> bytes:

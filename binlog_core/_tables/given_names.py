@@ -14,7 +14,7 @@ _MOST_TOLD = 8
 _MOST_KEPT = 10_000  # names of tables, to find near ones among
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class NamesMet:
     """Which of the given names a pass has found.
 

@@ -6,7 +6,6 @@ Like rows, it follows the rules of `Track`: see there for torn tails and for rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -70,8 +69,7 @@ def by_code(types: Iterable[int]) -> np.ndarray:
     return np.isin(np.arange(256), list(types))
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(NamedTuple):
     """Bytes of a log that cannot be read.
 
     Parameters

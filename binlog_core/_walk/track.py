@@ -5,8 +5,8 @@ Headers, events, `verify` and rows all follow these rules.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from .._core import _rows
 from .._format.descriptors import LogState, detect, parse_next_descriptor
@@ -16,13 +16,13 @@ from .._format.format_description import FormatDescription
 from ..errors import BinlogError, DecodeError, TruncatedError
 from ..limits import DEFAULT_LIMITS, Limits
 from .resync import READ_LEN, Boundaries, Window
-from .salvage import Resumption, check_tail, resume
 
 if TYPE_CHECKING:
     from .._core._innodb_binlog import Feed
     from .._sources.follow import Follower
     from .._sources.sources import Source
     from ..report import Report
+    from .salvage import Resumption
 
 _HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
 _BLOCK_LEN = 1280 << 10  # of the first block: a group of one table has 1 MiB of rows events, and others
@@ -57,8 +57,7 @@ def asked_from(error: BinlogError, start: int | None) -> BinlogError:
     return error
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """How a pass reads all of its logs.
 
     Parameters
@@ -73,7 +72,6 @@ class Rules:
 
     report: Report
     limits: Limits = DEFAULT_LIMITS
-    _: KW_ONLY
     verify_checksum: bool = True
     skip_errors: bool = False
 
@@ -474,6 +472,8 @@ class Track:
                         self.report.add("skipped_events", path=self.path, offset=position, detail=reason)
                     return found
             else:
+                from .salvage import check_tail
+
                 check_tail(self.boundaries, self.window, self.base, offset, self.path)
         if left or self.source.withheld:
             self.end_early(position, reason)
@@ -527,6 +527,8 @@ class Track:
         self.report.add(
             "skipped_events", path=error.path or self.path, offset=error.offset, detail=error.message
         )
+        from .salvage import Resumption
+
         self._restart(self.source.position)
         self.report.lose(self.path, position, self.base)
         return Resumption(self.window, self.base, 0, False)
@@ -555,6 +557,8 @@ class Track:
         return found
 
     def _resume(self, position: int, length: int, doubtful: int | None) -> Resumption:
+        from .salvage import resume
+
         try:
             found = resume(
                 self.boundaries,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ from .exits import INTERRUPTED
 
 def main() -> None:
     """Run the command that the arguments name; the entry point ``binlog-core``."""
+    gc.set_threshold(20_000)  # collections while modules are imported find nothing
     for name in ("stdout", "stderr"):  # closed by the caller: a log must not be opened in its place
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
@@ -24,6 +26,7 @@ def main() -> None:
             sys.exit(f"error: {MissingExtraError.of(error.name or 'typer', 'cli', 'the command line')}")
         from .app import app
 
+        gc.freeze()  # modules stay: no collection has to look at them, nor does the one at the end
         app(prog_name="binlog-core")
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != INTERRUPTED:

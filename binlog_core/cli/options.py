@@ -28,7 +28,6 @@ from .._sources.places import is_server
 from .._tables import charsets
 from .._tables.full_names import has_database, quoted_with_dot
 from ..errors import BinlogError, GtidError
-from ..events import GtidEvent, MariadbGtidEvent
 from ..gtids import AnyGtidSet, Gtid, MariadbGtid, parse_gtid, parse_gtid_set
 from ..limits import DEFAULT_LIMITS
 from ..log.log import Log
@@ -460,6 +459,8 @@ def _keep_stdin(file: BinaryIO) -> None:
 
 def _place_of_gtid(options: LogOptions, gtid: Gtid | MariadbGtid, *, after: bool) -> LogPlace:
     """Where a transaction begins, or where the next one begins."""
+    from ..events import GtidEvent, MariadbGtidEvent
+
     if "-" in options.files:
         raise typer.BadParameter("a GTID as --start or --stop needs files, not standard input")
     for one in _each_alone(options):

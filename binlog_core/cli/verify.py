@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -156,10 +155,10 @@ def as_dict(verdict: Verdict) -> dict[str, Any]:
         "transactions": dict(verdict.transactions),
         "incomplete": verdict.incomplete,
         "incomplete_count": verdict.incomplete_count,
-        "tail": dataclasses.asdict(verdict.tail) if verdict.tail else None,
-        "damages": [dataclasses.asdict(damage) for damage in verdict.damages],
+        "tail": verdict.tail._asdict() if verdict.tail else None,
+        "damages": [damage._asdict() for damage in verdict.damages],
         "damages_count": verdict.damages.total,
-        "unreadable": [dataclasses.asdict(one) for one in verdict.unreadable],
+        "unreadable": [one._asdict() for one in verdict.unreadable],
         "unreadable_count": verdict.unreadable.total,
         "notes": dict(verdict.notes),
     }

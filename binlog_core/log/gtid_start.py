@@ -62,7 +62,7 @@ def begun_after(files: LogFiles, settings: Settings, start: Position | AnyGtidSe
         begin = replace(begin, records=start.records, transaction=start.transaction)
     excluded = union(found.done or None, settings.selection.exclude_gtids)
     selection = replace(settings.selection, exclude_gtids=excluded)
-    return replace(settings, start=begin, selection=selection, done=found.done)
+    return settings._replace(start=begin, selection=selection, done=found.done)
 
 
 def found_start(log: Log) -> tuple[str, int, str | None]:

@@ -18,7 +18,6 @@ from .._core._values import RowChange
 from .._decode.group import Group
 from .._decode.merge import ChangeReader
 from .._decode.selection import Columns, Selection, check_columns, check_condition, check_vendor
-from .._decode.unmet import report_unmet
 from .._format.format_description import FormatDescription
 from .._sources.log_files import LogFile, LogFiles
 from .._tables.given_names import NamesMet
@@ -30,7 +29,6 @@ from ..errors import NotABinlogError
 from ..limits import Limits
 from ..position import Position
 from ..report import Report
-from .batches import Batches
 from .open_logs import OpenLogs
 from .passes import Pass, Reading
 
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
     from ..events import Event
     from ..index.finding import Indexes
     from ..schema.definitions import Definitions
+    from .batches import Batches
     from .settings import Settings
 
 T = TypeVar("T")
@@ -316,6 +315,8 @@ class Log:
         if selection.met.last:
             check_columns(selection)
             check_condition(selection)
+        from .._decode.unmet import report_unmet
+
         report_unmet(report, selection, definitions, path=self.files[0].path)
 
     def _read_to_its_end(self) -> None:
@@ -435,7 +436,7 @@ class Log:
     ) -> Iterator[Group]:
         settings = self.settings
         narrows = selection.narrows or isinstance(settings.start, dt.datetime)
-        indexed = indexed and settings.index and narrows and not (settings.follow or settings.strict)
+        indexed = indexed and settings.indexed and narrows and not (settings.follow or settings.strict)
         if self._divides(selection, definitions) and not (indexed and self._leaves_most_out(selection)):
             from .threaded_pass import ThreadedPass
 
@@ -520,6 +521,8 @@ class Log:
         Batches
             An iterator of ChangeBatch; it raises the same errors as `groups`.
         """
+        from .batches import Batches
+
         selection = self.settings.selected(tables, columns, where)
         wanted = "all tables" if selection.tables is None else ", ".join(selection.tables)
         return Batches(

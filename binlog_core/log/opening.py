@@ -216,7 +216,7 @@ def open(
         limits=limits,
         follow=follow,
         threads=threads or processors(),
-        index=index,
+        indexed=index,
     )
     if behind is not None:
         from .gtid_start import begun_after

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._decode.group import ALL_ASIDES
 from .._decode.log_decoder import LogDecoder
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from ..gtids import AnyGtidSet
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(NamedTuple):
     """The options of `binlog_core.open`, checked; `schema` and `schema_start` are loaded."""
 
     selection: Selection
@@ -41,12 +40,12 @@ class Settings:
     limits: Limits
     follow: bool
     threads: int
-    index: bool
+    indexed: bool
     done: AnyGtidSet | None = None  # of the transactions behind `start`, those that came before it by GTIDs
 
     def whole(self) -> Settings:
         """These settings without range, selection and following."""
-        return replace(self, start=None, stop=None, follow=False, selection=Selection(), done=None)
+        return self._replace(start=None, stop=None, follow=False, selection=Selection(), done=None)
 
     def report(self) -> Report:
         """The report of a new pass."""
@@ -100,7 +99,7 @@ class Settings:
 
     def in_file(self, *, first: bool, last: bool, follow: bool) -> Settings:
         """For one file, which is the first of the range, or the last, or between them."""
-        return replace(self, start=_in_file(self.start, first), stop=_in_file(self.stop, last), follow=follow)
+        return self._replace(start=_in_file(self.start, first), stop=_in_file(self.stop, last), follow=follow)
 
 
 def condition_in(where: str | Condition | None, limits: Limits) -> Condition | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._base.change_columns import INSERT
@@ -226,7 +226,7 @@ class _Search:
         with file.open() as source, closing(Indexes()) as indexes:
             rules = options.rules(Report())
             if not self._every:
-                rules = replace(rules, limits=Limits(group_rows=1))
+                rules = rules._replace(limits=Limits(group_rows=1))
             decoder = LogDecoder(source, selection, rules, self.watcher)
             try:
                 groups = indexes.groups(decoder, file, self.watcher) if options.index else decoder.groups()

@@ -30,16 +30,21 @@ static uint32_t binlog_crc_far_back[BINLOG_CRC_RUN_LEN / 256 + 1];
 
 __attribute__((constructor)) static void binlog_crc_fill_back(void) {
     uint32_t power = 0x80000000u; /* x^0 */
-    for (int i = 0; i <= BINLOG_CRC_RUN_LEN; i++) {
-        if (i < 256) {
-            binlog_crc_back[i] = power;
-        }
-        if (i % 256 == 0) {
-            binlog_crc_far_back[i / 256] = power;
-        }
+    binlog_crc_far_back[0] = power;
+    for (int i = 0; i < 256; i++) {
+        binlog_crc_back[i] = power;
         for (int bit = 0; bit < 8; bit++) {
             power = power >> 31 ? (power ^ 0xEDB88320u) << 1 | 1 : power << 1;
         }
+    }
+    for (int i = 1; i <= BINLOG_CRC_RUN_LEN / 256; i++) { /* by `power` as it is now, x^(-8 * 256) */
+        uint32_t shifted = binlog_crc_far_back[i - 1];
+        uint32_t product = 0;
+        for (int bit = 31; bit >= 0; bit--) {
+            product ^= power >> bit & 1 ? shifted : 0;
+            shifted = shifted & 1 ? shifted >> 1 ^ 0xEDB88320u : shifted >> 1;
+        }
+        binlog_crc_far_back[i] = product;
     }
 }
 

@@ -3,8 +3,6 @@
 Source: MySQL server documentation, "JSON binary format" and "Partial_update_rows_event".
 """
 
-import json
-
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -369,6 +367,8 @@ cdef list parse_path(str path):
     cdef list legs = []
     cdef Py_ssize_t i = 0
     cdef Py_ssize_t end
+    import json
+
     path = path.strip(PATH_SPACE)
     if not path.startswith("$"):
         raise DecodeError("the path of a JSON diff does not begin with $")

@@ -17,7 +17,7 @@ def tell(path: str) -> None:
     """From now on, write to this place what the mirror in this process is doing."""
     from binlog_core.lake.tables.delta import DeltaLakeTable
     from binlog_core.lake.tables.iceberg import IcebergLakeTable
-    from binlog_core.mirror import copies, copying, history, mirroring, state
+    from binlog_core.mirror import copies, copying, history, lake, mirroring
 
     file = os.open(path, os.O_WRONLY | os.O_CREAT)
     doing: list[str] = []
@@ -47,7 +47,8 @@ def tell(path: str) -> None:
         (mirroring.Mirroring, "archive", "archive"),
         (history.History, "append", "history"),
         (history.History, "begin", "history"),
-        (state.Lake, "save", "note"),
+        (lake.Lake, "save", "note"),
+        (lake.Lake, "begin_round", "note"),
         *((table, name, "commit") for table in (DeltaLakeTable, IcebergLakeTable) for name in _COMMITS),
     ]
     for owner, name, what in watched:

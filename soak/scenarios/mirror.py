@@ -104,7 +104,7 @@ class Mirror(Scenario):
             sorted(
                 path.name for path in (root / "lake" / "_mirror").rglob("*") if "archive" not in path.parts
             ),
-            ["copies", "holder.json", "lock", "state.json"],
+            ["copies", "holder.json", "lock", "round.json", "state.json"],
             "own files",
         )
 

@@ -520,12 +520,15 @@ class Mirroring:
 
     def _begin_histories(self) -> None:
         """Begin histories that do not exist yet or have a gap, with the present rows of their tables."""
+        begun = False
         for one in self.state.tables.values():
             if self._history is None or one.stage != "following" or one.keyless or one.history == one.place:
                 continue
             if self._tried(one, partial(self._history.begin, one), heals=False):
-                one.history = one.place
+                one.history, begun = one.place, True
                 self.save(soon=True)
+        if begun:
+            self.save()  # a round that began is saved alone: repeated, it would leave out these histories
 
     def _round(self, plan: LogPlan | None = None) -> None:
         """Apply the round in `state.round`, for the first time or again; `plan`: that of its tables."""

@@ -258,6 +258,26 @@ def test_the_state_is_not_saved_for_each_table_that_is_copied(
     assert list((tmp_path / "_mirror" / "copies").iterdir()) == []
 
 
+def test_a_history_that_has_just_begun_has_the_round_in_which_the_mirror_is_killed(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its beginning may not have been saved yet: the state is not, for each table."""
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    mirrored(url, tmp_path)
+    sql("UPDATE t SET v = 5 WHERE id = 1")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(mirroring, "_SAVING", 1e9)
+        patch.setattr(mirroring, "apply_round", killed)
+        mirrored(url, tmp_path, history=True)
+    mirrored(url, tmp_path, history=True)
+    history = DeltaTable(str(tmp_path / "history" / "refused.t")).to_pyarrow_table().to_pylist()
+    kinds = sorted(row["_change_type"] for row in history)
+    assert kinds == ["copy", "insert", "insert", "update_postimage", "update_preimage"]
+
+
 def test_a_lake_may_be_named_in_another_way_or_moved(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 import uuid
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from .._sources.places import local_path
 from .._sources.places import place_of as place_at
 from .._sources.timeline import NAME
 from .._tables.full_names import full_name, split_name
+from ..archive.names import logs_among
 from ..errors import BinlogError, MirrorError, PreparedBeforeError
 from ..gtids import parse_gtid_set
 from ..lake.plan.definitions import from_text, to_text
@@ -46,8 +46,6 @@ from .state import GTIDS
 
 _PART_BYTES = 64 << 20
 _DEFINITIONS, _PREPARED = "definitions", "prepared"
-_TICK = 2.0  # seconds: longer than that of any file system
-_NO_FOLDERS = 2  # links to a folder: its name, and the one that it has within
 _LOSSES = ("incidents", "rows_v0", "rows_without_table_map")  # of changes of any table
 
 
@@ -98,7 +96,7 @@ class LogPlan(LogRanges):
         super().__init__(options, [archive], run)
         self.archive = archive
         self._listed: list[Split] = []
-        self._listed_at: tuple[int, int] | None = None
+        self._listed_of: frozenset[tuple[str, int]] | None = None
         self.lower_case = lower_case
         self.counted = frozenset(counted)
 
@@ -107,9 +105,12 @@ class LogPlan(LogRanges):
         return self._logs()
 
     def _logs(self) -> list[Split]:
-        now = _settled(self.archive)
-        if now is None or now != self._listed_at or not self._listed:
-            self._listed_at, self._listed = now, super()._logs()
+        now = _files_of(self.archive)
+        if now is None or now != self._listed_of:
+            self._listed = super()._logs()
+            # A log that is still empty is not listed, and is written without a further file.
+            settled = now is not None and len(logs_among([name for name, _ in now])) == len(self._listed)
+            self._listed_of = now if settled else None
         return self._listed
 
     def _log_of(self, offset: Offset) -> Split:
@@ -234,17 +235,22 @@ class LogPlan(LogRanges):
             return self._parts(start, end)
 
 
-def _settled(folder: str) -> tuple[int, int] | None:
-    """What differs once a file has come to a local folder or left it; None: that would not tell.
+def _files_of(folder: str) -> frozenset[tuple[str, int]] | None:
+    """The names and inodes in a local folder; None: it is not one, or has folders, as those of segments.
 
-    It may have changed just now, within the same tick of its clock, or its folders may, those of segments.
+    Not the folder's time, which a file leaves as it is that comes in the same tick, or over some networks.
     """
     path = local_path(folder)
-    if path is None or not os.path.isdir(path):
+    if path is None:
         return None
-    now = os.stat(path)
-    settled = time.time() - now.st_mtime > _TICK and now.st_nlink == _NO_FOLDERS
-    return (now.st_ino, now.st_mtime_ns) if settled else None
+    try:
+        with os.scandir(path) as entries:
+            found = [(one.name, one.inode(), one.is_dir()) for one in entries]
+    except OSError:  # the listing says why
+        return None
+    if any(is_folder for _, _, is_folder in found):
+        return None
+    return frozenset((name, inode) for name, inode, _ in found)
 
 
 def definitions_at(offset: Offset) -> DdlTracker:

@@ -212,9 +212,9 @@ class Lake:
             found["archive"] = found["archive"] or self.own(ARCHIVE)
             self._saved = found["saved"]
             state = MirrorState.of_json(found)
-            begun = f"{self.path}/{MIRROR}/{_ROUND}"
-            if self.filesystem.get_file_info(begun).type is FileType.File:
-                noted = load_json(self.filesystem, begun)
+            path = f"{self.path}/{MIRROR}/{_ROUND}"
+            if self.filesystem.get_file_info(path).type is FileType.File:
+                noted = load_json(self.filesystem, path)
                 if noted["saved"] == self._saved:  # otherwise the state was saved after it, and has its end
                     state.round = noted["round"]
             return state

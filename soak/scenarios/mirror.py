@@ -100,11 +100,10 @@ class Mirror(Scenario):
             )
             expect([tuple(row.values()) for row in found.to_pylist()], wanted, name)
         self.expect_no_orphans(root / "lake")
+        own = {path.name for path in (root / "lake" / "_mirror").rglob("*") if "archive" not in path.parts}
         expect(
-            sorted(
-                path.name for path in (root / "lake" / "_mirror").rglob("*") if "archive" not in path.parts
-            ),
-            ["copies", "holder.json", "lock", "round.json", "state.json"],
+            sorted(own - {"round.json"}),  # there was one, unless all tables were copied at the log's end
+            ["copies", "holder.json", "lock", "state.json"],
             "own files",
         )
 

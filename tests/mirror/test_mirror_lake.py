@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from socket import gethostname
@@ -110,3 +112,14 @@ def test_a_folder_that_cannot_be_made_is_a_mirrors_error(tmp_path: Path) -> None
     (tmp_path / "_mirror" / "changes").touch()
     with pytest.raises(MirrorError, match="the lake cannot be written"):
         lake.make("changes")
+
+
+def test_what_kills_a_mirror_finds_what_it_waits_for(tmp_path: Path) -> None:
+    """By name: `soak/phases.py` is run by nothing else here."""
+    pytest.importorskip("deltalake")
+    pytest.importorskip("pyiceberg")
+    pytest.importorskip("pymysql")
+    soak = Path(__file__).parents[2] / "soak"
+    program = "import sys; sys.path.insert(0, sys.argv[1]); from phases import tell; tell(sys.argv[2])"
+    subprocess.run([sys.executable, "-c", program, soak, tmp_path / "phase"], check=True)
+    assert (tmp_path / "phase").read_text().rstrip() == "between"

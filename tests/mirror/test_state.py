@@ -114,6 +114,15 @@ def test_a_round_that_began_is_found_until_the_state_is_saved_again(tmp_path: Pa
     assert opened(Lake(str(tmp_path))).round is None, "of an earlier state"
 
 
+@pytest.mark.parametrize("text", [DEEP, "nothing", "5", "[]", "{}"])
+def test_a_round_that_is_not_one_is_an_error_that_names_its_file(text: str, tmp_path: Path) -> None:
+    Lake(str(tmp_path)).save(new_state("mysql://db1", ("shop.*",), "archive"))
+    (tmp_path / "_mirror" / "round.json").write_text(text)
+    with pytest.raises(MirrorError, match=r"state cannot be read.*round\.json") as found:
+        Lake(str(tmp_path)).load()
+    assert found.value.path == str(tmp_path / "_mirror" / "round.json")
+
+
 def test_secrets_of_a_catalog_are_not_kept(tmp_path: Path) -> None:
     pytest.importorskip("pyiceberg")
     pytest.importorskip("sqlalchemy")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import count
+from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any
 
 from .._base.change_columns import INSERT, LAKE_COLUMNS, OPS
@@ -101,11 +101,11 @@ class History:
         Raises
         ------
         CopyNeeded
-            The history is gone; with a copy it begins again.
+            The history is gone, or lacks commits that it had; with a copy it begins again.
         """
         opened = cache(partial(self._lake.opened, state))
-        if state.history is not None and not opened(1).exists:
-            raise CopyNeeded("the table's history was removed")
+        if state.history is not None and not self._has(opened, state.committed or 0):
+            raise CopyNeeded("the table's history was removed, or an earlier one was put back")
         numbers, schemas = _placed(opened, [file.schema for file in files])
         if statements:
             schemas.setdefault(1, opened(1).columns)
@@ -128,6 +128,14 @@ class History:
             )
             own = [file for file, one in zip(files, numbers, strict=True) if one == number]
             self._write(opened(number), rows, own, rows_of_statements, end, None)
+
+    def _has(self, opened: Callable[[int], FileTable], place: int) -> bool:
+        """Whether a history has what its table got at a place, in any of its tables: it gets that before."""
+        found = (opened(number) for number in count(1))
+        return any(
+            (applied := one.applied(self._mirror)) is None or applied >= place
+            for one in takewhile(lambda one: one.exists, found)
+        )
 
     def tables(self, state: TableState) -> Iterator[tuple[FileTable, Folder]]:
         """The tables of a table's history."""

@@ -97,8 +97,8 @@ class InnodbBinlogSource(Source):
 
     @property
     def withheld(self) -> int:
-        """1 if the log ends inside a record: a transaction may come later."""
-        return int(self._torn)
+        """1 if the log ends inside a record or a page: a transaction may come later."""
+        return int(self._torn or (self._own is not None and self._own.cut))
 
     @property
     def begun(self) -> bool:
@@ -106,12 +106,13 @@ class InnodbBinlogSource(Source):
         if is_made_beforehand(self._stored):
             return False
         file = self._files.begin(self._stored)
-        return Cursor(file, file.header.page_len).next() is not None
+        looking = Cursor(file, file.header.page_len)
+        return looking.next() is not None or looking.cut
 
     @property
     def may_have_ended(self) -> bool:
         """Whether nothing more can come in this log: all of its pages have been written and read."""
-        return self._over or (self._own is not None and self._own.ended and not self._torn)
+        return self._over or (self._own is not None and self._own.ended and not self.withheld)
 
     def check_size(self) -> None:
         """Raise BinlogError if a mapped file has become shorter than its mapping."""
@@ -284,6 +285,7 @@ class InnodbBinlogSource(Source):
         except BinlogError:  # whoever reads the page next says so, and can go on behind it
             self._own = Cursor(file, file.header.page_len)
             return True
+        self._torn = looking.cut
         if first is None:
             return False
         self._own = Cursor(file, file.header.page_len)

@@ -11,7 +11,7 @@ import numpy as np
 from .._core._innodb_binlog import Pages
 from .._format.innodb_binlog import HEADER_LEN, Chunk, chunk_at, parse_file_header
 from .._format.magic import MADE_BEFOREHAND
-from ..errors import BinlogError, ChecksumError, DecodeError, MissingFileError
+from ..errors import BinlogError, ChecksumError, DecodeError, FormatError, MissingFileError
 from .sources import Source
 
 Sibling = Callable[[int], Source]
@@ -19,19 +19,40 @@ Sibling = Callable[[int], Source]
 _RUN_LEN = 1 << 20  # bytes of pages that are read together, if the file is not mapped
 _CACHED_RUNS = 4  # for out-of-band records, which lie anywhere
 _OPEN_FILES = 16
+_MOST_HEAD_LEN = 2 << 16  # bytes of the header's page and the one behind it
 _TORN_WAIT = 0.05  # seconds, before the last page of a file is read again if its checksum is wrong
 
 
 def is_made_beforehand(stored: Source) -> bool:
-    """Whether an .ibb file has zeros where its header will be; the source is then read again from there."""
+    """Whether an .ibb file has zeros where its header will be; the source is then read again from there.
+
+    Raises
+    ------
+    FormatError
+        Only the header has zeros: a copy that was made while the server began to write, say.
+    """
+    if not _has_no_header(stored):
+        return False
+    if not any(_read_head(stored, _MOST_HEAD_LEN)):
+        return True
+    if _has_no_header(stored):  # the server writes it before what follows
+        raise FormatError("the .ibb file has pages, and zeros for its header", path=stored.path, offset=0)
+    return False
+
+
+def _has_no_header(stored: Source) -> bool:
     return head_of(stored)[: len(MADE_BEFOREHAND)] == MADE_BEFOREHAND
 
 
 def head_of(stored: Source) -> bytes:
     """The first 512 bytes, as they are now."""
+    return _read_head(stored, HEADER_LEN)
+
+
+def _read_head(stored: Source, size: int) -> bytes:
     stored.seek(0)
     head = b""
-    while len(head) < HEADER_LEN and (part := stored.read(HEADER_LEN - len(head))):
+    while len(head) < size and (part := stored.read(size - len(head))):
         head += part
     return head
 
@@ -100,11 +121,15 @@ class PagedFile:
             begin = offset - offset % self.header.page_len
             if not last_try:
                 self.forget(offset)
-                if not any(self._read(begin + self.header.page_len, self.header.page_len)):
+                if not self.has_bytes(begin + self.header.page_len):
                     time.sleep(_TORN_WAIT)  # the server may be writing it
         raise ChecksumError(
             f"wrong checksum of page {begin // self.header.page_len}", path=self.path, offset=begin
         )
+
+    def has_bytes(self, offset: int) -> bool:
+        """Whether something has been written to the page at an offset, of which the file may have a part."""
+        return any(self._read(offset, self.header.page_len))
 
     def forget(self, offset: int) -> None:
         """Read the pages of an offset again the next time: the server may write more of them."""
@@ -143,21 +168,30 @@ class Cursor:
     file : PagedFile
     offset : int
         Where a chunk begins, or where the one before it ends.
+
+    Attributes
+    ----------
+    ended : bool
+        The file has no more pages, whatever is written later.
+    cut : bool
+        It has a part of one more.
     """
 
     def __init__(self, file: PagedFile, offset: int) -> None:
         self.file = file
         self.offset = offset
-        self.ended = False  # the file, whatever is written later
+        self.ended = self.cut = False
 
     def next(self) -> Chunk | None:
         """The next chunk; None where nothing more has been written, and where the file has `ended`."""
         page_len = self.file.header.page_len
+        looked = False  # at the page behind one that is not full
         while True:
             begin = self.offset - self.offset % page_len
             try:
                 page = self.file.page(self.offset)
                 self.ended = page is None
+                self.cut = self.ended and self.file.has_bytes(begin)
                 found = (
                     None
                     if page is None
@@ -171,6 +205,15 @@ class Cursor:
                 continue
             if found is None:
                 self.file.forget(self.offset)
+                if page is not None and self.file.has_bytes(begin + page_len):
+                    if not looked:  # the server writes pages in order: by now this one is full
+                        looked = True
+                        continue
+                    at = self.offset
+                    self._leave_page()
+                    raise DecodeError(
+                        "a page is not full, and a later one has been written", path=self.file.path, offset=at
+                    )
             else:
                 self.offset = found.end
             return found

@@ -55,7 +55,7 @@ _NAMES = [
         "require_secure_transport",
     ),
     *("max_binlog_size", "binlog_legacy_event_pos", "binlog_ignore_db", "binlog_do_db", "basedir"),
-    *("binlog_expire_logs_auto_purge", "max_binlog_total_size", "binlog_space_limit"),
+    *("binlog_expire_logs_auto_purge", "max_binlog_total_size", "binlog_space_limit", "binlog_backup"),
 ]
 
 
@@ -380,6 +380,9 @@ def _others(settings: dict[str, str], facts: Facts) -> list[Finding]:
         found = "log_slave_updates=OFF on a server that is read_only: what it replicates is not in its logs"
         cure = "read the primary, or set log_slave_updates (log_replica_updates) = ON"
         out.append(Finding("replica", "note", found, cure))
+    if settings.get("binlog_backup", "1") in ("0", "OFF"):  # Aurora, with its enhanced binlog
+        found = "binlog_backup=0: the server's backups leave its logs out"
+        out.append(Finding("backups", "note", found, "keep the logs in an archive: it is the only copy"))
     if settings.get("sync_binlog", "1") != "1":
         found = (
             f"sync_binlog={settings['sync_binlog']}: after a power failure it may lack what was read from it"

@@ -108,6 +108,15 @@ def test_a_replica_that_logs_nothing_of_what_it_replicates() -> None:
     assert "replica" not in findings(doctor._others({**settings, "read_only": "OFF"}, facts))
 
 
+@pytest.mark.parametrize(("value", "noted"), [("0", True), ("OFF", True), ("1", False), (None, False)])
+def test_backups_of_aurora_that_leave_the_logs_out(value: str | None, noted: bool) -> None:
+    assert "binlog_backup" in doctor._NAMES  # or it is not asked for
+    settings = {} if value is None else {"binlog_backup": value}
+    facts: Any = SimpleNamespace(server_id=1)
+    found = [one for one in doctor._others(settings, facts) if one.subject == "backups"]
+    assert [(one.state, "archive" in one.cure) for one in found] == [("note", True)] * noted
+
+
 @pytest.mark.parametrize(("image", "state"), [("FULL", "note"), ("NOBLOB", "fails"), ("MINIMAL", "fails")])
 def test_partial_json_fails_where_images_lack_the_document(image: str, state: str) -> None:
     facts = Facts("9.7.0", False, 1, "uuid", "CRC32", True, "")

@@ -571,6 +571,53 @@ def test_missing_files_and_streams(tmp_path: Path) -> None:
         assert found == expected[: len(found)]
 
 
+def in_pages() -> bytes:
+    """A file of eight pages of 4096 bytes, each with a transaction or more that begins in it."""
+    writer = ibb.Writer(shift=12, pages=1000, interval=5)
+    for events in made_of([[{"id": i, "note": "x" * 300}] for i in range(60)]):
+        writer.record(ibb.COMMIT, ibb.packed(0) + events)
+    (data,) = writer.contents()
+    assert len(data) == 8 * 4096
+    return data
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("page", [0, 1, 2, 6])
+def test_a_copy_that_was_made_while_the_server_wrote(page: int, mapped: bool, tmp_path: Path) -> None:
+    """A page without its bytes, or half of them, and one behind it with all: an error, not the log's end."""
+    data, size = in_pages(), 4096
+    before = bytes(512) if page == 0 else half(data[page * size : (page + 1) * size], 2000)
+    for there in {before.ljust(size, b"\0"), bytes(size)}:
+        folder = tmp_path / str(any(there))
+        folder.mkdir()
+        (folder / "binlog-000000.ibb").write_bytes(data)
+        path = folder / "binlog-000001.ibb"
+        path.write_bytes(data[: page * size] + there + data[(page + 1) * size :])
+        for target in (path, folder, [folder / "binlog-000000.ibb", path]):
+            with pytest.raises(binlog_core.BinlogError) as raised:
+                all_rows(target, mmap=mapped)
+            assert raised.value.path == str(path)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_file_that_is_cut_inside_a_page(mapped: bool, tmp_path: Path) -> None:
+    """What is left of the page cannot be checked, but the log is said to end early."""
+    data = in_pages()
+    whole = [change.after["id"] for change in all_rows(data)]
+    assert whole == list(range(60))
+    for size in range(4096 + 1, len(data), 1500):
+        path = tmp_path / "binlog-000000.ibb"
+        path.write_bytes(data[:size])
+        with binlog_core.open(path, mmap=mapped) as log:
+            found = [change.after["id"] for change in log.rows()]
+            assert found == whole[: len(found)]
+            assert log.tail is not None
+        with InnodbBinlogSource(open_local(str(path))) as source:
+            assert source.begun
+        with pytest.raises(binlog_core.TruncatedError):
+            all_rows(path, mmap=mapped, strict=True)
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, None])
 def test_what_cannot_be_read_from_any_position(pack: Any, tmp_path: Path) -> None:
     """Packed or from a pipe: an error, and not a log without rows."""

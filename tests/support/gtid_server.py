@@ -19,7 +19,7 @@ from .hostile_server import COM_BINLOG_DUMP, COM_QUERY, END, HostileServer
 from .talk import packet, serving
 from .writer.fragments import events_in
 
-ARTIFICIAL = 0x20
+ARTIFICIAL, IGNORABLE = 0x20, 0x80
 BETWEEN = 3, 161  # STOP, BINLOG_CHECKPOINT
 UNKNOWN = b"Error: connecting slave requested to start from GTID ?, which is not in the master's binlog."
 NON_BLOCK = 1
@@ -150,7 +150,7 @@ class GtidServer(HostileServer):
             self._event(
                 event[4],
                 event[19:],
-                0,
+                int.from_bytes(event[17:19], "little") & IGNORABLE,
                 int.from_bytes(event[:4], "little"),
                 int.from_bytes(event[5:9], "little"),
             )

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ..._decode.boundaries import boundary_behind, last_boundary
 from ..._format.event_header import FIRST_EVENT
 from ..._sources.log_names import name_within
+from ..._sources.resolve import resolve
 from ..._sources.sources import Source
 from ...errors import BinlogError
 from ...schema.timeline import DefinitionTimeline
@@ -98,7 +99,20 @@ class LogRanges:
             late = followed.xa.committed_later(since, below)
             parts = [replace(part, prepared=followed.xa.prepared(part.split, below)) for part in parts]
             parts = [*(TaskPart(split, exact=True, prepared=(one,)) for split, one in late), *parts]
-        return with_definitions(without(parts, start.get(_DONE)), followed.timeline)
+        own = {one.path for one in logs[first : self._same_history(logs, start, last) + 1]}
+        done = without([part for part in parts if part.split.path in own], start.get(_DONE))
+        parts = [*done, *(part for part in parts if part.split.path not in own)]
+        return with_definitions(parts, followed.timeline)
+
+    def _same_history(self, logs: list[Split], start: Offset, last: int) -> int:
+        """The last log up to `last` in which the GTIDs of an offset name the same transactions."""
+        first = place_of(logs, start)[0]
+        if _DONE not in start or first == last:
+            return last
+        access = self._options.access
+        files = resolve(self._paths, keys=access.keys, storage_options=access.storage_options)
+        new = {file.path for file in files if file.share is not None and file.share.unproved}
+        return next((i - 1 for i in range(first + 1, last + 1) if logs[i].path in new), last)
 
     def _follow(self, logs: list[Split], start: Offset | None, end: LogPlace) -> _Followed:
         """Read the statements from an offset, or the first log's beginning, to a place."""
@@ -108,7 +122,9 @@ class LogRanges:
             return self._last[1]
         options = self._options
         within = logs[begin[0] : end[0] + 1] if begin != end else []
-        kept: dict[str, Any] = {_DONE: start[_DONE]} if start is not None and _DONE in start else {}
+        kept: dict[str, Any] = {}
+        if start is not None and _DONE in start and self._same_history(logs, start, end[0]) == end[0]:
+            kept[_DONE] = start[_DONE]
         timeline = xa = None
         if options.follows:
             known = None

@@ -15,7 +15,7 @@ from support.gtid_logs import UUID, classic, in_innodb, made, of_mariadb, of_mys
 from support.source import read
 
 from binlog_core import BinlogError, GtidError
-from binlog_core._sources.timeline import ArchiveTimeline, Segment
+from binlog_core._sources.timeline import RESET, ArchiveTimeline, Segment
 from binlog_core.lake.rows.source_options import SourceOptions
 from binlog_core.spark.changes import ChangeReader, infer_schema
 from binlog_core.spark.schemas import arrow_schema, spark_schema
@@ -43,15 +43,24 @@ def streamed(folder: Path, start: str, most: int, **options: str) -> list[int]:
         "startOffset": start,
         "maxBytesPerTrigger": str(most),
     }
-    parsed = SourceOptions.parse({**given, **options})
+    reader = reader_of(folder, {**given, **options})
+    return continued(reader, folder, BinlogStreamReader(reader, [str(folder)]).initialOffset())[0]
+
+
+def reader_of(folder: Path, options: dict[str, str]) -> ChangeReader:
+    parsed = SourceOptions.parse(options)
     schema = arrow_schema(spark_schema(infer_schema([str(folder)], parsed)))
-    reader = ChangeReader.of(parsed, schema, projected=False)
-    offset, found = BinlogStreamReader(reader, [str(folder)]).initialOffset(), []
+    return ChangeReader.of(parsed, schema, projected=False)
+
+
+def continued(reader: ChangeReader, folder: Path, offset: Any) -> tuple[list[int], Any]:
+    """The ids from an offset to the end, which is given, too."""
+    found: list[int] = []
     while True:
         stream = BinlogStreamReader(reader, [str(folder)])
         end = stream.latestOffset(offset, stream.getDefaultReadLimit())
         if end == offset:
-            return found
+            return found, end
         for partition in stream.partitions(offset, end):
             found += [row["id"] for records in stream.read(partition) for row in records.to_pylist()]
         offset = end
@@ -88,6 +97,36 @@ def test_over_a_failover(vendor: Any, tmp_path: Path) -> None:
     for n in (1, 8, 12, 19, 20, 21, 30):
         assert ids_of(folder, f"{mine}{n}", splitSize="300") == list(range(n + 1, 31))
         assert streamed(folder, f"{mine}{n}", 1) == list(range(n + 1, 31))
+
+
+@pytest.mark.parametrize("most", ["1", "1000000"])
+@pytest.mark.parametrize(
+    ("vendor", "start", "left"),
+    [(of_mysql, f"{UUID}:1-2:13-15", [*range(3, 13), *range(16, 21)]), (of_mariadb, "0-1-5", range(6, 21))],
+)
+def test_a_reset_uses_the_same_gtids_again(
+    vendor: Any, start: str, left: Any, most: str, tmp_path: Path
+) -> None:
+    """The transactions that are not read are those of the history before it."""
+    folder = tmp_path / "archive"
+    vendor(folder, range(1, 9))
+    last = vendor(folder, range(9, 21), 8)
+    given = {"table": "shop.orders", "schema": str(definition(folder)), "startOffset": start}
+    server = {"address": "db1:3306", "version": "8.0.36", "uuid": None, "server_id": 1}
+    before = Segment("", server, "2026-11-21")
+    (folder / "timeline.json").write_bytes(ArchiveTimeline((before,)).to_bytes())
+    reader = reader_of(folder, {**given, "maxBytesPerTrigger": most})
+    first = BinlogStreamReader(reader, [str(folder)]).initialOffset()
+    found, end = continued(reader, folder, first)
+    assert found == list(left)
+    vendor(folder / "timeline-2", range(1, 18))
+    segments = (
+        Segment("", server, "2026-11-21", until=(last.name, last.stat().st_size)),
+        Segment("timeline-2", server, "2026-11-22", RESET, None, "bin.000001"),
+    )
+    (folder / "timeline.json").write_bytes(ArchiveTimeline(segments).to_bytes())
+    assert continued(reader, folder, end)[0] == list(range(1, 18))
+    assert continued(reader, folder, first)[0] == [*left, *range(1, 18)]
 
 
 def test_gaps_of_mysql(tmp_path: Path) -> None:

@@ -576,6 +576,7 @@ def _describe(log: Log, versions: list[Version], *, to_end: bool) -> None:
     told: dict[int, Transaction] = {}  # by number of the version
     i = 0
     savepoints, span = Savepoints(0), 0  # of the current transaction; the number of spans so far
+    begun = False  # the span's own BEGIN was there
     firsts, at = np.unique(begins, return_index=True)
     # From the beginning of each transaction to its end; of one that is longer than a group, up to the next.
     ends = np.array([versions[i].transaction.end_position for i in at.tolist()], np.uint64)
@@ -595,10 +596,12 @@ def _describe(log: Log, versions: list[Version], *, to_end: bool) -> None:
             if getattr(event, "query_bytes", None) is not None and event.position < places[k]:
                 told[k].statement = None  # the last one before the change
             told[k].learn(event)
+        begins_here = isinstance(event, QueryEvent) and event.query_bytes == b"BEGIN"
         if (here := bisect(starts, event.position)) != span:
-            savepoints, span = Savepoints(starts[here - 1]), here
-        elif event.type_code in GTID_EVENTS:
+            savepoints, span, begun = Savepoints(starts[here - 1]), here, False
+        elif event.type_code in GTID_EVENTS or (begun and begins_here):
             savepoints, closed = Savepoints(event.position), here
+        begun = begun or begins_here
         if to_end and closed != here and (outcome := _outcome_by(event)):
             for k in np.flatnonzero(begins == starts[here - 1]).tolist():
                 if versions[k].transaction.outcome == "unknown":

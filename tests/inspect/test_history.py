@@ -449,17 +449,22 @@ def test_a_savepoint_before_what_is_read() -> None:
 
 
 @pytest.mark.parametrize(("ended", "outcome"), [(True, "committed"), (False, "unknown")])
-def test_the_next_transaction_neither_undoes_nor_commits_what_is_before_it(ended: bool, outcome: str) -> None:
+@pytest.mark.parametrize("gtids", [True, False])
+def test_the_next_transaction_neither_undoes_nor_commits_what_is_before_it(
+    ended: bool, outcome: str, gtids: bool
+) -> None:
     """The end of the first transaction is in another group than its change; the savepoint itself is lost."""
     log = Log("8.4.0")
-    log.gtid(UUID, 1)
+    if gtids:
+        log.gtid(UUID, 1)
     log.begin("shop")
     log.insert(T, [row(1)])
     log.query("ALTER TABLE shop.x ADD a INT")
     log.insert(WIDE, [row(3, c=0)])
     if ended:
         log.commit()
-    log.gtid(UUID, 2)
+    if gtids:
+        log.gtid(UUID, 2)
     log.begin("shop")
     log.query("ROLLBACK TO `a`")
     log.insert(WIDE, [row(4, c=0)])

@@ -141,6 +141,16 @@ class Executed:
         """Note that earlier GTIDs are not known any more."""
         self._base, self._parts, self._size = None, [], 0
 
+    def renew(self) -> None:
+        """Note that another history begins: a GTID before and one behind this are of two transactions."""
+        self._done = None
+        self.forget()
+
+    @property
+    def done(self) -> AnyGtidSet | None:
+        """Of the transactions to come, those that `start=` leaves out."""
+        return self._done
+
     def follow(self, steps: Iterable[bytes | GtidsBefore]) -> None:
         """Take over what a thread has read: runs, and what was known in between."""
         for step in steps:

@@ -65,7 +65,11 @@ class Selection:
         if before is None:
             return self
         repeated = parse_gtid_set(before)
-        return replace(self, repeated=repeated, exclude_gtids=union(repeated, self.exclude_gtids))
+        return replace(self, repeated=repeated).without(repeated)
+
+    def without(self, done: AnyGtidSet | None) -> Self:
+        """The same without some transactions."""
+        return self if not done else replace(self, exclude_gtids=union(done, self.exclude_gtids))
 
     @property
     def part(self) -> EventRange:

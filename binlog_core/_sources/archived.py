@@ -52,7 +52,7 @@ class ArchivedLog(LogFile):
     def after(self, source: Source, path: str, done: Checkpoint) -> LogFile:
         """The log after this one, with its own share in the history."""
         found = self._at(path)
-        took_over = os.path.dirname(found.path) != self._folder and not (found.share and found.share.unproved)
+        took_over = os.path.dirname(found.path) != self._folder and not found.begins_history
         if done.awaited or (took_over and done.gtid is not None):
             return replace(found, done_records=done.records, done_gtid=done.gtid)
         return found

@@ -74,16 +74,10 @@ class LogFile:
         if self.share is not None and self.share.missing is not None:
             raise BinlogError(f"{self.share.missing}; give start= after it to read the rest", path=self.path)
 
-    def continue_history(self, report: Report) -> None:
-        """The same; count what is not proved about the beginning of a new history.
-
-        Raises
-        ------
-        BinlogError
-        """
-        self.check_share()
-        if self.share is not None and self.share.unproved:
-            report.add("unproved_seams", path=self.path)
+    @property
+    def begins_history(self) -> bool:
+        """Whether its archive has another history from here on, in which a GTID is of another transaction."""
+        return self.share is not None and self.share.unproved
 
     def open(self) -> Source:
         """Open it, decrypted and decompressed.

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from .._decode.executed import last_of_domains, latest
-from .._decode.gtid_selection import union
 from .._format.event_header import FIRST_EVENT
 from .._format.event_types import GTID_EVENTS, EventType
 from .._sources.log_files import LogFile, LogFiles
@@ -60,9 +59,7 @@ def begun_after(files: LogFiles, settings: Settings, start: Position | AnyGtidSe
                 path=found.path,
             )
         begin = replace(begin, records=start.records, transaction=start.transaction)
-    excluded = union(found.done or None, settings.selection.exclude_gtids)
-    selection = replace(settings.selection, exclude_gtids=excluded)
-    return settings._replace(start=begin, selection=selection, done=found.done)
+    return settings._replace(start=begin, done=found.done)
 
 
 def found_start(log: Log) -> tuple[str, int, str | None]:

@@ -273,7 +273,8 @@ class Log:
         self.files.tell(reading.report)
         for i in range(first, last + 1):
             if i > first:
-                self.files[i].continue_history(reading.report)
+                reading.continue_in(self.files[i])
+                settings = settings.behind(self.files[i])
             met.last = i == last and not (follow or self.files[last].chained)
             here = settings.in_file(first=i == first, last=i == last, follow=follow and i == last)
             file, source = self.files[i], self.opened.take(i)
@@ -293,7 +294,8 @@ class Log:
                 return
             defined = _defined_after(log, defined)
             file = following
-            file.continue_history(reading.report)
+            reading.continue_in(file)
+            settings = settings.behind(file)
             here = settings.in_file(first=False, last=False, follow=follow)  # times hold in every log
             with self._alone_in(file, file.open(), stop, here, met, defined) as log:
                 yield log

@@ -58,6 +58,12 @@ class OpenLogs(OpenSources):
         last = len(self.files) - 1
         return self._index(self.settings.start, 0), self._index(self.settings.stop, last)
 
+    @cached_property
+    def _begun_by_start(self) -> int:
+        """How many files there are before a history begins in which `start=` does not name transactions."""
+        first, count = self.file_range[0], len(self.files)
+        return next((i for i in range(first + 1, count) if self.files[i].begins_history), count)
+
     def _index(self, place: LogPlace | None, default: int) -> int:
         """Which file holds a place."""
         files, position = self.files, place if isinstance(place, Position) else None
@@ -92,6 +98,8 @@ class OpenLogs(OpenSources):
                     changes |= {"done_records": place.records, "done_gtids": place.gtids}
             elif place is not None and i == at:
                 changes[f"{kind}_position"] = place[1] if isinstance(place, tuple) else place
+        if following is None and i < self._begun_by_start:
+            selection = selection.without(settings.done)
         share = (following or self.files[i]).share
         if share is not None:
             selection = selection.without_repeated(share.before)
@@ -142,6 +150,8 @@ class OpenLogs(OpenSources):
             file: LogFile | None = None,
         ) -> LogDecoder:
             here = self.selection_in(i, selection, file)
+            if file is not None:
+                here = here.without(reading.executed.done)
             return self.settings.decoder(
                 source, here, reading.report, definitions, follower, reading.executed
             )
@@ -150,7 +160,7 @@ class OpenLogs(OpenSources):
         for i in range(first, last + 1):
             file = self.files[i]
             if i > first:
-                file.continue_history(reading.report)
+                reading.continue_in(file)
             source, follower = self.take(i), None
             if (follow or file.chained) and i == last:
                 follower = file.follower(source, reading.stop, reading.report)
@@ -168,7 +178,7 @@ class OpenLogs(OpenSources):
             reading.next_file = following
             if self._alone:
                 break
-            following.continue_history(reading.report)
+            reading.continue_in(following)
             source = following.open()
             follower = following.follower(source, reading.stop, reading.report)
             decoder = decoder_of(source, last + 1, follower, following)

@@ -60,6 +60,19 @@ class Reading:
         self.prepare: Callable[[ChangeBatch], None] | None = None
         self.defined: Callable[[], Iterable[tuple[Table, tuple[Column, ...]]]] = tuple
 
+    def continue_in(self, file: LogFile) -> None:
+        """Go on with the next log; count what is not proved about the beginning of a new history.
+
+        Raises
+        ------
+        BinlogError
+            Its archive has a gap there.
+        """
+        file.check_share()
+        if file.begins_history:
+            self.report.add("unproved_seams", path=file.path)
+            self.executed.renew()
+
 
 class Prepared(Generic[R]):
     """What is made of each batch, by the thread that decoded it if there are several threads.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .._decode.executed import Executed
     from .._decode.log_plans import Known
     from .._sources.follow import Follower
+    from .._sources.log_files import LogFile
     from .._sources.sources import Source
     from ..conditions.language import Condition
     from ..gtids import AnyGtidSet
@@ -96,6 +97,10 @@ class Settings(NamedTuple):
         if where is not None:
             selection.where = condition_in(where, self.limits)
         return selection
+
+    def behind(self, file: LogFile) -> Settings:
+        """For a log and those after it: in another history, a GTID is of another transaction."""
+        return self._replace(done=None) if file.begins_history else self
 
     def in_file(self, *, first: bool, last: bool, follow: bool) -> Settings:
         """For one file, which is the first of the range, or the last, or between them."""

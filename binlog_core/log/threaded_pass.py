@@ -377,9 +377,8 @@ class ThreadedPass:
         self._end(part)
 
     def _begin_log(self, i: int) -> None:
-        share = self._files[i].share
-        if i > self._file_range[0] and share is not None and share.unproved:
-            self._reading.report.add("unproved_seams", path=self._files[i].path)
+        if i > self._file_range[0]:
+            self._reading.continue_in(self._files[i])
 
     def _end(self, part: ThreadPart) -> None:
         self._reading.tail = part.tail or self._reading.tail

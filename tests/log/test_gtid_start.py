@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import random
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from support.gtid_logs import UUID, classic, in_innodb, made, of_mariadb, of_mys
 from support.logs import GTID, all_rows, path_of
 
 import binlog_core
-from binlog_core._sources.timeline import ArchiveTimeline, Segment
-from binlog_core.gtids import GtidSet, MariadbGtidSet
+from binlog_core._sources.timeline import RESET, ArchiveTimeline, Segment
+from binlog_core.gtids import GtidSet, MariadbGtidSet, parse_gtid_set
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -219,3 +220,58 @@ def test_one_gtid_as_a_set(tmp_path: Path) -> None:
     assert told.code == 0, told.text
     assert [int(line.split('"id":')[1].split(",")[0]) for line in told.lines] == [11, 12]
     assert run("rows", tmp_path, "--start", "").code == 2
+
+
+@pytest.mark.parametrize("way", ["rows", "groups", "each_file"])
+@pytest.mark.parametrize(
+    ("vendor", "start", "left", "whole"),
+    [
+        (of_mysql, f"{UUID}:1-2:13-15", [*range(3, 13), *range(16, 21)], f"{UUID}:1-17"),
+        (of_mariadb, "0-1-5", range(6, 21), "0-1-17"),
+    ],
+)
+def test_a_reset_uses_the_same_gtids_again(
+    vendor: Any, start: str, left: Any, whole: str, way: str, tmp_path: Path
+) -> None:
+    """What `start` leaves out are transactions of the history before it, and so is what a position has."""
+    vendor(tmp_path, range(1, 9))
+    last = vendor(tmp_path, range(9, 21), 8)
+    server = {"address": "db1:3306", "version": "8.0.36", "uuid": None, "server_id": 1}
+
+    def archive(*segments: Segment) -> None:
+        (tmp_path / "timeline.json").write_bytes(ArchiveTimeline(segments).to_bytes())
+
+    class Waiting(threading.Event):
+        """The server is reset at the first wait, and reading ends when nothing has come for a while."""
+
+        times = 0
+
+        def wait(self, timeout: float | None = None) -> bool:
+            self.times += 1
+            if self.times == 1:
+                vendor(tmp_path / "timeline-2", range(1, 10), 0)
+                vendor(tmp_path / "timeline-2", range(10, 18), 9)
+                archive(
+                    Segment("", server, "2026-11-21", until=(last.name, last.stat().st_size)),
+                    Segment("timeline-2", server, "2026-11-22", RESET, None, "bin.000001"),
+                )
+            return self.is_set()
+
+        def is_set(self) -> bool:
+            return self.times > 6
+
+    archive(Segment("", server, "2026-11-21"))
+    got: list[int] = []
+    with binlog_core.open(tmp_path, start=parse_gtid_set(start), follow=True) as log:
+        log._stopping = Waiting()
+        if way == "rows":
+            got += [change.after["id"] for change in log.rows()]
+        elif way == "groups":
+            for group in log.groups():
+                got += [i for batch in group.batches for i in batch.array["row"]["id"].tolist()]
+                position = group.position
+            assert str(position.gtids) == whole
+        else:
+            for one in log.each_file():
+                got += [change.after["id"] for change in one.rows()]
+    assert got == [*left, *range(1, 18)]

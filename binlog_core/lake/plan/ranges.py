@@ -111,7 +111,7 @@ class LogRanges:
             return last
         access = self._options.access
         files = resolve(self._paths, keys=access.keys, storage_options=access.storage_options)
-        new = {file.path for file in files if file.share is not None and file.share.unproved}
+        new = {file.path for file in files if file.begins_history}
         return next((i - 1 for i in range(first + 1, last + 1) if logs[i].path in new), last)
 
     def _follow(self, logs: list[Split], start: Offset | None, end: LogPlace) -> _Followed:

@@ -134,15 +134,11 @@ def test_the_list_of_commands_imports_none_of_them(shell: dict[str, str]) -> Non
     assert not {"numpy", "binlog_core.cli.undo"} & loaded
 
 
-def test_rows_of_a_file_load_no_server_no_bar_and_no_event_that_they_do_not_meet(
-    shell: dict[str, str],
-) -> None:
+def test_rows_of_a_file_load_no_server_no_bar_and_no_class_of_an_event(shell: dict[str, str]) -> None:
     text, loaded = loaded_by("rows", LOG, shell=shell)
     assert text.startswith("{")
-    assert "binlog_core.events.gtid" in loaded
-    assert (
-        not {"binlog_core.server", "rich.progress", "ssl", "pyarrow", "binlog_core.events.control"} & loaded
-    )
+    assert "binlog_core.log.log" in loaded
+    assert not {"binlog_core.server", "rich.progress", "ssl", "pyarrow", "binlog_core.events.gtid"} & loaded
 
 
 def test_as_a_module_it_is_the_same_command(shell: dict[str, str]) -> None:

@@ -56,9 +56,11 @@ class Asides:
         `whole` makes the event. That takes long, so only if its session decides how the text is read. What is
         about a savepoint or XA is written by the server itself, in UTF-8.
         """
+        if not self.wanted:
+            return
         from .._format.statements import kind_of_aside
 
-        if not self.wanted or (kind := kind_of_aside(statement)) is None or kind not in self.wanted:
+        if (kind := kind_of_aside(statement)) is None or kind not in self.wanted:
             return
         if kind == "statement" and not self._may_concern():
             return

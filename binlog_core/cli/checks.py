@@ -10,7 +10,7 @@ from .._tables.full_names import full_name
 from .._tables.given_names import near
 from ..errors import SchemaError
 from ..log.log import Log
-from .output import NO_TABLE
+from .output import NoTableError
 
 
 def check_tables(log: Log, patterns: Iterable[str], seen: Iterable[str]) -> None:
@@ -35,7 +35,7 @@ def check_tables(log: Log, patterns: Iterable[str], seen: Iterable[str]) -> None
         return
     known |= table_names(log)
     for pattern in unmatched(left, known):
-        raise SchemaError(f"{NO_TABLE}{pattern!r} in these logs{near(pattern, known)}")
+        raise NoTableError(f"no table {pattern!r} in these logs{near(pattern, known)}")
 
 
 def table_names(log: Log) -> set[str]:

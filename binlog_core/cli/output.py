@@ -55,13 +55,16 @@ _OF_ALL_LOGS = tuple(
         "unmatched_names",
     )
 )
-NO_TABLE = "no table "  # begins the error about a name that matches nothing
 _WITHOUT_CREATE = (
     "the logs do not have their CREATE TABLE either; --schema mysql://… takes them from a server,"
     " --schema FILE from a dump"
 )
 _PIPED_WIDTH = 200  # characters of a table that no terminal shows
 _ANY_WIDTH = 10_000  # of a table that nothing makes narrower
+
+
+class NoTableError(SchemaError):
+    """A name that was given matches no table."""
 
 
 class _Console(Console):
@@ -211,9 +214,8 @@ def _warnings_as_notes(without: str | None) -> Iterator[None]:
         warnings.showwarning = show
         try:
             yield
-        except SchemaError as error:
-            if str(error).startswith(NO_TABLE):
-                unmatched.clear()
+        except NoTableError:
+            unmatched.clear()
             raise
         finally:
             for text in unmatched:

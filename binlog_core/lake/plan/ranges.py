@@ -99,9 +99,10 @@ class LogRanges:
             late = followed.xa.committed_later(since, below)
             parts = [replace(part, prepared=followed.xa.prepared(part.split, below)) for part in parts]
             parts = [*(TaskPart(split, exact=True, prepared=(one,)) for split, one in late), *parts]
-        own = {one.path for one in logs[first : self._same_history(logs, start, last) + 1]}
-        done = without([part for part in parts if part.split.path in own], start.get(_DONE))
-        parts = [*done, *(part for part in parts if part.split.path not in own)]
+        if _DONE in start:
+            own = {one.path for one in logs[first : self._same_history(logs, start, last) + 1]}
+            done = without([part for part in parts if part.split.path in own], start[_DONE])
+            parts = [*done, *(part for part in parts if part.split.path not in own)]
         return with_definitions(parts, followed.timeline)
 
     def _same_history(self, logs: list[Split], start: Offset, last: int) -> int:

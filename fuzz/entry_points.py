@@ -335,11 +335,8 @@ def _small_pieces() -> Iterator[None]:
     """Logs are read by hundreds of bytes; events cross the ends of what the loop takes by itself."""
     before = track._HEAD_LEN, track._PIECE_LEN, track._BLOCK_LEN
     at_once = feed_at_once(100)
-    track._HEAD_LEN, track._PIECE_LEN, track._BLOCK_LEN = (
-        300,
-        300,
-        2000,
-    )  # the log is not all read as its head
+    # The log is not all read as its head.
+    track._HEAD_LEN, track._PIECE_LEN, track._BLOCK_LEN = 300, 300, 2000
     try:
         yield
     finally:

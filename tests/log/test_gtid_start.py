@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from support.cli import run
-from support.gtid_logs import UUID, classic, in_innodb, made, of_mariadb, of_mysql, position_in
+from support.gtid_logs import UUID, archive, classic, in_innodb, made, of_mariadb, of_mysql, position_in
 from support.logs import GTID, all_rows, path_of
 
 import binlog_core
-from binlog_core._sources.timeline import RESET, ArchiveTimeline, Segment
+from binlog_core._sources.timeline import FAILOVER, RESET
 from binlog_core.gtids import GtidSet, MariadbGtidSet, parse_gtid_set
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
@@ -174,12 +174,7 @@ def test_over_a_failover(vendor: Any, tmp_path: Path) -> None:
     vendor(tmp_path / "timeline-2", range(31, 35), 30)
     mine = f"{UUID}:1-" if vendor is of_mysql else "0-1-1:"  # up to …
     parse: Any = GtidSet.parse if vendor is of_mysql else MariadbGtidSet.parse
-    server = {"address": "db1:3306", "version": "8.0.36", "uuid": None, "server_id": 1}
-    segments = [
-        Segment("", server, "2026-11-21", until=(last.name, last.stat().st_size)),
-        Segment("timeline-2", server, "2026-11-22", "failover", f"{mine}20", "bin.000002"),
-    ]
-    (tmp_path / "timeline.json").write_bytes(ArchiveTimeline(tuple(segments)).to_bytes())
+    archive(tmp_path, (last, FAILOVER, f"{mine}20", "bin.000002"))
     assert ids_of(tmp_path) == list(range(1, 35))
     for n in range(1, 35):
         assert ids_of(tmp_path, start=parse(f"{mine}{n}")) == list(range(n + 1, 35))
@@ -236,10 +231,7 @@ def test_a_reset_uses_the_same_gtids_again(
     """What `start` leaves out are transactions of the history before it, and so is what a position has."""
     vendor(tmp_path, range(1, 9))
     last = vendor(tmp_path, range(9, 21), 8)
-    server = {"address": "db1:3306", "version": "8.0.36", "uuid": None, "server_id": 1}
-
-    def archive(*segments: Segment) -> None:
-        (tmp_path / "timeline.json").write_bytes(ArchiveTimeline(segments).to_bytes())
+    archive(tmp_path)
 
     class Waiting(threading.Event):
         """The server is reset at the first wait, and reading ends when nothing has come for a while."""
@@ -251,16 +243,12 @@ def test_a_reset_uses_the_same_gtids_again(
             if self.times == 1:
                 vendor(tmp_path / "timeline-2", range(1, 10), 0)
                 vendor(tmp_path / "timeline-2", range(10, 18), 9)
-                archive(
-                    Segment("", server, "2026-11-21", until=(last.name, last.stat().st_size)),
-                    Segment("timeline-2", server, "2026-11-22", RESET, None, "bin.000001"),
-                )
+                archive(tmp_path, (last, RESET, None, "bin.000001"))
             return self.is_set()
 
         def is_set(self) -> bool:
             return self.times > 6
 
-    archive(Segment("", server, "2026-11-21"))
     got: list[int] = []
     with binlog_core.open(tmp_path, start=parse_gtid_set(start), follow=True) as log:
         log._stopping = Waiting()

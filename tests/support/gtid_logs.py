@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from binlog_core._sources.timeline import ArchiveTimeline, Segment
 from binlog_core.gtids import GtidSet
 from binlog_core.server.start import encoded
 
@@ -15,6 +16,19 @@ from .writer import Log
 from .writer import innodb_binlog as ibb
 
 UUID = "cbecc49e-e55e-11f1-b91d-02fc00000001"
+
+
+def archive(folder: Path, *later: tuple[Path, str, str | None, str]) -> None:
+    """Let a folder be an archive, which goes on in "timeline-2" and so on.
+
+    `later`: of each of these the last log before it, the seam, the GTIDs that are left out, and up to where.
+    """
+    server = {"address": "db1:3306", "version": "8.0.36", "uuid": None, "server_id": 1}
+    timeline = ArchiveTimeline().begin(Segment("", server, "2026-11-21"))
+    for number, (last, seam, before, settled) in enumerate(later, 2):
+        segment = Segment(f"timeline-{number}", server, "2026-11-22", seam, before, settled)
+        timeline = timeline.begin(segment, (last.name, last.stat().st_size))
+    (folder / "timeline.json").write_bytes(timeline.to_bytes())
 
 
 class One(NamedTuple):

@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from support.gtid_logs import UUID, classic, in_innodb, made, of_mariadb, of_mysql, position_in
+from support.gtid_logs import UUID, archive, classic, in_innodb, made, of_mariadb, of_mysql, position_in
 from support.source import read
 
 from binlog_core import BinlogError, GtidError
-from binlog_core._sources.timeline import RESET, ArchiveTimeline, Segment
+from binlog_core._sources.timeline import FAILOVER, RESET
 from binlog_core.lake.rows.source_options import SourceOptions
 from binlog_core.spark.changes import ChangeReader, infer_schema
 from binlog_core.spark.schemas import arrow_schema, spark_schema
@@ -88,12 +88,7 @@ def test_over_a_failover(vendor: Any, tmp_path: Path) -> None:
     last = vendor(folder, range(9, 21), 8)
     vendor(folder / "timeline-2", range(15, 31), 14)
     mine = f"{UUID}:1-" if vendor is of_mysql else "0-1-1:"  # up to …
-    server = {"address": "db1:3306", "version": "8.0.36", "uuid": None, "server_id": 1}
-    segments = [
-        Segment("", server, "2026-11-21", until=(last.name, last.stat().st_size)),
-        Segment("timeline-2", server, "2026-11-22", "failover", f"{mine}20", "bin.000002"),
-    ]
-    (folder / "timeline.json").write_bytes(ArchiveTimeline(tuple(segments)).to_bytes())
+    archive(folder, (last, FAILOVER, f"{mine}20", "bin.000002"))
     for n in (1, 8, 12, 19, 20, 21, 30):
         assert ids_of(folder, f"{mine}{n}", splitSize="300") == list(range(n + 1, 31))
         assert streamed(folder, f"{mine}{n}", 1) == list(range(n + 1, 31))
@@ -112,19 +107,13 @@ def test_a_reset_uses_the_same_gtids_again(
     vendor(folder, range(1, 9))
     last = vendor(folder, range(9, 21), 8)
     given = {"table": "shop.orders", "schema": str(definition(folder)), "startOffset": start}
-    server = {"address": "db1:3306", "version": "8.0.36", "uuid": None, "server_id": 1}
-    before = Segment("", server, "2026-11-21")
-    (folder / "timeline.json").write_bytes(ArchiveTimeline((before,)).to_bytes())
+    archive(folder)
     reader = reader_of(folder, {**given, "maxBytesPerTrigger": most})
     first = BinlogStreamReader(reader, [str(folder)]).initialOffset()
     found, end = continued(reader, folder, first)
     assert found == list(left)
     vendor(folder / "timeline-2", range(1, 18))
-    segments = (
-        Segment("", server, "2026-11-21", until=(last.name, last.stat().st_size)),
-        Segment("timeline-2", server, "2026-11-22", RESET, None, "bin.000001"),
-    )
-    (folder / "timeline.json").write_bytes(ArchiveTimeline(segments).to_bytes())
+    archive(folder, (last, RESET, None, "bin.000001"))
     assert continued(reader, folder, end)[0] == list(range(1, 18))
     assert continued(reader, folder, first)[0] == [*left, *range(1, 18)]
 
